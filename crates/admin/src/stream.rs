@@ -147,11 +147,12 @@ impl Stream {
 
     /// From here on all is inside TLS, what has come behind the request for it included. The handshake is a part of the next
     /// message.
-    pub(crate) fn start_tls(&mut self, acceptor: &Acceptor) -> Result<(), String> {
-        let Socket::Tcp(tcp) = &self.socket else { return Err(String::from("TLS is for TCP")) };
-        let tcp = tcp.try_clone().map_err(|error| error.to_string())?;
+    pub(crate) fn start_tls(&mut self, acceptor: &Acceptor) -> io::Result<()> {
+        let Socket::Tcp(tcp) = &self.socket else { return Err(io::Error::other("TLS is for TCP")) };
+        let tcp = tcp.try_clone()?;
         let limited = Limited { tcp, deadline: Instant::now() };
-        let stream = BlockingStream::accept(acceptor, limited, std::mem::take(&mut self.buffer))?;
+        let stream = BlockingStream::accept(acceptor, limited, std::mem::take(&mut self.buffer));
+        let stream = stream.map_err(io::Error::other)?;
         self.socket = Socket::Tls(Box::new(stream));
         Ok(())
     }

@@ -3,16 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::convert::Infallible;
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use drivers::DriverChoice;
-use zeroize::Zeroizing;
+use keys::Secret;
 
 use crate::distribution::Shape;
 use crate::errors::IgnoreErrors;
@@ -78,35 +75,10 @@ pub struct ServerOptions {
         hide_env_values = true,
         alias = "mysql-password"
     )]
-    pub password: Password,
+    pub password: Secret,
     /// Schema that holds the tables
     #[arg(long, default_value = "sbtest", alias = "mysql-db")]
     pub db: String,
-}
-
-/// A password, which no debug output shows and no memory keeps.
-#[derive(Clone, Default)]
-pub struct Password(Zeroizing<String>);
-
-impl Password {
-    /// The password itself.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Password {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(Zeroizing::new(text.to_owned())))
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password")
-    }
 }
 
 /// Which tables, and what is in them.

@@ -1,13 +1,10 @@
 //! The command line of `onramp challenge`.
 
-use std::convert::Infallible;
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Parser;
-use zeroize::Zeroizing;
+use keys::Secret;
 
 use crate::cpu_share;
 
@@ -116,37 +113,6 @@ fn cores(text: &str) -> Result<f64, String> {
     cores.ok_or_else(|| {
         format!("not a number of cores from {} to {}", cpu_share::RANGE.start(), cpu_share::RANGE.end())
     })
-}
-
-/// A text that no debug output shows and no memory keeps.
-#[derive(Clone, Default)]
-pub(crate) struct Secret(Zeroizing<String>);
-
-impl Secret {
-    /// The text.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(text: &str) -> Self {
-        Self(Zeroizing::new(text.to_owned()))
-    }
-}
-
-impl FromStr for Secret {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self::from(text))
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
 }
 
 impl Options {

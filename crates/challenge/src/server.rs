@@ -12,7 +12,9 @@ use zeroize::Zeroizing;
 use crate::child::LOOK;
 use crate::cpu_share::CpuShare;
 use crate::interrupts::Interrupts;
-use crate::options::{Options, Secret};
+use keys::Secret;
+
+use crate::options::Options;
 
 /// Connections beside those of a step: the load generator's look before a run, Onramp's service account.
 const OTHER_CONNECTIONS: u32 = 100;
@@ -193,7 +195,8 @@ impl Private {
         let settings = Settings { thread_handling: handling, ..self.settings.clone() };
         let server = PrivateServer::start(settings, move |report| {
             let _ = sender.send(report);
-        })?;
+        })
+        .map_err(|error| error.to_string())?;
         loop {
             match reports.recv_timeout(LOOK) {
                 Ok(Report::Ready(access)) => {
@@ -201,7 +204,7 @@ impl Private {
                     self.running = Some(Running { handling, server, reports, access });
                     return held;
                 }
-                Ok(Report::Failed(reason)) => return Err(reason),
+                Ok(Report::Failed(reason)) => return Err(reason.to_string()),
                 Ok(Report::Stopped) => return Err(String::from("interrupted")),
                 Err(RecvTimeoutError::Timeout) if interrupts.came() => server.stop(),
                 Err(RecvTimeoutError::Timeout) => {}

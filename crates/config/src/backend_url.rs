@@ -35,29 +35,80 @@ pub enum BackendTarget {
     Unix(PathBuf),
 }
 
+/// Why a text is no server's address. It never holds any of the text: that has a password in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoBackend {
+    /// It does not begin with `mysql://`.
+    OtherScheme,
+    /// There is nobody to log in as.
+    NoUser,
+    /// There is no host, or one in another form.
+    NoHost,
+    /// The port is none.
+    NoPort,
+    /// It names a schema.
+    Schema,
+    /// Behind the `?` is something else than a socket.
+    OtherParameter,
+    /// The path of the socket begins nowhere.
+    RelativeSocket,
+    /// It names another machine and a socket.
+    SocketElsewhere,
+    /// The percent-encoding of this part is wrong.
+    Encoding {
+        /// `user`, `password`, `host` or `socket`.
+        part: &'static str,
+    },
+}
+
+impl fmt::Display for NoBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OtherScheme => "a server is given as mysql://user:password@host:port/",
+            Self::NoUser => "no user: write mysql://user:password@host:port/",
+            Self::NoHost => {
+                "no host that can be read: write mysql://user:password@host:port/, an IPv6 address in brackets"
+            }
+            Self::NoPort => {
+                "the port is a number from 1 to 65535 (a password that holds one of :/?#[]@% has to be percent-encoded)"
+            }
+            Self::Schema => "no schema here: each client brings its own",
+            Self::OtherParameter => "the one parameter of the URL is ?socket=/path",
+            Self::RelativeSocket => "the socket's path starts with /",
+            Self::SocketElsewhere => "a socket is on this machine: the host is localhost or left out",
+            Self::Encoding { part } => {
+                return write!(
+                    f,
+                    "the {part} has a % that is not followed by two hexadecimal digits of UTF-8 text"
+                );
+            }
+        })
+    }
+}
+
+impl std::error::Error for NoBackend {}
+
 impl BackendUrl {
     /// Reads a URL. Each part may be percent-encoded, and has to be where it holds one of `:/?#[]@%`.
     ///
     /// # Errors
-    /// What is wrong, in words that repeat nothing of the text: it holds a password.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let rest =
-            text.strip_prefix("mysql://").ok_or("a server is given as mysql://user:password@host:port/")?;
+    /// What is wrong; it repeats nothing of the text, which holds a password.
+    pub(crate) fn parse(text: &str) -> Result<Self, NoBackend> {
+        let rest = text.strip_prefix("mysql://").ok_or(NoBackend::OtherScheme)?;
         let (authority, tail) = match rest.find(['/', '?', '#']) {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
-        let (account, host) =
-            authority.rsplit_once('@').ok_or("no user: write mysql://user:password@host:port/")?;
+        let (account, host) = authority.rsplit_once('@').ok_or(NoBackend::NoUser)?;
         let (user, password) = account.split_once(':').unwrap_or((account, ""));
         let user = String::clone(&*decode(user, "user")?);
         if user.is_empty() {
-            return Err(String::from("no user: write mysql://user:password@host:port/"));
+            return Err(NoBackend::NoUser);
         }
         let target = match socket(tail)? {
             Some(path) if host.is_empty() || host == "localhost" => BackendTarget::Unix(path),
             Some(_) => {
-                return Err(String::from("a socket is on this machine: the host is localhost or left out"));
+                return Err(NoBackend::SocketElsewhere);
             }
             None => tcp(host)?,
         };
@@ -94,36 +145,32 @@ impl fmt::Display for BackendUrl {
     }
 }
 
-fn tcp(host: &str) -> Result<BackendTarget, String> {
-    let (host, port) = split_port(host).ok_or(
-        "no host that can be read: write mysql://user:password@host:port/, an IPv6 address in brackets",
-    )?;
+fn tcp(host: &str) -> Result<BackendTarget, NoBackend> {
+    let (host, port) = split_port(host).ok_or(NoBackend::NoHost)?;
     let port = match port {
         None => DEFAULT_PORT,
-        Some(digits) => digits.parse().ok().filter(|port| *port > 0).ok_or(
-            "the port is a number from 1 to 65535 (a password that holds one of :/?#[]@% has to be percent-encoded)",
-        )?,
+        Some(digits) => digits.parse().ok().filter(|port| *port > 0).ok_or(NoBackend::NoPort)?,
     };
     Ok(BackendTarget::Tcp { host: String::clone(&*decode(host, "host")?), port })
 }
 
 /// The path after `?socket=`. The only thing that may follow the host.
-fn socket(tail: &str) -> Result<Option<PathBuf>, String> {
+fn socket(tail: &str) -> Result<Option<PathBuf>, NoBackend> {
     let query = match tail.strip_prefix('/').unwrap_or(tail) {
         "" => return Ok(None),
-        other => other.strip_prefix('?').ok_or("no schema here: each client brings its own")?,
+        other => other.strip_prefix('?').ok_or(NoBackend::Schema)?,
     };
-    let path = query.strip_prefix("socket=").ok_or("the one parameter of the URL is ?socket=/path")?;
+    let path = query.strip_prefix("socket=").ok_or(NoBackend::OtherParameter)?;
     let path = decode(path, "socket")?;
     if !path.starts_with('/') {
-        return Err(String::from("the socket's path starts with /"));
+        return Err(NoBackend::RelativeSocket);
     }
     Ok(Some(PathBuf::from(path.as_str())))
 }
 
 /// Undoes percent-encoding (RFC 3986, section 2.1).
-fn decode(text: &str, part: &str) -> Result<Zeroizing<String>, String> {
-    let wrong = || format!("the {part} has a % that is not followed by two hexadecimal digits of UTF-8 text");
+fn decode(text: &str, part: &'static str) -> Result<Zeroizing<String>, NoBackend> {
+    let wrong = || NoBackend::Encoding { part };
     let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -204,7 +251,7 @@ mod tests {
                 "the user has a % that is not followed by two hexadecimal digits of UTF-8 text",
             ),
         ] {
-            assert_eq!(BackendUrl::parse(text).unwrap_err(), message, "{text}");
+            assert_eq!(BackendUrl::parse(text).unwrap_err().to_string(), message, "{text}");
             assert!(!message.contains("hush"));
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drivers::DriverChoice;
-use engine::{ClientTls, ServerTls, Settings};
+use engine::{ClientTls, ServerTls, Settings, settings};
 use proxy_protocol::Networks;
 use zeroize::Zeroizing;
 
@@ -19,81 +19,88 @@ pub const OWN_FILES: u32 = 64;
 /// So many backends at most: more threads than a server runs well with, idle ones included.
 pub const MOST_BACKENDS: u32 = 16_384;
 
-/// Everything that `onramp serve` was told, with every value in its range.
-#[derive(Clone)]
-pub struct Configuration {
-    /// The server's addresses, in the order in which they are tried; empty for a private server.
-    pub backends: Vec<BackendUrl>,
-    /// Where clients connect; never empty.
-    pub listen: Vec<ListenAddress>,
-    /// Who is trusted to say for whom it connects.
-    pub proxy_protocol_networks: Networks,
-    /// Encryption.
-    pub tls: TlsOptions,
-    /// Where the admin port is; empty for none.
-    pub admin_listen: Vec<ListenAddress>,
-    /// Who may log in there.
-    pub admin_user: String,
-    /// With what password; empty where the private server's is to be taken.
-    pub admin_password: Zeroizing<String>,
-    /// Connections to it at the same time, from 1.
-    pub admin_max_connections: u32,
-    /// Where HTTP is answered; `None` for nowhere.
-    pub http_listen: Option<ListenAddress>,
-    /// What HTTP asks for; empty where nothing is asked.
-    pub http_password: Zeroizing<String>,
-    /// Connections to it at the same time, from 1.
-    pub http_max_connections: u32,
-    /// Where the private server keeps its data.
-    pub data_dir: PathBuf,
-    /// The folder that holds the private server's programs; empty for those of the system.
-    pub server_directory: PathBuf,
-    /// Connections that the kernel holds for us until they are accepted.
-    pub back_log: u32,
-    /// How many event loops there are, from 1.
-    pub workers: u32,
-    /// What they run on.
-    pub driver: DriverChoice,
-    /// Whether the kernel may write the process's memory to a file.
-    pub core_dumps: bool,
-    /// The least important line that is still logged.
-    pub log_level: LogLevel,
-    /// New connections that a worker takes from each listener in one turn, from 1.
-    pub logins_per_turn: u32,
-    /// Bytes that one receive may bring.
-    pub receive_buffer: usize,
-    /// Unsent bytes of one connection from which on its sender is paused.
-    pub client_output_buffer: usize,
-    /// The engine's part. `server`, the service account and `entropy` are filled in once names are resolved and the
-    /// private server stands.
-    pub engine: Settings,
-    /// The file that was read; empty for none.
-    pub(crate) file: PathBuf,
-    /// What somebody chose, by the option's name.
-    pub(crate) chosen: BTreeMap<&'static str, Chosen>,
+settings! {
+    /// Everything that `onramp serve` was told, with every value in its range; by default what holds where nobody says anything.
+    #[derive(Clone)]
+    pub struct Configuration / ConfigurationChange {
+        /// The server's addresses, in the order in which they are tried; empty for a private server.
+        pub backends: Vec<BackendUrl> = Vec::new(), start;
+        /// Where clients connect; never empty.
+        pub listen: Vec<ListenAddress> = vec![ListenAddress::Tcp { host: String::from("127.0.0.1"), port: 3306, tls: None }], start;
+        /// Who is trusted to say for whom it connects.
+        pub proxy_protocol_networks: Networks = Networks::default(), start;
+        /// Encryption.
+        pub tls: TlsOptions = TlsOptions::default(), parts;
+        /// Where the admin port is; empty for none.
+        pub admin_listen: Vec<ListenAddress> = Vec::new(), start;
+        /// Who may log in there.
+        pub admin_user: String = String::from("admin"), start;
+        /// With what password; empty where the private server's is to be taken.
+        pub admin_password: Zeroizing<String> = Zeroizing::default(), start;
+        /// Connections to it at the same time, from 1.
+        pub admin_max_connections: u32 = 10, start;
+        /// Where HTTP is answered; `None` for nowhere.
+        // Beside the ports of Prometheus' exporters, from 9100 on, and not that of MySQL's (9104), which often runs on the same machine.
+        pub http_listen: Option<ListenAddress> = Some(ListenAddress::Tcp { host: String::from("127.0.0.1"), port: 9126, tls: None }), start;
+        /// The password that HTTP asks for; empty where it asks for none.
+        pub http_password: Zeroizing<String> = Zeroizing::default(), start;
+        /// Connections to it at the same time, from 1.
+        pub http_max_connections: u32 = 64, start;
+        /// Where the private server keeps its data.
+        pub data_dir: PathBuf = PathBuf::from("./onramp-data"), start;
+        /// The folder that holds the private server's programs; empty for those of the system.
+        pub server_directory: PathBuf = PathBuf::new(), start;
+        /// Connections that the kernel holds for us until they are accepted.
+        // The kernel caps it to net.core.somaxconn, 4096 since Linux 5.4.
+        pub back_log: u32 = 4096, start;
+        /// How many event loops there are, from 1.
+        pub workers: u32 = 1, start;
+        /// What they run on.
+        pub driver: DriverChoice = DriverChoice::Auto, start;
+        /// Whether the kernel may write the process's memory to a file.
+        pub core_dumps: bool = false, start;
+        /// The least important line that is still logged.
+        pub log_level: LogLevel = LogLevel::Info, live;
+        /// New connections that a worker takes from each listener in one turn, from 1.
+        // 20,000 logins at once cost running statements 2 ms then, and 5 ms with 64, in docs/SCHEDULING.md's scenario.
+        pub logins_per_turn: u32 = 16, start;
+        /// Bytes that one receive may bring.
+        pub receive_buffer: usize = 64 << 10, start;
+        /// Unsent bytes of one connection from which on its sender is paused.
+        pub client_output_buffer: usize = 256 << 10, start;
+        /// The engine's part. `server`, the service account and `entropy` are filled in once names are resolved and the
+        /// private server stands.
+        pub engine: Settings = Settings::default(), parts;
+        /// The file that was read; empty for none.
+        pub(crate) file: PathBuf = PathBuf::new(), start;
+        /// What somebody chose, by the option's name.
+        pub(crate) chosen: BTreeMap<&'static str, Chosen> = BTreeMap::new(), found;
+    }
 }
 
-/// Encryption: who is to use it, and the files that it needs. An empty path is none.
-#[derive(Clone, Debug, Default)]
-pub struct TlsOptions {
-    /// Whether clients may or must use it, where their address does not say otherwise.
-    pub clients: ClientTls,
-    /// The certificate that clients see, and its chain.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// The authorities of clients' certificates.
-    pub client_ca: PathBuf,
-    /// How much is asked of the server.
-    pub backend: BackendTls,
-    /// The authorities of its certificate.
-    pub backend_ca: PathBuf,
-    /// Its RSA public key, or those of several servers.
-    pub backend_public_key: PathBuf,
-    /// The certificate that it is shown, and its chain.
-    pub backend_certificate: PathBuf,
-    /// Its key.
-    pub backend_key: PathBuf,
+settings! {
+    /// Encryption: who is to use it, and the files that it needs. An empty path is none.
+    #[derive(Clone, Debug)]
+    pub struct TlsOptions / TlsChange {
+        /// Whether clients may or must use it, where their address does not say otherwise.
+        pub clients: ClientTls = ClientTls::Allowed, start;
+        /// The certificate that clients see, and its chain.
+        pub certificate: PathBuf = PathBuf::new(), start;
+        /// Its key.
+        pub key: PathBuf = PathBuf::new(), start;
+        /// The authorities of clients' certificates.
+        pub client_ca: PathBuf = PathBuf::new(), start;
+        /// How much is asked of the server.
+        pub backend: BackendTls = BackendTls::Preferred, start;
+        /// The authorities of its certificate.
+        pub backend_ca: PathBuf = PathBuf::new(), start;
+        /// Its RSA public key, or those of several servers.
+        pub backend_public_key: PathBuf = PathBuf::new(), start;
+        /// The certificate that it is shown, and its chain.
+        pub backend_certificate: PathBuf = PathBuf::new(), start;
+        /// Its key.
+        pub backend_key: PathBuf = PathBuf::new(), start;
+    }
 }
 
 /// TLS to the server, by the words of MySQL's `ssl-mode`.
@@ -112,6 +119,18 @@ pub enum BackendTls {
     VerifyFull,
 }
 
+impl BackendTls {
+    /// As the engine needs to know it.
+    pub(crate) fn of_engine(self) -> ServerTls {
+        match self {
+            Self::Disabled => ServerTls::Disabled,
+            Self::Preferred => ServerTls::Preferred,
+            Self::Required => ServerTls::Required,
+            Self::VerifyCa | Self::VerifyFull => ServerTls::Verified,
+        }
+    }
+}
+
 /// How much is logged: everything at least as important as this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
@@ -128,50 +147,9 @@ pub enum LogLevel {
 }
 
 impl Configuration {
-    /// Nothing chosen yet: [`crate::load()`] starts from here and applies the table's defaults.
-    pub(crate) fn blank() -> Self {
-        Self {
-            backends: Vec::new(),
-            listen: Vec::new(),
-            proxy_protocol_networks: Networks::default(),
-            tls: TlsOptions::default(),
-            admin_listen: Vec::new(),
-            admin_user: String::new(),
-            admin_password: Zeroizing::default(),
-            admin_max_connections: 1,
-            http_listen: None,
-            http_password: Zeroizing::default(),
-            http_max_connections: 1,
-            data_dir: PathBuf::new(),
-            server_directory: PathBuf::new(),
-            back_log: 0,
-            workers: 1,
-            driver: DriverChoice::Auto,
-            core_dumps: false,
-            log_level: LogLevel::Info,
-            receive_buffer: 0,
-            logins_per_turn: 1,
-            client_output_buffer: 0,
-            engine: Settings::default(),
-            file: PathBuf::new(),
-            chosen: BTreeMap::new(),
-        }
-    }
-
     /// Whether somebody has said what this option is to be, whatever it is.
     pub fn is_chosen(&self, option: &str) -> bool {
         self.chosen.contains_key(option)
-    }
-
-    /// What holds for the server, for its files and for the engine.
-    pub(crate) fn choose_backend_tls(&mut self, backend: BackendTls) {
-        self.tls.backend = backend;
-        self.engine.server_tls = match backend {
-            BackendTls::Disabled => ServerTls::Disabled,
-            BackendTls::Preferred => ServerTls::Preferred,
-            BackendTls::Required => ServerTls::Required,
-            BackendTls::VerifyCa | BackendTls::VerifyFull => ServerTls::Verified,
-        };
     }
 
     /// Whether clients of a listening address may or must use TLS.

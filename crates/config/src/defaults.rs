@@ -1,25 +1,12 @@
-//! What holds where nobody says anything: by the table, and by the rules of another pool.
+//! What holds where nobody says anything, by the rules of another pool.
 
 use engine::Profile;
 
 use crate::Configuration;
-use crate::options::OPTIONS;
-use crate::value::Given;
 
-/// The defaults of the table.
-pub(crate) fn defaults() -> Configuration {
-    let mut configuration = Configuration::blank();
-    for option in OPTIONS.iter().filter(|option| !option.default.is_empty()) {
-        let applied = option.kind.apply(&mut configuration, &[Given::Bare(option.default)]);
-        applied.expect("a test applies every default");
-    }
-    configuration
-}
-
-/// The defaults of the table, but for those of another pool's rules.
+/// The defaults, but for those of another pool's rules.
 pub(crate) fn defaults_of(profile: Profile, workers: u32, groups: u32) -> Configuration {
-    let mut configuration = defaults();
-    configuration.workers = workers;
+    let mut configuration = Configuration { workers, ..Configuration::default() };
     configuration.engine = configuration.engine.of_profile(profile, groups);
     configuration
 }

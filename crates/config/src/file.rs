@@ -5,51 +5,52 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::error::{Instead, Misplaced};
 use crate::live::Source;
 use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
 use crate::value::Given;
-use crate::{Configuration, Error, Place, nearest};
+use crate::{Configuration, Error, Fault, Place, nearest};
 
 /// Checks every key of `text`, the content of `path`, and applies it.
 pub(crate) fn apply(configuration: &mut Configuration, path: &Path, text: &str) -> Result<(), Error> {
     let place = |offset: usize| Place::File { path: path.into(), line: line(text, offset) };
     let table = DeTable::parse(text).map_err(|error| {
         // Not the error's own display: it quotes the line, which may hold a password.
-        Error::new(place(error.span().map_or(0, |span| span.start)), error.message())
+        let reason = String::from(error.message());
+        Error::new(place(error.span().map_or(0, |span| span.start)), Fault::NoToml(reason))
     })?;
     for (key, value) in table.get_ref() {
         let option = option(key.get_ref(), value.get_ref())
-            .map_err(|message| Error::new(place(key.span().start), message))?;
+            .map_err(|fault| Error::new(place(key.span().start), fault))?;
         let items = match value.get_ref() {
             DeValue::Array(items) if option.kind.repeatable() => items.iter().map(given).collect(),
             _ => vec![given(value)],
         };
-        configuration.choose(option, &items, Source::File).map_err(|message| {
-            Error::new(place(value.span().start), format!("{}: {message}", option.name))
+        configuration.choose(option, &items, Source::File).map_err(|reason| {
+            Error::new(place(value.span().start), Fault::Value { option: Some(option.name), reason })
         })?;
     }
     Ok(())
 }
 
-fn option(key: &str, value: &DeValue<'_>) -> Result<&'static OptionSpec, String> {
+fn option(key: &str, value: &DeValue<'_>) -> Result<&'static OptionSpec, Fault> {
     if key == FILE_OPTION {
-        return Err(format!("{FILE_OPTION} names the file and cannot stand in it"));
+        return Err(Fault::Misplaced(Misplaced::FileInFile));
     }
     // As it is written in the table: a file has no dashes.
     if let Some(option) = OptionSpec::find(key).filter(|_| !key.contains('-')) {
         return Ok(option);
     }
     if value.is_table() {
-        return Err(format!("[{key}]: there are no sections; options stand at the top level"));
+        return Err(Fault::Misplaced(Misplaced::Section(String::from(key))));
     }
     let names = OPTIONS.iter().map(|option| option.name).filter(|name| *name != FILE_OPTION);
-    Err(match nearest(key, names) {
-        _ if NAMES_OF_CLIENTS.contains(&key) => format!(
-            "unknown option {key:?}; listen says where clients connect, backend which server is behind and as whom"
-        ),
-        Some(name) => format!("unknown option {key:?}; did you mean {name}?"),
-        None => format!("unknown option {key:?}; `onramp serve --help` lists them all"),
-    })
+    let instead = match nearest(key, names) {
+        _ if NAMES_OF_CLIENTS.contains(&key) => Instead::Addresses { listen: "listen", backend: "backend" },
+        Some(name) => Instead::Option(String::from(name)),
+        None => Instead::Nothing,
+    };
+    Err(Fault::UnknownOption { name: Some(String::from(key)), instead })
 }
 
 fn given<'a>(value: &'a Spanned<DeValue<'_>>) -> Given<'a> {

@@ -11,23 +11,28 @@ mod configuration;
 mod defaults;
 mod error;
 mod file;
+mod limits;
 mod listen_address;
 mod live;
 mod load;
 mod nearest;
+mod no_value;
 mod options;
 mod reference;
 mod together;
 mod value;
 
-pub use backend_url::{BackendTarget, BackendUrl};
+pub use backend_url::{BackendTarget, BackendUrl, NoBackend};
 pub use configuration::{BackendTls, Configuration, LogLevel, MOST_BACKENDS, OWN_FILES, TlsOptions};
-pub use error::{Error, Place};
-pub use listen_address::ListenAddress;
+pub use error::{Error, Fault, Instead, Misplaced, Place};
+pub use limits::{Counted, Limit, LimitRow, Scope, Unit};
+pub use listen_address::{ListenAddress, NoListener};
 pub use live::{NotSet, Setting, Source};
 pub use load::load;
 pub use nearest::nearest;
+pub use no_value::NoValue;
 pub use reference::{help, reference_page};
+pub use together::Conflict;
 
 #[cfg(test)]
 mod tests;

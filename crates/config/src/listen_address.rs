@@ -21,18 +21,64 @@ pub enum ListenAddress {
     Unix(PathBuf),
 }
 
+/// Why a text is no address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoListener {
+    /// It is a list.
+    Several(String),
+    /// Nothing stands behind `unix:`.
+    NoPath,
+    /// It can be read in no way.
+    OtherForm(String),
+    /// It is a port.
+    NoHost {
+        /// The whole of it.
+        text: String,
+        /// That port.
+        port: u16,
+    },
+    /// It is a host.
+    NoPort(String),
+    /// Its port is none.
+    PortOutOfRange(String),
+    /// Behind the `?` stands this.
+    OtherParameter(String),
+}
+
+impl fmt::Display for NoListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Several(text) => {
+                write!(f, "{text:?}: one address at a time; give the option once for each")
+            }
+            Self::NoPath => f.write_str("no path after unix:"),
+            Self::OtherForm(text) => {
+                write!(f, "{text:?} is no address: write host:port, [IPv6]:port or /path/of/a.socket")
+            }
+            Self::NoHost { text, port } => write!(f, "{text:?} has no host; did you mean 127.0.0.1:{port}?"),
+            Self::NoPort(text) => write!(f, "{text:?} has no port; did you mean {text}:3306?"),
+            Self::PortOutOfRange(text) => write!(f, "{text:?}: the port is a number from 0 to 65535"),
+            Self::OtherParameter(text) => {
+                write!(f, "{text:?}: what may follow an address is ?tls=off, ?tls=allowed or ?tls=required")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NoListener {}
+
 impl ListenAddress {
     /// Reads `host:port`, `[IPv6]:port`, either with `?tls=` and what holds there, `/path` or `unix:path`.
     ///
     /// # Errors
-    /// What is wrong with the text, in words.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// What is wrong with the text.
+    pub(crate) fn parse(text: &str) -> Result<Self, NoListener> {
         if text.contains(',') {
-            return Err(format!("{text:?}: one address at a time; give the option once for each"));
+            return Err(NoListener::Several(String::from(text)));
         }
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() {
-                Err(String::from("no path after unix:"))
+                Err(NoListener::NoPath)
             } else {
                 Ok(Self::Unix(PathBuf::from(path)))
             };
@@ -44,17 +90,13 @@ impl ListenAddress {
             None => (text, None),
             Some((address, parameter)) => (address, Some(tls_of(parameter)?)),
         };
-        let (host, port) = split_port(text).ok_or_else(|| {
-            format!("{text:?} is no address: write host:port, [IPv6]:port or /path/of/a.socket")
-        })?;
+        let (host, port) = split_port(text).ok_or_else(|| NoListener::OtherForm(String::from(text)))?;
         let missing = || match text.parse::<u16>() {
-            Ok(port) => format!("{text:?} has no host; did you mean 127.0.0.1:{port}?"),
-            Err(_) => format!("{text:?} has no port; did you mean {text}:3306?"),
+            Ok(port) => NoListener::NoHost { text: String::from(text), port },
+            Err(_) => NoListener::NoPort(String::from(text)),
         };
-        let port = port
-            .ok_or_else(missing)?
-            .parse()
-            .map_err(|_| format!("{text:?}: the port is a number from 0 to 65535"))?;
+        let port =
+            port.ok_or_else(missing)?.parse().map_err(|_| NoListener::PortOutOfRange(String::from(text)))?;
         Ok(Self::Tcp { host: String::from(host), port, tls })
     }
 }
@@ -63,12 +105,10 @@ impl ListenAddress {
 const TLS_WORDS: [(&str, ClientTls); 3] =
     [("off", ClientTls::Off), ("allowed", ClientTls::Allowed), ("required", ClientTls::Required)];
 
-fn tls_of(parameter: &str) -> Result<ClientTls, String> {
+fn tls_of(parameter: &str) -> Result<ClientTls, NoListener> {
     let word = parameter.strip_prefix("tls=");
     let found = TLS_WORDS.iter().find(|(name, _)| Some(*name) == word);
-    found.map(|(_, tls)| *tls).ok_or_else(|| {
-        format!("{parameter:?}: what may follow an address is ?tls=off, ?tls=allowed or ?tls=required")
-    })
+    found.map(|(_, tls)| *tls).ok_or_else(|| NoListener::OtherParameter(String::from(parameter)))
 }
 
 impl ListenAddress {
@@ -117,7 +157,7 @@ pub(crate) fn split_port(text: &str) -> Option<(&str, Option<&str>)> {
 mod tests {
     use super::*;
 
-    fn tcp(host: &str, port: u16) -> Result<ListenAddress, String> {
+    fn tcp(host: &str, port: u16) -> Result<ListenAddress, NoListener> {
         Ok(ListenAddress::Tcp { host: String::from(host), port, tls: None })
     }
 
@@ -150,20 +190,20 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         assert_eq!(
-            ListenAddress::parse("127.0.0.1").unwrap_err(),
+            ListenAddress::parse("127.0.0.1").unwrap_err().to_string(),
             "\"127.0.0.1\" has no port; did you mean 127.0.0.1:3306?"
         );
         assert_eq!(
-            ListenAddress::parse("::1").unwrap_err(),
+            ListenAddress::parse("::1").unwrap_err().to_string(),
             "\"::1\" is no address: write host:port, [IPv6]:port or /path/of/a.socket"
         );
         assert_eq!(
-            ListenAddress::parse("localhost:70000").unwrap_err(),
+            ListenAddress::parse("localhost:70000").unwrap_err().to_string(),
             "\"localhost:70000\": the port is a number from 0 to 65535"
         );
-        assert_eq!(ListenAddress::parse("unix:").unwrap_err(), "no path after unix:");
+        assert_eq!(ListenAddress::parse("unix:").unwrap_err().to_string(), "no path after unix:");
         assert_eq!(
-            ListenAddress::parse("127.0.0.1:3306?tls=on").unwrap_err(),
+            ListenAddress::parse("127.0.0.1:3306?tls=on").unwrap_err().to_string(),
             "\"tls=on\": what may follow an address is ?tls=off, ?tls=allowed or ?tls=required"
         );
     }

@@ -1,85 +1,10 @@
 //! The values of options, and which of them can change while Onramp runs.
 
-use crate::Configuration;
 use crate::defaults::defaults_of;
 use crate::options::{OPTIONS, OTHER_NAMES, OptionSpec};
 use crate::together::check_together;
 use crate::value::Given;
-
-/// Options that a running Onramp takes up at once. Of the others, some are about what is made once (threads, sockets,
-/// tables), and the rest are not taken up yet.
-const LIVE: &[&str] = &[
-    "abandoned_timeout",
-    "accounts_refresh",
-    "adaptive_lifo",
-    "address_permits",
-    "backend_change_user",
-    "backend_connect_timeout",
-    "backend_idle_timeout",
-    "backend_prepared_statements",
-    "coalesce_reads",
-    "coalesced_reads_max",
-    "coalesced_reply_size",
-    "connect_timeout",
-    "failed_login_delay",
-    "failed_login_delay_max",
-    "failed_login_threshold",
-    "failed_logins_size",
-    "fair_share",
-    "fair_weights",
-    "held_answer_memory",
-    "idle_hold_timeout",
-    "idle_transaction_timeout",
-    "kill_abandoned",
-    "kept_warnings_memory",
-    "large_statement_size",
-    "lazy_begin",
-    "lazy_set",
-    "lock_wait_interval",
-    "log_level",
-    "long_permits",
-    "long_permits_max",
-    "long_queue_limit",
-    "long_queue_wait_limit",
-    "long_statement_time",
-    "max_allowed_packet",
-    "max_prepared_stmt_count",
-    "net_write_timeout",
-    "permits",
-    "permits_max",
-    "permits_min",
-    "prepared_statement_memory",
-    "query_timeout",
-    "queue_delay_interval",
-    "unfair_wait_limit",
-    "queue_delay_target",
-    "queue_limit",
-    "queue_wait_limit",
-    "rescue_reads",
-    "schema_permits",
-    "session_memory",
-    "shared_backends",
-    "shutdown_timeout",
-    "statement_memory",
-    "statements_in_flight",
-    "thread_pool_high_prio_mode",
-    "thread_pool_high_prio_tickets",
-    "thread_pool_high_priority_connection",
-    "thread_pool_longrun_trx_limit",
-    "thread_pool_max_threads",
-    "thread_pool_max_transactions_limit",
-    "thread_pool_oversubscribe",
-    "thread_pool_prio_kickup_timer",
-    "thread_pool_priority",
-    "thread_pool_profile",
-    "thread_pool_query_threads_per_group",
-    "thread_pool_stall_limit",
-    "thread_pool_transaction_delay",
-    "transaction_timeout",
-    "user_backends_share",
-    "user_permits",
-    "wait_timeout",
-];
+use crate::{Configuration, Fault, NoValue};
 
 /// Where an option's value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +42,7 @@ pub struct Setting {
     /// As it was written, lists separated by commas; `None` where there is no value, or it is a secret.
     pub value: Option<String>,
     /// What holds where nobody says anything.
-    pub default: Option<&'static str>,
+    pub default: Option<String>,
     /// Whether [`Configuration::set`] takes it.
     pub live: bool,
     /// Where the value comes from.
@@ -132,7 +57,7 @@ pub enum NotSet {
     /// The option cannot change while Onramp runs.
     NotLive,
     /// The value is wrong, and why.
-    Wrong(String),
+    Wrong(Fault),
 }
 
 /// The value that somebody chose for an option.
@@ -146,8 +71,8 @@ pub(crate) struct Chosen {
 impl Configuration {
     /// All options, in the order of the reference page.
     pub fn settings(&self) -> Vec<Setting> {
-        let mut scratch = self.clone();
-        OPTIONS.iter().map(|option| scratch.setting(option)).collect()
+        let (mut scratch, mut defaults) = (self.clone(), Self::default());
+        OPTIONS.iter().map(|option| scratch.setting(option, &mut defaults)).collect()
     }
 
     /// Other names of options, each with the option's own: a value can be given under either.
@@ -161,15 +86,17 @@ impl Configuration {
     /// Why it is not set; then nothing has changed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), NotSet> {
         let option = OptionSpec::find(name).ok_or(NotSet::Unknown)?;
-        if !LIVE.contains(&option.name) {
+        if !option.is_live() {
             return Err(NotSet::NotLive);
         }
         let mut changed = self.clone();
-        changed.choose(option, &[Given::Bare(value)], Source::Admin).map_err(NotSet::Wrong)?;
+        changed
+            .choose(option, &[Given::Bare(value)], Source::Admin)
+            .map_err(|wrong| NotSet::Wrong(wrong.into()))?;
         if option.name == "thread_pool_profile" {
             changed.take_defaults_of_profile();
         }
-        check_together(&changed).map_err(|error| NotSet::Wrong(error.to_string()))?;
+        check_together(&changed).map_err(|error| NotSet::Wrong(error.fault))?;
         *self = changed;
         Ok(())
     }
@@ -178,7 +105,7 @@ impl Configuration {
     fn take_defaults_of_profile(&mut self) {
         let mut defaults = defaults_of(self.engine.profile, self.workers, self.workers);
         for option in OPTIONS {
-            let live = LIVE.contains(&option.name) && !self.chosen.contains_key(option.name);
+            let live = option.is_live() && !self.chosen.contains_key(option.name);
             if let Some(text) = option.kind.current(&mut defaults).filter(|_| live) {
                 let applied = option.kind.apply(self, &[Given::Bare(&text)]);
                 applied.expect("a default is shown as it is written");
@@ -190,9 +117,9 @@ impl Configuration {
     /// one that has.
     pub fn take_up(&mut self, fresh: &Self) -> Vec<String> {
         let mut left = Vec::new();
-        let mut fresh = fresh.clone();
+        let (mut fresh, mut defaults) = (fresh.clone(), Self::default());
         for option in OPTIONS {
-            let (now, then) = (self.setting(option), fresh.setting(option));
+            let (now, then) = (self.setting(option, &mut defaults), fresh.setting(option, &mut defaults));
             let same_secret = match option.name {
                 "admin_password" => self.admin_password == fresh.admin_password,
                 "http_password" => self.http_password == fresh.http_password,
@@ -202,7 +129,7 @@ impl Configuration {
                 self.chosen.extend(fresh.chosen.get_key_value(option.name).map(|(k, v)| (*k, v.clone())));
                 continue;
             }
-            if LIVE.contains(&option.name) {
+            if option.is_live() {
                 let value = then.value.as_deref().unwrap_or_default();
                 let applied = option.kind.apply(self, &[Given::Bare(value)]);
                 applied.expect("the same text was taken when the configuration was read");
@@ -226,20 +153,20 @@ impl Configuration {
         option: &'static OptionSpec,
         given: &[Given<'_>],
         source: Source,
-    ) -> Result<(), String> {
+    ) -> Result<(), NoValue> {
         option.kind.apply(self, given)?;
         self.chosen.insert(option.name, Chosen { text: option.kind.shown(given), source });
         Ok(())
     }
 
-    fn setting(&mut self, option: &'static OptionSpec) -> Setting {
-        let default = Some(option.default).filter(|default| !default.is_empty());
+    fn setting(&mut self, option: &'static OptionSpec, defaults: &mut Self) -> Setting {
+        let default = option.default(defaults);
         let (value, source) = match self.chosen.get(option.name) {
             Some(chosen) => (chosen.text.clone(), chosen.source),
             // Under the profile of another pool, some have its defaults.
-            None => (option.kind.current(self).or(default.map(String::from)), Source::Default),
+            None => (option.kind.current(self), Source::Default),
         };
-        Setting { name: option.name, value, default, live: LIVE.contains(&option.name), source }
+        Setting { name: option.name, value, default, live: option.is_live(), source }
     }
 }
 
@@ -256,13 +183,6 @@ mod tests {
 
     fn setting(configuration: &Configuration, name: &str) -> Setting {
         configuration.settings().into_iter().find(|setting| setting.name == name).unwrap()
-    }
-
-    #[test]
-    fn live_options_are_options() {
-        for name in LIVE {
-            assert!(OPTIONS.iter().any(|option| option.name == *name), "{name}");
-        }
     }
 
     #[test]
@@ -309,7 +229,7 @@ mod tests {
         assert_eq!(setting(&native, "wait_timeout").value.as_deref(), Some("8h"));
         let percona = configuration(&["--thread-pool-profile", "percona"]);
         let found = setting(&percona, "thread_pool_stall_limit");
-        assert_eq!((found.value.as_deref(), found.default), (Some("500"), Some("60")));
+        assert_eq!((found.value.as_deref(), found.default.as_deref()), (Some("500"), Some("60")));
         assert_eq!(found.source, Source::Default);
     }
 
@@ -321,6 +241,7 @@ mod tests {
         let changed = &configuration.engine;
         assert_eq!((changed.profile, changed.stall_limit), (Profile::MariaDb, Duration::from_millis(500)));
         assert_eq!((changed.statements_in_flight, changed.max_threads), (1, 65_536));
+        assert_eq!((changed.lazy_begin, changed.lazy_set), (false, false), "words have defaults too");
         assert_eq!(changed.long_statement_time, Duration::from_secs(2), "somebody wants it so");
         configuration.set("thread_pool_profile", "native").unwrap();
         let back = &configuration.engine;

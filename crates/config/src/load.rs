@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use engine::Profile;
 
-use crate::defaults::{defaults, defaults_of, groups_by_default};
+use crate::defaults::{defaults_of, groups_by_default};
+use crate::error::{Instead, Misplaced};
 use crate::live::Source;
 use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
 use crate::together::check_together;
 use crate::value::Given;
-use crate::{Configuration, Error, Place, file, nearest};
+use crate::{Configuration, Error, Fault, Place, file, nearest};
 
 /// Reads `arguments` (those after `onramp serve`), the variables of `environment` that start with `ONRAMP_`, and the
 /// file that one of them names, and checks all of it.
@@ -21,13 +22,14 @@ pub fn load<'a>(
     environment: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Configuration, Error> {
     let sources = Sources::new(arguments, environment)?;
-    let mut configuration = sources.apply(defaults())?;
+    let mut configuration = sources.apply(Configuration::default())?;
     let profile = configuration.engine.profile;
     if profile != Profile::Native {
         // The profile's defaults stand below what is given, and one of them follows from how many groups there are in the end.
         let groups = sources.apply(defaults_of(profile, groups_by_default(profile), 1))?.workers;
         configuration = sources.apply(defaults_of(profile, groups_by_default(profile), groups))?;
     }
+    configuration.engine.server_tls = configuration.tls.backend.of_engine();
     check_together(&configuration)?;
     Ok(configuration)
 }
@@ -50,10 +52,10 @@ impl<'a> Sources<'a> {
         let mut named = variables.iter().chain(&flags).filter(|given| given.option.name == FILE_OPTION);
         let file = match named.next_back() {
             Some(given) => {
-                let mut configuration = Configuration::blank();
+                let mut configuration = Configuration::default();
                 given.apply(&mut configuration)?;
                 let text =
-                    read(&configuration.file).map_err(|message| Error::new(given.place.clone(), message))?;
+                    read(&configuration.file).map_err(|fault| Error::new(given.place.clone(), fault))?;
                 Some((configuration.file, text))
             }
             None => None,
@@ -88,7 +90,7 @@ impl GivenOption<'_> {
         };
         configuration
             .choose(self.option, &values, source)
-            .map_err(|message| Error::new(self.place.clone(), message))
+            .map_err(|wrong| Error::new(self.place.clone(), wrong))
     }
 }
 
@@ -100,12 +102,7 @@ fn flags(arguments: &[String]) -> Result<Vec<GivenOption<'_>>, Error> {
     while let Some(argument) = arguments.next() {
         let place = count - arguments.len();
         // Not repeated in the message: it may be a URL with a password.
-        let stray = || {
-            let message = format!(
-                "word {place} after serve is no option: options start with --, such as --backend mysql://user@host/"
-            );
-            Error::new(Place::CommandLine, message)
-        };
+        let stray = || Error::new(Place::CommandLine, Fault::Misplaced(Misplaced::Word(place)));
         let argument = argument.strip_prefix("--").ok_or_else(stray)?;
         let (name, value) = match argument.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -118,8 +115,8 @@ fn flags(arguments: &[String]) -> Result<Vec<GivenOption<'_>>, Error> {
         let value = match value {
             Some(value) => value,
             None => arguments.as_slice().first().filter(|next| !next.starts_with("--")).ok_or_else(|| {
-                let example = format!("no value given, such as {flag} {}", option.example);
-                Error::new(place.clone(), example)
+                let example = format!("{flag} {}", option.example);
+                Error::new(place.clone(), Fault::Missing { example })
             })?,
         };
         if !argument.contains('=') {
@@ -128,21 +125,21 @@ fn flags(arguments: &[String]) -> Result<Vec<GivenOption<'_>>, Error> {
         match found.iter_mut().find(|given| given.option.name == option.name) {
             None => found.push(GivenOption { option, place, values: vec![value] }),
             Some(given) if option.kind.repeatable() => given.values.push(value),
-            Some(_) => return Err(Error::new(place, "given twice")),
+            Some(_) => return Err(Error::new(place, Fault::Twice)),
         }
     }
     Ok(found)
 }
 
 fn unknown_flag(name: &str) -> Error {
-    let message = match nearest(name, OPTIONS.iter().map(|option| option.name)) {
-        _ if NAMES_OF_CLIENTS.contains(&name.replace('-', "_").as_str()) => String::from(
-            "unknown option; --listen says where clients connect, --backend which server is behind and as whom",
-        ),
-        Some(name) => format!("unknown option; did you mean --{}?", name.replace('_', "-")),
-        None => String::from("unknown option; `onramp serve --help` lists them all"),
+    let instead = match nearest(name, OPTIONS.iter().map(|option| option.name)) {
+        _ if NAMES_OF_CLIENTS.contains(&name.replace('-', "_").as_str()) => {
+            Instead::Addresses { listen: "--listen", backend: "--backend" }
+        }
+        Some(name) => Instead::Option(format!("--{}", name.replace('_', "-"))),
+        None => Instead::Nothing,
     };
-    Error::new(Place::Flag(format!("--{name}")), message)
+    Error::new(Place::Flag(format!("--{name}")), Fault::UnknownOption { name: None, instead })
 }
 
 /// Variables that name an option; an empty one counts as not set. Lists are separated by commas. A name that is merely
@@ -164,8 +161,8 @@ fn variables<'a>(
             match nearest(&name, OPTIONS.iter().map(|option| option.name)).and_then(OptionSpec::find) {
                 None => continue,
                 Some(option) => {
-                    let message = format!("unknown option; did you mean {}?", option.environment());
-                    return Err(Error::new(place, message));
+                    let instead = Instead::Option(option.environment());
+                    return Err(Error::new(place, Fault::UnknownOption { name: None, instead }));
                 }
             }
         };
@@ -176,8 +173,8 @@ fn variables<'a>(
 }
 
 /// The one thing that is opened here.
-fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
+fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, Fault> {
     std::fs::read_to_string(path)
         .map(zeroize::Zeroizing::new)
-        .map_err(|error| format!("{} cannot be read: {error}", path.display()))
+        .map_err(|error| Fault::Unreadable { path: path.into(), reason: error.to_string() })
 }

@@ -12,6 +12,11 @@ mod tls;
 
 use std::time::Duration;
 
+use engine::Change;
+
+use crate::Configuration;
+use crate::limits::Counted::{ByAdminPort, ByEngine, Not};
+use crate::limits::{Limit, Scope, Unit, always, when_reached};
 use crate::value::Kind;
 
 /// One option, declared once.
@@ -19,16 +24,16 @@ pub(crate) struct OptionSpec {
     /// Its name as the file's key. The flag is `--` and the name with `-` for `_`; the environment name is `ONRAMP_`
     /// and the name in capitals.
     pub(crate) name: &'static str,
-    /// What kind of value, its range, and where it goes.
+    /// What kind of value, its range, and where it goes; by that also its default, and whether it can change while Onramp runs.
     pub(crate) kind: Kind,
-    /// The default, in the words a user would write; empty for none.
-    pub(crate) default: &'static str,
     /// A value that somebody might really use.
     pub(crate) example: &'static str,
     /// The first sentence is the summary of `onramp serve --help`.
     pub(crate) doc: &'static str,
     /// Under which heading it stands.
     pub(crate) section: Section,
+    /// What it bounds, where it is a limit: its row in the admin port's table of that name.
+    pub(crate) limit: Option<Limit>,
 }
 
 impl OptionSpec {
@@ -40,6 +45,16 @@ impl OptionSpec {
     /// The environment variable.
     pub(crate) fn environment(&self) -> String {
         format!("ONRAMP_{}", self.name.to_ascii_uppercase())
+    }
+
+    /// The default, of these, as somebody would write it; `None` where there is none, and for a secret.
+    pub(crate) fn default(&self, defaults: &mut Configuration) -> Option<String> {
+        self.kind.current(defaults).filter(|default| !default.is_empty())
+    }
+
+    /// Whether a running Onramp takes up a new value at once.
+    pub(crate) fn is_live(&self) -> bool {
+        self.kind.place().1 == Change::Live
     }
 
     /// The option of this name, with `-` or `_`.
@@ -107,6 +122,21 @@ pub(crate) const NAMES_OF_CLIENTS: [&str; 7] =
 
 /// The option that names the file itself, and so cannot stand in it.
 pub(crate) const FILE_OPTION: &str = "config";
+
+/// The place of an option's value: `setting!(engine.permits)`. Its default, and whether it can change while Onramp runs, are declared there.
+macro_rules! setting {
+    ($($path:ident).+) => {
+        crate::value::Slot {
+            path: stringify!($($path).+),
+            change: <crate::Configuration as engine::Declared>::CHANGES.$($path).+,
+            place: |configuration| &mut configuration.$($path).+,
+        }
+    };
+}
+use setting;
+
+/// The words of what is off or on.
+const OFF_ON: &[(&str, bool)] = &[("off", false), ("on", true)];
 
 const SECOND: Duration = Duration::from_secs(1);
 /// As far as the servers' own time variables go (`wait_timeout`, `net_write_timeout`: 31536000 s).

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::Configuration;
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec, Section};
 
 /// The text of `onramp serve --help`.
@@ -12,11 +13,12 @@ pub fn help() -> String {
          Each option may also come from the environment or from a file (--config); a flag outranks the\n\
          environment, which outranks the file. docs/OPTIONS.md says more about each.\n",
     );
+    let mut defaults = Configuration::default();
     for section in Section::ALL {
         push(&mut text, format_args!("\n{}:\n", section.title()));
         for option in of(section) {
             push(&mut text, format_args!("  {} {}\n", option.flag(), option.kind.placeholder()));
-            for line in wrapped(&summary(option), 90) {
+            for line in wrapped(&summary(option, &mut defaults), 90) {
                 push(&mut text, format_args!("      {line}\n"));
             }
         }
@@ -39,24 +41,23 @@ pub fn reference_page() -> String {
          Anything unknown, out of range or of the wrong type ends the start with exit code 2, before any socket is\n\
          opened.\n",
     );
+    let mut defaults = Configuration::default();
     for section in Section::ALL {
         push(&mut text, format_args!("\n## {}\n", section.title()));
         for option in of(section) {
-            push_option(&mut text, option);
+            push_option(&mut text, option, &mut defaults);
         }
     }
     text
 }
 
-fn push_option(text: &mut String, option: &OptionSpec) {
+fn push_option(text: &mut String, option: &OptionSpec, defaults: &mut Configuration) {
     push(text, format_args!("\n### {}\n\n", option.name));
     for line in wrapped(option.doc, 110) {
         push(text, format_args!("{line}\n"));
     }
-    let default = match option.default {
-        "" => String::from("none"),
-        default => format!("`{default}`"),
-    };
+    let default =
+        option.default(defaults).map_or_else(|| String::from("none"), |default| format!("`{default}`"));
     push(text, format_args!("\n- {}; default {default}\n", option.kind.description()));
     push(text, format_args!("- `{} {}`\n", option.flag(), option.example));
     push(text, format_args!("- `{}`\n", option.environment()));
@@ -73,12 +74,9 @@ pub(crate) fn file_line(option: &OptionSpec) -> String {
     }
 }
 
-fn summary(option: &OptionSpec) -> String {
+fn summary(option: &OptionSpec, defaults: &mut Configuration) -> String {
     let first = option.doc.split_inclusive(". ").next().unwrap_or_default().trim_end();
-    let default = match option.default {
-        "" => String::new(),
-        default => format!("; default {default}"),
-    };
+    let default = option.default(defaults).map_or_else(String::new, |default| format!("; default {default}"));
     format!("{first} ({}{default})", option.kind.description())
 }
 

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::{HighPrioMode, Settings, ThreadHandling};
+use engine::{Change, Declared as _, HighPrioMode, ThreadHandling};
 
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
 use crate::reference::file_line;
-use crate::value::Given;
+use crate::value::{Given, Kind};
 use crate::{
-    BackendTarget, Configuration, Error, ListenAddress, LogLevel, Place, file, help, load, reference_page,
+    BackendTarget, Configuration, Counted, Error, ListenAddress, LogLevel, Place, file, help, load,
+    reference_page,
 };
 
 fn with_flags(flags: &[&str]) -> Result<Configuration, String> {
@@ -52,28 +53,6 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Compares what the table makes of settings with the engine's own defaults. Without `..`: a new setting of the engine does
-/// not compile here until it is an option.
-macro_rules! assert_same_defaults {
-    ($($setting:ident,)*) => {
-        let Settings {
-            // Known once names are resolved and the private server stands.
-            server: _,
-            server_names: _,
-            service_user: _,
-            service_password: _,
-            server_keys: _,
-            // Known once the listeners stand.
-            client_tls: _,
-            most_backends: _,
-            entropy: _,
-            $($setting,)*
-        } = with_flags(&[]).unwrap().engine;
-        let engine = Settings::default();
-        $(assert_eq!($setting, engine.$setting);)*
-    };
-}
-
 #[test]
 fn what_options_say_has_no_gaps() {
     for option in OPTIONS.iter() {
@@ -81,80 +60,47 @@ fn what_options_say_has_no_gaps() {
     }
 }
 
+/// A setting that somebody may give is the place of one option, and no option is about one that is found.
 #[test]
-fn the_defaults_of_the_table_are_those_of_the_engine() {
-    assert_same_defaults!(
-        proxy_to_server,
-        server_tls,
-        trusted_servers,
-        compression,
-        server_compression,
-        thread_handling,
-        profile,
-        oversubscribe,
-        max_threads,
-        query_threads_per_group,
-        max_transactions_limit,
-        longrun_trx_limit,
-        lock_wait_interval,
-        transaction_delay,
-        permits,
-        permits_min,
-        permits_max,
-        statements_in_flight,
-        shared_backends,
-        coalescing,
-        rescue_reads,
-        lazy_begin,
-        carry_user_variables,
-        lazy_set,
-        max_backends,
-        change_accounts,
-        user_backends_share,
-        max_connections,
-        high_prio_mode,
-        high_prio_tickets,
-        priority,
-        high_priority_connection,
-        prio_kickup_timer,
-        adaptive_lifo,
-        long_statement_time,
-        long_permits,
-        overload,
-        shares,
-        long_permits_max,
-        stall_limit,
-        connect_timeout,
-        backend_connect_timeout,
-        backend_idle_timeout,
-        wait_timeout,
-        net_write_timeout,
-        shutdown_timeout,
-        accounts_refresh,
-        failed_logins,
-        mapped_password,
-        max_allowed_packet,
-        large_statement_size,
-        statement_memory,
-        login_memory,
-        session_memory,
-        held_answer_memory,
-        max_prepared_stmt_count,
-        prepared_statement_memory,
-        kept_warnings_memory,
-        backend_prepared_statements,
-        digests_size,
-    );
+fn every_setting_is_an_option() {
+    let mut settings = Vec::new();
+    Configuration::list("", &mut settings);
+    for (path, change) in &settings {
+        let options = OPTIONS.iter().filter(|option| option.kind.place().0 == path).count();
+        assert_eq!(options, usize::from(*change != Change::Found), "{path}");
+    }
+    assert!(OPTIONS.iter().count() <= settings.len());
 }
 
 #[test]
 fn every_default_and_example_is_a_good_value_and_they_differ() {
+    let mut configuration = Configuration::default();
     for option in OPTIONS {
-        for value in [option.default, option.example].into_iter().filter(|value| !value.is_empty()) {
-            let applied = option.kind.apply(&mut Configuration::blank(), &[Given::Bare(value)]);
+        let default = option.default(&mut configuration);
+        assert_ne!(default.as_deref(), Some(option.example), "{}", option.name);
+        for value in default.into_iter().chain([String::from(option.example)]) {
+            let applied = option.kind.apply(&mut Configuration::default(), &[Given::Bare(&value)]);
             assert_eq!(applied, Ok(()), "{}: {value}", option.name);
         }
-        assert_ne!(option.default, option.example, "{}", option.name);
+    }
+}
+
+/// What the engine bounds has one row in the table of limits, under the name by which the engine speaks of it.
+#[test]
+fn every_limit_of_the_engine_is_an_option() {
+    for limit in engine::Limit::ALL {
+        let counts =
+            |option: &&OptionSpec| option.limit.is_some_and(|row| row.counted == Counted::ByEngine(*limit));
+        let options: Vec<_> = OPTIONS.iter().filter(counts).map(|option| option.name).collect();
+        assert_eq!(options, [limit.name()]);
+    }
+}
+
+/// A default that is none of its words could not be shown, nor given.
+#[test]
+fn every_choice_has_a_default_that_can_be_written() {
+    for option in OPTIONS.iter().filter(|option| matches!(option.kind, Kind::Word(_))) {
+        assert!(option.default(&mut Configuration::default()).is_some(), "{}", option.name);
     }
 }
 

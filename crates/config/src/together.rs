@@ -1,11 +1,116 @@
 //! Values that are fine by themselves and do not go together.
 
+use std::fmt;
 use std::path::Path;
 
 use proxy_protocol::Networks;
 
 use crate::configuration::{BackendTls, TlsOptions};
-use crate::{BackendUrl, Configuration, Error, Place};
+use crate::{BackendUrl, Configuration, Error, Fault, ListenAddress, Place};
+
+/// Two values that are fine by themselves and do not go together; each is named for what would come of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// There may be fewer permits than there have to be.
+    PermitsCross {
+        /// `permits_max`.
+        most: u32,
+        /// `permits_min`.
+        least: u32,
+    },
+    /// The largest statement would never fit.
+    NoRoomForPacket {
+        /// `statement_memory`, in bytes.
+        memory: usize,
+        /// `max_allowed_packet`, in bytes.
+        packet: usize,
+    },
+    /// Some workers would have no backend.
+    TooFewBackends {
+        /// `workers`.
+        workers: u32,
+        /// `max_backends`.
+        backends: u32,
+    },
+    /// The admin port would be anybody's.
+    OpenAdminPort,
+    /// So would be what HTTP tells, at this address.
+    OpenHttp(ListenAddress),
+    /// One server would be logged in to as several users.
+    SeveralAccounts,
+    /// A socket of this machine would be taken for an address.
+    TrustedSocket,
+    /// A key that nobody would use.
+    KeyInsideTls,
+    /// A certificate is to be verified, and there are no authorities.
+    NothingToVerifyBy,
+    /// There are authorities, and nothing is to be verified.
+    NothingToVerify,
+    /// A certificate is no use without its key.
+    CertificateWithoutKey {
+        /// The option of the certificate.
+        certificate: &'static str,
+        /// That of the key.
+        key: &'static str,
+    },
+    /// Nor is a key without its certificate.
+    KeyWithoutCertificate {
+        /// The option of the certificate.
+        certificate: &'static str,
+        /// That of the key.
+        key: &'static str,
+    },
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PermitsCross { most, least } => {
+                write!(f, "permits_max ({most}) is below permits_min ({least})")
+            }
+            Self::NoRoomForPacket { memory, packet } => write!(
+                f,
+                "statement_memory ({memory} bytes) is below max_allowed_packet ({packet} bytes): the largest statement would never fit"
+            ),
+            Self::TooFewBackends { workers, backends } => write!(
+                f,
+                "workers ({workers}) is above max_backends ({backends}): each worker needs a backend of its own"
+            ),
+            Self::OpenAdminPort => f.write_str(
+                "admin_listen is given without admin_password: whoever reaches the admin port could do as they like; set \
+                 one, best in the file or the environment",
+            ),
+            Self::OpenHttp(address) => write!(
+                f,
+                "http_listen ({address}) is given without http_password: whoever reaches it from another machine could look \
+                 into Onramp; set one, best in the file or the environment, or listen on 127.0.0.1"
+            ),
+            Self::SeveralAccounts => f.write_str(
+                "backend: the addresses are those of one server, so all carry the same user and password",
+            ),
+            Self::TrustedSocket => f.write_str(
+                "backend_trusted_networks: localhost stands for Unix sockets, which need no trust; write 127.0.0.1 for a \
+                 port of this machine",
+            ),
+            Self::KeyInsideTls => f.write_str(
+                "backend_public_key is given with backend_tls = required: inside TLS servers take no encrypted password; \
+                 set backend_tls = verify-ca or verify-full, or disabled",
+            ),
+            Self::NothingToVerifyBy => {
+                f.write_str("backend_tls: there is nothing to verify a certificate by; give backend_tls_ca")
+            }
+            Self::NothingToVerify => f.write_str(
+                "backend_tls_ca is given, but nothing is verified by it; set backend_tls = verify-full or verify-ca",
+            ),
+            Self::CertificateWithoutKey { certificate, key } => {
+                write!(f, "{certificate} is given without {key}, the file with its private key")
+            }
+            Self::KeyWithoutCertificate { certificate, key } => {
+                write!(f, "{key} is given without {certificate}, the certificate that it belongs to")
+            }
+        }
+    }
+}
 
 /// # Errors
 /// The first two that do not go together, by the names of their options.
@@ -17,102 +122,84 @@ pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error>
         tls(&configuration.tls),
         trusted_networks(&configuration.engine.trusted_servers),
     ];
-    checks.into_iter().collect::<Result<(), String>>().map_err(|message| Error::new(Place::Together, message))
+    checks
+        .into_iter()
+        .collect::<Result<(), Conflict>>()
+        .map_err(|conflict| Error::new(Place::Together, Fault::Conflict(conflict)))
 }
 
-fn bounds(configuration: &Configuration) -> Result<(), String> {
+fn bounds(configuration: &Configuration) -> Result<(), Conflict> {
     let engine = &configuration.engine;
     if engine.permits_max > 0 && engine.permits_max < engine.permits_min {
-        return Err(format!(
-            "permits_max ({}) is below permits_min ({})",
-            engine.permits_max, engine.permits_min
-        ));
+        return Err(Conflict::PermitsCross { most: engine.permits_max, least: engine.permits_min });
     }
     if engine.statement_memory < engine.max_allowed_packet {
-        return Err(format!(
-            "statement_memory ({} bytes) is below max_allowed_packet ({} bytes): the largest statement would never fit",
-            engine.statement_memory, engine.max_allowed_packet
-        ));
+        return Err(Conflict::NoRoomForPacket {
+            memory: engine.statement_memory,
+            packet: engine.max_allowed_packet,
+        });
     }
     if engine.max_backends > 0 && configuration.workers > engine.max_backends {
-        return Err(format!(
-            "workers ({}) is above max_backends ({}): each worker needs a backend of its own",
-            configuration.workers, engine.max_backends
-        ));
+        return Err(Conflict::TooFewBackends {
+            workers: configuration.workers,
+            backends: engine.max_backends,
+        });
     }
     Ok(())
 }
 
-fn accounts(configuration: &Configuration) -> Result<(), String> {
+fn accounts(configuration: &Configuration) -> Result<(), Conflict> {
     let private = configuration.backends.is_empty();
     if !configuration.admin_listen.is_empty() && configuration.admin_password.is_empty() && !private {
-        return Err(String::from(
-            "admin_listen is given without admin_password: whoever reaches the admin port could do as they like; set \
-             one, best in the file or the environment",
-        ));
+        return Err(Conflict::OpenAdminPort);
     }
     let same_account =
         |pair: &[BackendUrl]| pair[0].user == pair[1].user && pair[0].password == pair[1].password;
     if !configuration.backends.windows(2).all(same_account) {
-        return Err(String::from(
-            "backend: the addresses are those of one server, so all carry the same user and password",
-        ));
+        return Err(Conflict::SeveralAccounts);
     }
     Ok(())
 }
 
-fn http(configuration: &Configuration) -> Result<(), String> {
+fn http(configuration: &Configuration) -> Result<(), Conflict> {
     match &configuration.http_listen {
-        Some(address) if !address.is_local() && configuration.http_password.is_empty() => Err(format!(
-            "http_listen ({address}) is given without http_password: whoever reaches it from another machine could look into \
-             Onramp; set one, best in the file or the environment, or listen on 127.0.0.1"
-        )),
+        Some(address) if !address.is_local() && configuration.http_password.is_empty() => {
+            Err(Conflict::OpenHttp(address.clone()))
+        }
         _ => Ok(()),
     }
 }
 
 /// Whoever writes `localhost` means the loopback addresses, which the word does not stand for.
-fn trusted_networks(networks: &Networks) -> Result<(), String> {
+fn trusted_networks(networks: &Networks) -> Result<(), Conflict> {
     if networks.to_string().split(',').any(|word| word == "localhost") {
-        return Err(String::from(
-            "backend_trusted_networks: localhost stands for Unix sockets, which need no trust; write 127.0.0.1 for a \
-             port of this machine",
-        ));
+        return Err(Conflict::TrustedSocket);
     }
     Ok(())
 }
 
-fn tls(options: &TlsOptions) -> Result<(), String> {
+fn tls(options: &TlsOptions) -> Result<(), Conflict> {
     certificate_and_key(["tls_certificate", "tls_key"], [&options.certificate, &options.key])?;
     certificate_and_key(
         ["backend_tls_certificate", "backend_tls_key"],
         [&options.backend_certificate, &options.backend_key],
     )?;
     if options.backend == BackendTls::Required && !options.backend_public_key.as_os_str().is_empty() {
-        return Err(String::from(
-            "backend_public_key is given with backend_tls = required: inside TLS servers take no encrypted password; \
-             set backend_tls = verify-ca or verify-full, or disabled",
-        ));
+        return Err(Conflict::KeyInsideTls);
     }
     let verifies = matches!(options.backend, BackendTls::VerifyCa | BackendTls::VerifyFull);
     match (verifies, !options.backend_ca.as_os_str().is_empty()) {
-        (true, false) => {
-            Err(String::from("backend_tls: there is nothing to verify a certificate by; give backend_tls_ca"))
-        }
-        (false, true) => Err(String::from(
-            "backend_tls_ca is given, but nothing is verified by it; set backend_tls = verify-full or verify-ca",
-        )),
+        (true, false) => Err(Conflict::NothingToVerifyBy),
+        (false, true) => Err(Conflict::NothingToVerify),
         _ => Ok(()),
     }
 }
 
-fn certificate_and_key(names: [&str; 2], paths: [&Path; 2]) -> Result<(), String> {
+fn certificate_and_key(names: [&'static str; 2], paths: [&Path; 2]) -> Result<(), Conflict> {
     let [certificate, key] = names;
     match paths.map(|path| path.as_os_str().is_empty()) {
-        [false, true] => Err(format!("{certificate} is given without {key}, the file with its private key")),
-        [true, false] => {
-            Err(format!("{key} is given without {certificate}, the certificate that it belongs to"))
-        }
+        [false, true] => Err(Conflict::CertificateWithoutKey { certificate, key }),
+        [true, false] => Err(Conflict::KeyWithoutCertificate { certificate, key }),
         _ => Ok(()),
     }
 }

@@ -7,21 +7,68 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use engine::NamedNumbers;
+use engine::{Change, NamedNumbers};
 use proxy_protocol::Networks;
 
-use crate::{BackendUrl, Configuration, ListenAddress, nearest};
+use crate::{BackendUrl, Configuration, ListenAddress, NoValue, nearest};
 
-/// Where a value of the configuration lives.
-pub(crate) type Slot<T> = fn(&mut Configuration) -> &mut T;
+/// Where a value of the configuration lives; made by the macro `setting!`.
+pub(crate) struct Slot<T> {
+    /// In words: fields with dots between them.
+    pub(crate) path: &'static str,
+    /// When a new value holds.
+    pub(crate) change: Change,
+    pub(crate) place: fn(&mut Configuration) -> &mut T,
+}
 
-/// One allowed word, and what choosing it does.
-pub(crate) type Choice = (&'static str, fn(&mut Configuration));
+impl<T> Slot<T> {
+    fn of<'a>(&self, configuration: &'a mut Configuration) -> &'a mut T {
+        (self.place)(configuration)
+    }
+}
+
+/// The words of an option, and the value that each of them stands for.
+pub(crate) struct Words<T: 'static> {
+    pub(crate) slot: Slot<T>,
+    pub(crate) words: &'static [(&'static str, T)],
+}
+
+/// [`Words`] of any type.
+pub(crate) trait Choices {
+    /// As [`Slot::path`] and [`Slot::change`].
+    fn place(&self) -> (&'static str, Change);
+    /// All words.
+    fn words(&self) -> Vec<&'static str>;
+    /// Puts the value of a word in its place. False where there is no such word.
+    fn choose(&self, configuration: &mut Configuration, word: &str) -> bool;
+    /// The word of what holds now.
+    fn current(&self, configuration: &mut Configuration) -> Option<&'static str>;
+}
+
+impl<T: Copy + PartialEq> Choices for Words<T> {
+    fn place(&self) -> (&'static str, Change) {
+        (self.slot.path, self.slot.change)
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        self.words.iter().map(|(word, _)| *word).collect()
+    }
+
+    fn choose(&self, configuration: &mut Configuration, word: &str) -> bool {
+        let found = self.words.iter().find(|(name, _)| *name == word);
+        found.map(|(_, value)| *self.slot.of(configuration) = *value).is_some()
+    }
+
+    fn current(&self, configuration: &mut Configuration) -> Option<&'static str> {
+        let now = *self.slot.of(configuration);
+        self.words.iter().find(|(_, value)| *value == now).map(|(word, _)| *word)
+    }
+}
 
 /// The kind of an option's value, with its range and its place.
 pub(crate) enum Kind {
     /// Servers; may be given more than once.
-    Backends,
+    Backends(Slot<Vec<BackendUrl>>),
     /// Listening addresses; may be given more than once.
     Listeners(Slot<Vec<ListenAddress>>),
     /// One TCP address to listen on, or none.
@@ -45,7 +92,7 @@ pub(crate) enum Kind {
     /// Networks.
     Networks(Slot<Networks>),
     /// One of a few words.
-    Word(&'static [Choice]),
+    Word(&'static dyn Choices),
 }
 
 /// A value as it was given.
@@ -64,63 +111,69 @@ pub(crate) enum Given<'a> {
 impl Kind {
     /// Says whether the option may be given more than once.
     pub(crate) fn repeatable(&self) -> bool {
-        matches!(self, Self::Backends | Self::Listeners(_))
+        matches!(self, Self::Backends(_) | Self::Listeners(_))
     }
 
     /// Checks the values given for an option and puts them in their place.
-    pub(crate) fn apply(&self, configuration: &mut Configuration, given: &[Given<'_>]) -> Result<(), String> {
+    pub(crate) fn apply(
+        &self,
+        configuration: &mut Configuration,
+        given: &[Given<'_>],
+    ) -> Result<(), NoValue> {
         match self {
-            Self::Backends => {
-                let urls = given.iter().map(|one| BackendUrl::parse(one.text(self)?));
-                configuration.backends = urls.collect::<Result<_, _>>()?;
+            Self::Backends(slot) => {
+                let urls = given.iter().map(|one| Ok(BackendUrl::parse(one.text(self)?)?));
+                *slot.of(configuration) = urls.collect::<Result<_, NoValue>>()?;
             }
             Self::Listeners(slot) => {
-                let addresses = given.iter().map(|one| ListenAddress::parse(one.text(self)?));
-                *slot(configuration) = addresses.collect::<Result<_, _>>()?;
+                let addresses = given.iter().map(|one| Ok(ListenAddress::parse(one.text(self)?)?));
+                *slot.of(configuration) = addresses.collect::<Result<_, NoValue>>()?;
             }
             _ => {
-                let [one] = given else { return Err(String::from("one value is wanted here")) };
+                let [one] = given else { return Err(NoValue::NotOne) };
                 return self.apply_one(configuration, *one);
             }
         }
-        if given.is_empty() { Err(String::from("the list is empty")) } else { Ok(()) }
+        if given.is_empty() { Err(NoValue::EmptyList) } else { Ok(()) }
     }
 
-    fn apply_one(&self, configuration: &mut Configuration, given: Given<'_>) -> Result<(), String> {
+    fn apply_one(&self, configuration: &mut Configuration, given: Given<'_>) -> Result<(), NoValue> {
         match self {
-            Self::Backends | Self::Listeners(_) => unreachable!("lists are applied as a whole"),
-            Self::TcpListener(slot) => *slot(configuration) = tcp_address(given.text(self)?)?,
+            Self::Backends(_) | Self::Listeners(_) => unreachable!("lists are applied as a whole"),
+            Self::TcpListener(slot) => *slot.of(configuration) = tcp_address(given.text(self)?)?,
             Self::Text(slot) => match given.text(self)? {
-                "" => return Err(String::from("a name is wanted here")),
-                text => *slot(configuration) = String::from(text),
+                "" => return Err(NoValue::NoName),
+                text => *slot.of(configuration) = String::from(text),
             },
-            Self::Secret(slot) => *slot(configuration) = Zeroizing::new(String::from(given.text(self)?)),
-            Self::Path(slot) => *slot(configuration) = PathBuf::from(given.text(self)?),
-            Self::Count(range, slot) => *slot(configuration) = count(given, range)?,
+            Self::Secret(slot) => *slot.of(configuration) = Zeroizing::new(String::from(given.text(self)?)),
+            Self::Path(slot) => *slot.of(configuration) = PathBuf::from(given.text(self)?),
+            Self::Count(range, slot) => *slot.of(configuration) = count(given, range)?,
             Self::Size(range, slot) => {
                 let bytes = match given {
-                    Given::Integer(number) => usize::try_from(number).map_err(|_| negative(number))?,
+                    Given::Integer(number) => {
+                        usize::try_from(number).map_err(|_| NoValue::Negative(number))?
+                    }
                     other => size(other.text(self)?)?,
                 };
-                *slot(configuration) = within(bytes, range, size_text)?;
+                *slot.of(configuration) = within(bytes, range, size_text)?;
             }
             Self::Duration(range, slot) => {
                 let time = match given {
                     Given::Integer(number) => return Err(without_unit(&number.to_string())),
                     other => duration(other.text(self)?)?,
                 };
-                *slot(configuration) = within(time, range, duration_text)?;
+                *slot.of(configuration) = within(time, range, duration_text)?;
             }
             Self::Milliseconds(range, slot) => {
                 let time = match given {
                     Given::Integer(number) => milliseconds(&number.to_string())?,
                     other => milliseconds(other.text(self)?)?,
                 };
-                *slot(configuration) = within(time, range, milliseconds_text)?;
+                *slot.of(configuration) = within(time, range, milliseconds_text)?;
             }
-            Self::Numbers(slot) => *slot(configuration) = NamedNumbers::parse(given.text(self)?)?,
-            Self::Networks(slot) => *slot(configuration) = given.text(self)?.parse()?,
-            Self::Word(choices) => choose(choices, given.text(self)?)?(configuration),
+            Self::Numbers(slot) => *slot.of(configuration) = NamedNumbers::parse(given.text(self)?)?,
+            Self::Networks(slot) => *slot.of(configuration) = given.text(self)?.parse()?,
+            Self::Word(choices) => choose(*choices, configuration, given.text(self)?)?,
         }
         Ok(())
     }
@@ -129,7 +182,7 @@ impl Kind {
     pub(crate) fn shown(&self, given: &[Given<'_>]) -> Option<String> {
         let one = |given: &Given<'_>| match given {
             Given::Bare(text) | Given::Quoted(text) => match self {
-                Self::Backends => BackendUrl::parse(text).map(|url| url.to_string()).unwrap_or_default(),
+                Self::Backends(_) => BackendUrl::parse(text).map(|url| url.to_string()).unwrap_or_default(),
                 _ => String::from(*text),
             },
             Given::Integer(number) => number.to_string(),
@@ -139,22 +192,61 @@ impl Kind {
         (!matches!(self, Self::Secret(_))).then(|| all.join(","))
     }
 
-    /// What holds now, for kinds that can tell.
+    /// Of the option's setting the path, and when a new value of it holds.
+    pub(crate) fn place(&self) -> (&'static str, Change) {
+        match self {
+            Self::Backends(slot) => (slot.path, slot.change),
+            Self::Listeners(slot) => (slot.path, slot.change),
+            Self::TcpListener(slot) => (slot.path, slot.change),
+            Self::Text(slot) => (slot.path, slot.change),
+            Self::Secret(slot) => (slot.path, slot.change),
+            Self::Path(slot) => (slot.path, slot.change),
+            Self::Count(_, slot) => (slot.path, slot.change),
+            Self::Size(_, slot) => (slot.path, slot.change),
+            Self::Duration(_, slot) | Self::Milliseconds(_, slot) => (slot.path, slot.change),
+            Self::Numbers(slot) => (slot.path, slot.change),
+            Self::Networks(slot) => (slot.path, slot.change),
+            Self::Word(choices) => choices.place(),
+        }
+    }
+
+    /// What holds now as a number, for kinds that are one.
+    pub(crate) fn number(&self, configuration: &mut Configuration) -> Option<u64> {
+        match self {
+            Self::Count(_, slot) => Some(u64::from(*slot.of(configuration))),
+            Self::Size(_, slot) => Some(*slot.of(configuration) as u64),
+            _ => None,
+        }
+    }
+
+    /// What holds now, as it would be written; `None` for nothing, and for what is never shown.
     pub(crate) fn current(&self, configuration: &mut Configuration) -> Option<String> {
         match self {
-            Self::Count(_, slot) => Some(slot(configuration).to_string()),
-            Self::Size(_, slot) => Some(size_text(*slot(configuration))),
-            Self::Duration(_, slot) => Some(duration_text(*slot(configuration))),
-            Self::Milliseconds(_, slot) => Some(milliseconds_text(*slot(configuration))),
-            Self::Numbers(slot) => Some(slot(configuration).to_string()),
-            _ => None,
+            Self::Count(_, slot) => Some(slot.of(configuration).to_string()),
+            Self::Size(_, slot) => Some(size_text(*slot.of(configuration))),
+            Self::Duration(_, slot) => Some(duration_text(*slot.of(configuration))),
+            Self::Milliseconds(_, slot) => Some(milliseconds_text(*slot.of(configuration))),
+            Self::Numbers(slot) => Some(slot.of(configuration).to_string()),
+            Self::Word(choices) => choices.current(configuration).map(String::from),
+            Self::Text(slot) => some(slot.of(configuration)),
+            Self::Path(slot) => some(slot.of(configuration).display()),
+            Self::Networks(slot) => some(slot.of(configuration)),
+            Self::Listeners(slot) => {
+                let addresses: Vec<_> = slot.of(configuration).iter().map(ToString::to_string).collect();
+                some(addresses.join(","))
+            }
+            Self::TcpListener(slot) => {
+                let address = slot.of(configuration).as_ref();
+                Some(address.map_or_else(|| String::from("off"), ToString::to_string))
+            }
+            Self::Backends(_) | Self::Secret(_) => None,
         }
     }
 
     /// What stands for the value in a synopsis.
     pub(crate) fn placeholder(&self) -> &'static str {
         match self {
-            Self::Backends => "URL",
+            Self::Backends(_) => "URL",
             Self::Listeners(_) | Self::TcpListener(_) => "ADDRESS",
             Self::Text(_) => "NAME",
             Self::Secret(_) => "PASSWORD",
@@ -172,7 +264,7 @@ impl Kind {
     /// Type, unit and range, in words.
     pub(crate) fn description(&self) -> String {
         match self {
-            Self::Backends => String::from("URL, may be given more than once"),
+            Self::Backends(_) => String::from("URL, may be given more than once"),
             Self::Text(_) => String::from("text"),
             Self::Secret(_) => String::from("text, never shown"),
             Self::Listeners(_) => {
@@ -195,15 +287,14 @@ impl Kind {
             }
             Self::Networks(_) => String::from("addresses, networks, localhost or *, separated by commas"),
             Self::Word(choices) => {
-                let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-                format!("one of {}", names.join(", "))
+                format!("one of {}", choices.words().join(", "))
             }
         }
     }
 
     fn wanted(&self) -> &'static str {
         match self {
-            Self::Backends => "a URL in quotes",
+            Self::Backends(_) => "a URL in quotes",
             Self::Text(_) => "a name in quotes",
             Self::Secret(_) => "text in quotes",
             Self::Listeners(_) => "an address in quotes, such as \"127.0.0.1:3306\"",
@@ -221,37 +312,33 @@ impl Kind {
 }
 
 impl<'a> Given<'a> {
-    fn text(self, kind: &Kind) -> Result<&'a str, String> {
+    fn text(self, kind: &Kind) -> Result<&'a str, NoValue> {
         match self {
             Self::Bare(text) | Self::Quoted(text) => Ok(text),
-            Self::Integer(_) => Err(format!("found a number where {} is wanted", kind.wanted())),
-            Self::Other(found) => Err(format!("found {found} where {} is wanted", kind.wanted())),
+            Self::Integer(_) => Err(NoValue::OtherType { found: "a number", wanted: kind.wanted() }),
+            Self::Other(found) => Err(NoValue::OtherType { found, wanted: kind.wanted() }),
         }
     }
 }
 
 /// `off` and nothing are none. TLS is not spoken there, so that nothing is to be said about it.
-fn tcp_address(text: &str) -> Result<Option<ListenAddress>, String> {
+fn tcp_address(text: &str) -> Result<Option<ListenAddress>, NoValue> {
     if matches!(text, "" | "off") {
         return Ok(None);
     }
     match ListenAddress::parse(text)? {
         address @ ListenAddress::Tcp { tls: None, .. } => Ok(Some(address)),
-        ListenAddress::Tcp { .. } => Err(format!("{text:?}: TLS is not spoken there; write host:port alone")),
-        ListenAddress::Unix(_) => Err(format!("{text:?}: host:port, [IPv6]:port or off is wanted here")),
+        ListenAddress::Tcp { .. } => Err(NoValue::TlsUnspoken(String::from(text))),
+        ListenAddress::Unix(_) => Err(NoValue::NoTcpListener(String::from(text))),
     }
 }
 
-fn count(given: Given<'_>, range: &RangeInclusive<u32>) -> Result<u32, String> {
+fn count(given: Given<'_>, range: &RangeInclusive<u32>) -> Result<u32, NoValue> {
     let number = match given {
         Given::Integer(number) => number,
-        Given::Bare(text) => text.parse().map_err(|_| format!("{text:?} is not a whole number"))?,
-        Given::Quoted(text) => {
-            return Err(format!(
-                "found text where a whole number is wanted; did you mean {text} without the quotes?"
-            ));
-        }
-        Given::Other(found) => return Err(format!("found {found} where a whole number is wanted")),
+        Given::Bare(text) => text.parse().map_err(|_| NoValue::NoNumber(String::from(text)))?,
+        Given::Quoted(text) => return Err(NoValue::NumberInQuotes(String::from(text))),
+        Given::Other(found) => return Err(NoValue::OtherType { found, wanted: "a whole number" }),
     };
     let range = i64::from(*range.start())..=i64::from(*range.end());
     let number = within(number, &range, |number| number.to_string())?;
@@ -262,15 +349,15 @@ fn within<T: PartialOrd + Copy>(
     value: T,
     range: &RangeInclusive<T>,
     show: impl Fn(T) -> String,
-) -> Result<T, String> {
+) -> Result<T, NoValue> {
     if range.contains(&value) {
         return Ok(value);
     }
-    Err(format!("{} is out of range: from {} to {}", show(value), show(*range.start()), show(*range.end())))
+    Err(NoValue::OutOfRange { value: show(value), from: show(*range.start()), to: show(*range.end()) })
 }
 
-fn negative(number: impl Display) -> String {
-    format!("{number} is negative")
+fn some(shown: impl Display) -> Option<String> {
+    Some(shown.to_string()).filter(|text| !text.is_empty())
 }
 
 /// Units of time and their milliseconds, the largest first.
@@ -281,10 +368,9 @@ const TIME_UNITS: [(&str, u64); 5] =
 const SIZE_UNITS: [(&str, usize); 4] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-fn duration(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> Result<Duration, NoValue> {
     let (number, unit) = number_and_unit(text);
-    let wrong =
-        || format!("{text:?} is no time: write a whole number and a unit, such as 500ms, 10s, 5m, 8h or 1d");
+    let wrong = || NoValue::NoTime(String::from(text));
     let number: u64 = number.parse().map_err(|_| wrong())?;
     if unit.is_empty() {
         return Err(without_unit(text));
@@ -293,24 +379,20 @@ fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(*milliseconds).map(Duration::from_millis).ok_or_else(wrong)
 }
 
-fn without_unit(number: &str) -> String {
-    format!("{number:?} has no unit; did you mean {number}s?")
+fn without_unit(number: &str) -> NoValue {
+    NoValue::NoUnit(String::from(number))
 }
 
-fn milliseconds(text: &str) -> Result<Duration, String> {
+fn milliseconds(text: &str) -> Result<Duration, NoValue> {
     match text.parse() {
         Ok(number) => Ok(Duration::from_millis(number)),
-        Err(_) => duration(text).map_err(|_| format!("{text:?} is not a number of milliseconds")),
+        Err(_) => duration(text).map_err(|_| NoValue::NoMilliseconds(String::from(text))),
     }
 }
 
-fn size(text: &str) -> Result<usize, String> {
+fn size(text: &str) -> Result<usize, NoValue> {
     let (number, unit) = number_and_unit(text);
-    let wrong = || {
-        format!(
-            "{text:?} is no size: write bytes, or a whole number and a unit, such as 64KiB, 64MiB or 1GiB"
-        )
-    };
+    let wrong = || NoValue::NoSize(String::from(text));
     let count: usize = number.parse().map_err(|_| wrong())?;
     if unit.is_empty() {
         return Ok(count);
@@ -324,7 +406,9 @@ fn size(text: &str) -> Result<usize, String> {
         unit.len() <= name.len() && unit.as_bytes()[0].eq_ignore_ascii_case(&initial)
     });
     match guess {
-        Some((name, _)) => Err(format!("{text:?} is no size; did you mean {number}{name}?")),
+        Some((name, _)) => {
+            Err(NoValue::OtherUnit { text: String::from(text), meant: format!("{number}{name}") })
+        }
         None => Err(wrong()),
     }
 }
@@ -353,15 +437,13 @@ fn size_text(bytes: usize) -> String {
     }
 }
 
-fn choose(choices: &'static [Choice], word: &str) -> Result<fn(&mut Configuration), String> {
-    if let Some((_, chosen)) = choices.iter().find(|(name, _)| *name == word) {
-        return Ok(*chosen);
+fn choose(choices: &dyn Choices, configuration: &mut Configuration, word: &str) -> Result<(), NoValue> {
+    if choices.choose(configuration, word) {
+        return Ok(());
     }
-    let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-    Err(match nearest(word, names.iter().copied()) {
-        Some(name) => format!("{word:?} is unknown; did you mean {name}?"),
-        None => format!("{word:?} is unknown: one of {}", names.join(", ")),
-    })
+    let words = choices.words();
+    let nearest = nearest(word, words.iter().copied());
+    Err(NoValue::OtherWord { word: String::from(word), nearest, words })
 }
 
 #[cfg(test)]
@@ -378,11 +460,11 @@ mod tests {
             assert_eq!(duration_text(time), text);
         }
         assert_eq!(duration_text(Duration::from_millis(1500)), "1500ms");
-        assert_eq!(duration("10").unwrap_err(), "\"10\" has no unit; did you mean 10s?");
+        assert_eq!(duration("10").unwrap_err().to_string(), "\"10\" has no unit; did you mean 10s?");
         for text in
             ["", "s", "-1s", "1.5s", "10 s", "10sec", "99999999999999999999s", "18446744073709551615d"]
         {
-            let message = duration(text).unwrap_err();
+            let message = duration(text).unwrap_err().to_string();
             assert!(message.contains("is no time: write a whole number and a unit"), "{text}: {message}");
         }
     }
@@ -392,9 +474,14 @@ mod tests {
         assert_eq!((tcp_address(""), tcp_address("off")), (Ok(None), Ok(None)));
         let [near, far] = ["127.0.0.1:9126", "[::]:9126"].map(|text| tcp_address(text).unwrap().unwrap());
         assert_eq!((near.to_string(), far.to_string()), ("127.0.0.1:9126".into(), "[::]:9126".into()));
-        assert!(tcp_address("/run/onramp.sock").unwrap_err().contains("or off is wanted here"));
-        assert!(tcp_address("localhost:1?tls=required").unwrap_err().contains("TLS is not spoken there"));
-        assert!(tcp_address("9126").unwrap_err().contains("did you mean 127.0.0.1:9126?"));
+        assert!(tcp_address("/run/onramp.sock").unwrap_err().to_string().contains("or off is wanted here"));
+        assert!(
+            tcp_address("localhost:1?tls=required")
+                .unwrap_err()
+                .to_string()
+                .contains("TLS is not spoken there")
+        );
+        assert!(tcp_address("9126").unwrap_err().to_string().contains("did you mean 127.0.0.1:9126?"));
     }
 
     #[test]
@@ -404,10 +491,13 @@ mod tests {
             assert_eq!(size_text(bytes), text);
         }
         for text in ["64M", "64MB", "64mib", "64m"] {
-            assert_eq!(size(text).unwrap_err(), format!("{text:?} is no size; did you mean 64MiB?"));
+            assert_eq!(
+                size(text).unwrap_err().to_string(),
+                format!("{text:?} is no size; did you mean 64MiB?")
+            );
         }
         for text in ["", "MiB", "-1", "1.5GiB", "64 MiB", "99999999999TiB", "1é", "64Mega"] {
-            let message = size(text).unwrap_err();
+            let message = size(text).unwrap_err().to_string();
             assert!(message.contains("is no size: write bytes"), "{text}: {message}");
         }
     }
@@ -416,6 +506,6 @@ mod tests {
     fn milliseconds_may_be_plain_or_carry_a_unit() {
         assert_eq!(milliseconds("1000"), Ok(Duration::from_secs(1)));
         assert_eq!(milliseconds("2s"), Ok(Duration::from_secs(2)));
-        assert_eq!(milliseconds("soon").unwrap_err(), "\"soon\" is not a number of milliseconds");
+        assert_eq!(milliseconds("soon").unwrap_err().to_string(), "\"soon\" is not a number of milliseconds");
     }
 }

@@ -36,12 +36,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Parser as _;
+
 use crate::differences::{Reason, Tally};
 use crate::options::Options;
 use crate::program::{Move, Program};
 use crate::run::{Bench, Difference, run};
 use crate::shrink::shrink;
 use crate::sites::{Folder, Server};
+
+/// What ends a run, or keeps a program from being run: it is said, and nobody looks into it.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Time to make one failing program small. Every try takes a second or less.
 const SHRINKING: Duration = Duration::from_secs(60);
@@ -56,9 +61,10 @@ const MOST_TROUBLES: usize = 20;
 const TELLING: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    match Options::parse(std::env::args().skip(1))
-        .and_then(|options| if options.leaks { leaks::search(&options) } else { fuzz(&options) })
-    {
+    let mut options = Options::parse();
+    // Programs run in folders of their own.
+    options.onramp = std::path::absolute(&options.onramp).unwrap_or(options.onramp);
+    match if options.leaks { leaks::search(&options) } else { fuzz(&options) } {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -69,7 +75,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether no program showed a difference.
-fn fuzz(options: &Options) -> Result<bool, String> {
+fn fuzz(options: &Options) -> Result<bool, Failure> {
     let folder = Folder::new()?;
     let (direct, behind) = std::thread::scope(|scope| {
         let start = |name: &str| Server::start(&folder.0.join(name), &options.server_directory, &[]);
@@ -120,7 +126,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// The programs in files: the one to replay, or all that are kept.
-    fn kept(&mut self) -> Result<(), String> {
+    fn kept(&mut self) -> Result<(), Failure> {
         let mut files = match (&self.options.replay, &self.options.kept) {
             (Some(file), _) => vec![file.clone()],
             (None, Some(folder)) => files(folder)?,
@@ -136,7 +142,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn seeds(&mut self) -> Result<(), String> {
+    fn seeds(&mut self) -> Result<(), Failure> {
         let end = Instant::now() + self.options.duration;
         let mut left = self.options.programs;
         let mut seed = self.options.seed;
@@ -161,16 +167,16 @@ impl Session<'_> {
     }
 
     /// Notes what kept a program from being run; an error where that happens too often.
-    fn trouble(&mut self, trouble: String) -> Result<(), String> {
+    fn trouble(&mut self, trouble: String) -> Result<(), Failure> {
         if self.troubles.len() == MOST_TROUBLES {
-            return Err(trouble);
+            return Err(trouble.into());
         }
         println!("{trouble}");
         self.troubles.push(trouble);
         Ok(())
     }
 
-    fn one(&mut self, name: &str, program: &Program) -> Result<(), String> {
+    fn one(&mut self, name: &str, program: &Program) -> Result<(), Failure> {
         self.programs += 1;
         self.steps += program.moves.len();
         let Some(difference) = run(&self.bench, program, &mut self.tally)? else { return Ok(()) };
@@ -252,7 +258,7 @@ fn tell(program: &Program, difference: &Difference) {
     println!("  {}", difference.what);
 }
 
-fn files(folder: &PathBuf) -> Result<Vec<PathBuf>, String> {
+fn files(folder: &PathBuf) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(entries
         .filter_map(Result::ok)

@@ -3,106 +3,80 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-const USAGE: &str = "\
-differential [--onramp PROGRAM] [--seed N] [--seconds N | --minutes N] [--steps N] [--stop-at N] [--kept FOLDER]
-             [--programs N] [--clients N] [--found FOLDER] [--replay FILE] [--in-order] [--twins]
-             [--server-directory FOLDER] [--leaks] [--without WORD]
+use clap::Parser;
 
-  --onramp    the program under test; default: onramp beside this program
-  --seed      the first seed; the next ones follow; default 1
-  --seconds   no new program is begun after this long; default 120
-  --programs  this many programs, however long they take, instead of --seconds
-  --steps     steps of a program, of all clients together; default 300
-  --clients   of programs with a crowd, up to this many; default 400
-  --stop-at   stop after this many programs with differences; default 3
-  --kept      a folder with programs that run first
-  --found     where programs with differences are written; default: target/differential
-  --replay    run this program alone
-  --in-order  no programs in which all clients go on at once: the same happens in each run
-  --twins     without Onramp: what differs between the two servers is a mistake in the programs
-  --server-directory  where mysqld or mariadbd is; default: as installed
-  --leaks     the other test: programs of one client each, and what is left on its backend when it has gone
-  --without   of those, none that has this in it, in letters of any case: what is known already; can be given again";
-
-/// What a run is asked for.
-#[derive(Debug, PartialEq, Eq)]
+/// Random programs against a server, direct and through Onramp, compared packet by packet.
+#[derive(Debug, PartialEq, Eq, Parser)]
+#[command(name = "differential")]
 pub(crate) struct Options {
+    /// The program under test.
+    #[arg(long, value_name = "PROGRAM", default_value_os_t = beside())]
     pub(crate) onramp: PathBuf,
+    /// The first seed; the next ones follow.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// No new program is begun after this long.
+    #[arg(long = "seconds", value_name = "N", default_value = "120", value_parser = seconds)]
     pub(crate) duration: Duration,
+    /// This many programs, however long they take, instead of --seconds.
+    #[arg(long, value_name = "N")]
     pub(crate) programs: Option<u64>,
+    /// Steps of a program, of all clients together.
+    #[arg(long, value_name = "N", default_value_t = 300)]
     pub(crate) steps: usize,
+    /// Of programs with a crowd, up to this many; a crowd is two.
+    #[arg(long, value_name = "N", default_value = "400", value_parser = crowd)]
     pub(crate) clients: usize,
+    /// Stop after this many programs with differences.
+    #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) stop_at: usize,
+    /// A folder with programs that run first.
+    #[arg(long, value_name = "FOLDER")]
     pub(crate) kept: Option<PathBuf>,
+    /// Where programs with differences are written.
+    #[arg(long, value_name = "FOLDER", default_value = "target/differential")]
     pub(crate) found: PathBuf,
+    /// Run this program alone.
+    #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
+    /// No programs in which all clients go on at once: the same happens in each run.
+    #[arg(long)]
     pub(crate) in_order: bool,
+    /// Without Onramp: what differs between the two servers is a mistake in the programs.
+    #[arg(long)]
     pub(crate) twins: bool,
+    /// The other test: programs of one client each, and what is left on its backend when it has gone.
+    #[arg(long)]
     pub(crate) leaks: bool,
+    /// Of those, none that has this in it, in letters of any case: what is known already; can be given again.
+    #[arg(long, value_name = "WORD", value_parser = lower_case)]
     pub(crate) without: Vec<String>,
-    /// Empty for the system's server.
+    /// Where mysqld or mariadbd is [default: as installed].
+    #[arg(long, value_name = "FOLDER", default_value = "", hide_default_value = true, value_parser = path)]
     pub(crate) server_directory: PathBuf,
 }
 
-impl Options {
-    /// Reads the arguments behind the program's name.
-    ///
-    /// # Errors
-    /// What is wrong, and how it is used.
-    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("onramp")));
-        let mut options = Self {
-            onramp: beside.unwrap_or_else(|| PathBuf::from("onramp")),
-            seed: 1,
-            duration: Duration::from_secs(120),
-            programs: None,
-            steps: 300,
-            clients: 400,
-            stop_at: 3,
-            kept: None,
-            found: PathBuf::from("target/differential"),
-            replay: None,
-            in_order: false,
-            twins: false,
-            leaks: false,
-            without: Vec::new(),
-            server_directory: PathBuf::new(),
-        };
-        while let Some(name) = arguments.next() {
-            let switch = match name.as_str() {
-                "--twins" => Some(&mut options.twins),
-                "--leaks" => Some(&mut options.leaks),
-                "--in-order" => Some(&mut options.in_order),
-                _ => None,
-            };
-            if let Some(switch) = switch {
-                *switch = true;
-                continue;
-            }
-            let value = arguments.next().ok_or_else(|| format!("{name} has no value\n\n{USAGE}"))?;
-            let number =
-                || value.parse::<u32>().map_err(|_| format!("{name} {value}: not a number\n\n{USAGE}"));
-            match name.as_str() {
-                "--onramp" => options.onramp = PathBuf::from(&value),
-                "--seed" => options.seed = u64::from(number()?),
-                "--seconds" => options.duration = Duration::from_secs(u64::from(number()?)),
-                "--minutes" => options.duration = Duration::from_secs(60 * u64::from(number()?)),
-                "--programs" => options.programs = Some(u64::from(number()?)),
-                "--steps" => options.steps = number()? as usize,
-                "--clients" => options.clients = (number()? as usize).max(2),
-                "--stop-at" => options.stop_at = number()? as usize,
-                "--kept" => options.kept = Some(PathBuf::from(&value)),
-                "--found" => options.found = PathBuf::from(&value),
-                "--replay" => options.replay = Some(PathBuf::from(&value)),
-                "--without" => options.without.push(value.to_ascii_lowercase()),
-                "--server-directory" => options.server_directory = PathBuf::from(&value),
-                _ => return Err(format!("{name} is not known\n\n{USAGE}")),
-            }
-        }
-        options.onramp = std::path::absolute(&options.onramp).map_err(|error| error.to_string())?;
-        Ok(options)
-    }
+/// Onramp, as it was built with this program.
+fn beside() -> PathBuf {
+    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("onramp")));
+    beside.unwrap_or_else(|| PathBuf::from("onramp"))
+}
+
+fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
+}
+
+fn crowd(text: &str) -> Result<usize, std::num::ParseIntError> {
+    text.parse().map(|clients: usize| clients.max(2))
+}
+
+/// Which may be empty.
+fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(text))
+}
+
+fn lower_case(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(text.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -111,15 +85,22 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_read_and_mistakes_are_named() {
-        let parse = |words: &[&str]| Options::parse(words.iter().map(ToString::to_string));
-        let options = parse(&["--seed", "7", "--minutes", "2", "--replay", "a.txt"]).unwrap();
-        assert_eq!((options.seed, options.duration), (7, Duration::from_secs(120)));
+        let parse = |words: &[&str]| {
+            Options::try_parse_from(std::iter::once(&"differential").chain(words))
+                .map_err(|error| error.to_string())
+        };
+        let options = parse(&["--seed", "7", "--seconds", "60", "--replay", "a.txt"]).unwrap();
+        assert_eq!((options.seed, options.duration), (7, Duration::from_secs(60)));
         assert_eq!(options.replay, Some(PathBuf::from("a.txt")));
         assert_eq!(parse(&["--clients", "1"]).unwrap().clients, 2, "a crowd is two");
-        let options = parse(&["--in-order", "--programs", "5"]).unwrap();
+        let options = parse(&["--in-order", "--programs", "5", "--without", "SLEEP"]).unwrap();
         assert!(options.in_order && !options.twins && options.programs == Some(5));
-        assert!(parse(&["--seed"]).is_err_and(|error| error.contains("no value")));
-        assert!(parse(&["--seed", "x"]).is_err_and(|error| error.contains("not a number")));
-        assert!(parse(&["--sede", "1"]).is_err_and(|error| error.contains("not known")));
+        assert_eq!(
+            (options.without, options.server_directory),
+            (vec![String::from("sleep")], PathBuf::new())
+        );
+        assert!(parse(&["--seed"]).is_err_and(|error| error.contains("value is required")));
+        assert!(parse(&["--seed", "x"]).is_err_and(|error| error.contains("invalid digit")));
+        assert!(parse(&["--sede", "1"]).is_err_and(|error| error.contains("--seed")), "a slip");
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::Failure;
 use crate::connection::{Connection, Login, Role, plain_capabilities};
 use crate::differences::show;
 use crate::random::Random;
@@ -35,7 +36,7 @@ const ORDERS: [(&str, &[&str]); 9] = [
 ///
 /// # Errors
 /// What the admin port has refused.
-pub(crate) fn give(socket: &Path, seed: u64, over: &AtomicBool) -> Result<(), String> {
+pub(crate) fn give(socket: &Path, seed: u64, over: &AtomicBool) -> Result<(), Failure> {
     let mut connection = open(socket)?;
     let mut random = Random::new(seed);
     while !over.load(Ordering::Relaxed) {
@@ -44,7 +45,7 @@ pub(crate) fn give(socket: &Path, seed: u64, over: &AtomicBool) -> Result<(), St
         let replies = connection.perform(&Step::Query(order.clone().into_bytes()));
         match replies[0].packets.first() {
             Some(packet) if packet.role == Role::Ok => {}
-            Some(packet) => return Err(format!("{order}: {}", show(packet))),
+            Some(packet) => return Err(format!("{order}: {}", show(packet)).into()),
             // Onramp has ended, which is told elsewhere.
             None => return Ok(()),
         }
@@ -58,7 +59,7 @@ pub(crate) fn give(socket: &Path, seed: u64, over: &AtomicBool) -> Result<(), St
 ///
 /// # Errors
 /// What is in its way.
-pub(crate) fn open(socket: &Path) -> Result<Connection, String> {
+pub(crate) fn open(socket: &Path) -> Result<Connection, Failure> {
     let login = Login {
         user: USER.into(),
         schema: String::new(),
@@ -67,5 +68,5 @@ pub(crate) fn open(socket: &Path) -> Result<Connection, String> {
     };
     Connection::open(socket, &login, PASSWORD)
         .map(|(connection, _)| connection)
-        .map_err(|error| format!("admin port {}: {error}", socket.display()))
+        .map_err(|error| format!("admin port {}: {error}", socket.display()).into())
 }

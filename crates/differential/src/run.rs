@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wire::Capabilities;
 
+use crate::Failure;
 use crate::connection::{Connection, Login, Reply, password};
 use crate::differences::{Ends, Reason, Tally, unexplained};
 use crate::flags::has_flags_of_its_sql_mode;
@@ -54,7 +55,7 @@ pub(crate) fn run(
     bench: &Bench<'_>,
     program: &Program,
     tally: &mut Tally,
-) -> Result<Option<Difference>, String> {
+) -> Result<Option<Difference>, Failure> {
     let clients = program.clients();
     std::thread::scope(|scope| {
         let behind = scope.spawn(|| bench.behind.prepare(&clients));
@@ -100,7 +101,7 @@ fn in_order(program: &Program, sockets: (&Path, &Path), tally: &mut Tally) -> Op
     for client in program.clients() {
         match Pair::open(sockets, &program.logins[client], tally) {
             Ok(pair) => clients.insert(client, pair),
-            Err(what) => return Some(Difference { place: None, what }),
+            Err(what) => return Some(Difference { place: None, what: what.to_string() }),
         };
     }
     for (place, Move { client, step, .. }) in program.moves.iter().enumerate() {
@@ -150,7 +151,7 @@ fn one_client(
 ) -> Option<Difference> {
     let mut pair = match Pair::open(sockets, login, tally) {
         Ok(pair) => pair,
-        Err(what) => return Some(Difference { place: None, what }),
+        Err(what) => return Some(Difference { place: None, what: what.to_string() }),
     };
     for (place, own) in program.moves.iter().enumerate().filter(|(_, own)| own.client == client) {
         if enough.load(Ordering::Relaxed) {
@@ -171,7 +172,7 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn open(sockets: (&Path, &Path), login: &'a Login, tally: &mut Tally) -> Result<Self, String> {
+    fn open(sockets: (&Path, &Path), login: &'a Login, tally: &mut Tally) -> Result<Self, Failure> {
         let open = |socket: &Path| {
             Connection::open(socket, login, &password(&login.user))
                 .map_err(|error| format!("login over {}: {error}", socket.display()))
@@ -180,7 +181,7 @@ impl<'a> Pair<'a> {
         let (through, second) = open(sockets.1)?;
         let mut pair = Self { direct, through, login };
         match pair.compare(&Step::Reconnect, &[first], &[second], tally).or_else(|| pair.begin(tally)) {
-            Some(what) => Err(format!("login: {what}")),
+            Some(what) => Err(format!("login: {what}").into()),
             None => Ok(pair),
         }
     }
@@ -231,7 +232,7 @@ impl<'a> Pair<'a> {
                 *self = pair;
                 None
             }
-            Err(what) => Some(what),
+            Err(what) => Some(what.to_string()),
         }
     }
 

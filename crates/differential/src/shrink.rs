@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use crate::Failure;
 use crate::differences::Tally;
 use crate::program::{Move, Program};
 use crate::run::{Bench, Difference, run};
@@ -13,7 +14,7 @@ pub(crate) fn shrink(
     program: &Program,
     difference: &Difference,
     patience: Duration,
-) -> Result<(Program, Difference), String> {
+) -> Result<(Program, Difference), Failure> {
     let deadline = Instant::now() + patience;
     let mut best = (program.clone(), difference.clone());
     if let Some(place) = difference.place {
@@ -56,7 +57,7 @@ fn try_instead(
     bench: &Bench<'_>,
     best: &mut (Program, Difference),
     program: Program,
-) -> Result<bool, String> {
+) -> Result<bool, Failure> {
     match run(bench, &program, &mut Tally::new())? {
         Some(difference) if difference.is_like(&best.1) => {
             *best = (program, difference);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use private_server::{Access, PrivateServer, Report, Settings, tied_to_us};
 
+use crate::Failure;
 use crate::connection::{Connection, Login, Role, plain_capabilities};
 use crate::dialect;
 use crate::orders;
@@ -56,7 +57,7 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
     /// A new one, which the server's own user may enter.
-    pub(crate) fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, Failure> {
         use std::os::unix::fs::DirBuilderExt as _;
         let path = std::env::temp_dir().join(format!("onramp-differential-{}", std::process::id()));
         std::fs::DirBuilder::new()
@@ -82,7 +83,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts one of those programs, with its data in `folder` and these arguments too, and creates the accounts.
-    pub(crate) fn start(folder: &Path, programs: &Path, more: &[&str]) -> Result<Self, String> {
+    pub(crate) fn start(folder: &Path, programs: &Path, more: &[&str]) -> Result<Self, Failure> {
         let settings = Settings {
             arguments: [
                 // Nothing has to survive; commits need not wait for the disk.
@@ -110,8 +111,8 @@ impl Server {
         })?;
         let access = match reports.recv_timeout(PATIENCE) {
             Ok(Report::Ready(access)) => access,
-            Ok(Report::Failed(reason)) => return Err(reason),
-            Ok(Report::Stopped) | Err(_) => return Err(String::from("the server did not come up")),
+            Ok(Report::Failed(reason)) => return Err(reason.into()),
+            Ok(Report::Stopped) | Err(_) => return Err("the server did not come up".into()),
         };
         let server = Self { server, reports: Mutex::new(reports), access };
         server.order(&ACCOUNTS.map(String::from))?;
@@ -132,13 +133,13 @@ impl Server {
     }
 
     /// The schemas of programs, as new, with tables for these clients.
-    pub(crate) fn prepare(&self, clients: &BTreeSet<usize>) -> Result<(), String> {
+    pub(crate) fn prepare(&self, clients: &BTreeSet<usize>) -> Result<(), Failure> {
         let statements = preparation(clients);
         self.order(&if self.is_mysql() { dialect::prepared_for_mysql(statements) } else { statements })
     }
 
     /// A connection with all rights.
-    pub(crate) fn administrator(&self) -> Result<Connection, String> {
+    pub(crate) fn administrator(&self) -> Result<Connection, Failure> {
         let login = Login {
             user: self.access.admin_user.clone(),
             schema: String::new(),
@@ -147,17 +148,17 @@ impl Server {
         };
         Connection::open(self.socket(), &login, &self.access.admin_password)
             .map(|(connection, _)| connection)
-            .map_err(|error| format!("{}: {error}", self.socket().display()))
+            .map_err(|error| format!("{}: {error}", self.socket().display()).into())
     }
 
     /// Has the administrator say these.
-    pub(crate) fn order(&self, statements: &[String]) -> Result<(), String> {
+    pub(crate) fn order(&self, statements: &[String]) -> Result<(), Failure> {
         let mut connection = self.administrator()?;
         for statement in statements {
             let replies = connection.perform(&Step::Query(statement.clone().into_bytes()));
             if replies[0].packets.first().is_none_or(|packet| packet.role != Role::Ok) {
                 let answer = replies[0].packets.first().map(|packet| escape(&packet.payload));
-                return Err(format!("{statement}: {answer:?}"));
+                return Err(format!("{statement}: {answer:?}").into());
             }
         }
         connection.quit();
@@ -192,7 +193,7 @@ impl Onramp {
         server: &Server,
         setting: &Setting,
         patience: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Failure> {
         let (socket, log) = (folder.join("clients.sock"), folder.join("onramp.log"));
         let _ = std::fs::remove_file(&socket);
         let file = std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
@@ -236,7 +237,7 @@ impl Onramp {
         );
         command.env("ONRAMP_BACKEND", backend);
         command.env("ONRAMP_ADMIN_USER", orders::USER).env("ONRAMP_ADMIN_PASSWORD", orders::PASSWORD);
-        let errors = file.try_clone().map_err(|error| error.to_string())?;
+        let errors = file.try_clone()?;
         let child = command
             .stdin(Stdio::null())
             .stdout(file)
@@ -259,7 +260,7 @@ impl Onramp {
         String::from_utf8_lossy(&text[text.len().saturating_sub(2000)..]).into_owned()
     }
 
-    fn wait(&mut self) -> Result<(), String> {
+    fn wait(&mut self) -> Result<(), Failure> {
         let login = Login {
             user: String::from("app"),
             schema: String::new(),
@@ -278,7 +279,7 @@ impl Onramp {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Err(format!("onramp did not come up:\n{}", self.last_words()))
+        Err(format!("onramp did not come up:\n{}", self.last_words()).into())
     }
 }
 

@@ -103,10 +103,9 @@ impl CommandLine {
     ///
     /// # Errors
     /// What is wrong with the URL, without repeating it: it holds a password.
-    pub(crate) fn backend(&self) -> Result<Option<BackendUrl>, String> {
+    pub(crate) fn backend(&self) -> Result<Option<BackendUrl>, config::Error> {
         let Some(url) = &self.backend else { return Ok(None) };
-        let configuration =
-            config::load(&[format!("--backend={url}")], []).map_err(|error| error.to_string())?;
+        let configuration = config::load(&[format!("--backend={url}")], [])?;
         Ok(configuration.backends.into_iter().next())
     }
 }

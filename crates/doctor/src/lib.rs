@@ -24,6 +24,7 @@ mod checks;
 mod command_line;
 mod finding;
 mod machine;
+mod no_answer;
 mod print;
 mod remedy;
 mod request;
@@ -39,6 +40,7 @@ use command_line::{CommandLine, Output};
 pub use checks::examine;
 pub use finding::{Amount, Check, Finding, Verdict};
 pub use machine::Machine;
+pub use no_answer::NoAnswer;
 pub use remedy::Remedy;
 pub use request::{Request, Role};
 pub use server::ServerAnswer;
@@ -101,7 +103,7 @@ pub fn status(arguments: &[String], colours: bool, out: &mut Vec<u8>) -> u8 {
 }
 
 /// Everything that the options ask to look at.
-fn look(command_line: &CommandLine) -> Result<Machine, String> {
+fn look(command_line: &CommandLine) -> Result<Machine, config::Error> {
     let backend = command_line.backend()?;
     let mut machine = match &command_line.root {
         None => Machine::here().with_uring(drivers::probe_uring()),

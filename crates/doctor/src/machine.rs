@@ -8,6 +8,7 @@ mod parse;
 
 use std::path::Path;
 
+use crate::NoAnswer;
 use crate::ServerAnswer;
 use cgroup::ControlGroup;
 pub(crate) use files::ENDLESS;
@@ -49,7 +50,7 @@ pub struct Machine {
     /// Limits of the control group and all above it.
     pub(crate) group: ControlGroup,
     /// What the server said; `None` where it was not asked.
-    pub(crate) server: Option<Result<ServerAnswer, String>>,
+    pub(crate) server: Option<Result<ServerAnswer, NoAnswer>>,
 }
 
 /// A soft and a hard limit; [`ENDLESS`] for none.
@@ -156,7 +157,7 @@ impl Machine {
 
     /// With what the server said.
     #[must_use]
-    pub fn with_server(mut self, answer: Result<ServerAnswer, String>) -> Self {
+    pub fn with_server(mut self, answer: Result<ServerAnswer, NoAnswer>) -> Self {
         self.server = Some(answer);
         self
     }

@@ -13,6 +13,8 @@ use wire::{
     OK_HEADER, WireError, native_password, parse_column_count, parse_text_row, read_message,
 };
 
+use crate::NoAnswer;
+
 /// What a server says about itself: its system and status variables, as far as anything here depends on them. Servers have not all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAnswer {
@@ -44,9 +46,12 @@ impl ServerAnswer {
     ///
     /// # Errors
     /// Where `max_connections` is missing, or no number.
-    pub fn of(variables: BTreeMap<String, String>, status: BTreeMap<String, String>) -> Result<Self, String> {
+    pub fn of(
+        variables: BTreeMap<String, String>,
+        status: BTreeMap<String, String>,
+    ) -> Result<Self, NoAnswer> {
         let max_connections = number(&variables, "max_connections");
-        let max_connections = max_connections.ok_or("its answer holds no number as max_connections")?;
+        let max_connections = max_connections.ok_or(NoAnswer::NoLimit)?;
         Ok(Self { max_connections, variables, status })
     }
 
@@ -79,11 +84,11 @@ fn number(variables: &BTreeMap<String, String>, name: &str) -> Option<u64> {
 ///
 /// # Errors
 /// Why not, in words that hold no password.
-pub(crate) fn ask(backend: &BackendUrl) -> Result<ServerAnswer, String> {
+pub(crate) fn ask(backend: &BackendUrl) -> Result<ServerAnswer, NoAnswer> {
     ask_over(&mut connect(&backend.target)?, backend)
 }
 
-fn ask_over(connection: &mut Connection, backend: &BackendUrl) -> Result<ServerAnswer, String> {
+fn ask_over(connection: &mut Connection, backend: &BackendUrl) -> Result<ServerAnswer, NoAnswer> {
     log_in(connection, backend)?;
     let answer = question(connection);
     // So that the server logs no lost connection. It is closed next, whether this arrives or not.
@@ -121,53 +126,55 @@ impl Connection {
         Self { stream: Box::new(stream), unread: Vec::new(), sequence: 0, is_private }
     }
 
-    fn send(&mut self, payload: &[u8]) -> Result<(), String> {
+    fn send(&mut self, payload: &[u8]) -> Result<(), NoAnswer> {
         let mut bytes = Vec::new();
         wire::put_message(&mut bytes, &mut self.sequence, payload);
-        self.stream.write_all(&bytes).map_err(|error| error.to_string())
+        self.stream.write_all(&bytes).map_err(|error| broken(&error))
     }
 
     /// The next message, which is no error.
-    fn receive(&mut self) -> Result<Vec<u8>, String> {
+    fn receive(&mut self) -> Result<Vec<u8>, NoAnswer> {
         let mut buffer = [0; 4096];
         loop {
-            if let Some(message) =
-                read_message(&self.unread, self.sequence, LONGEST_MESSAGE).map_err(words)?
-            {
+            if let Some(message) = read_message(&self.unread, self.sequence, LONGEST_MESSAGE)? {
                 let payload = message.payload.to_vec();
                 let consumed = message.consumed;
                 self.sequence = message.last_sequence.wrapping_add(1);
                 self.unread.drain(..consumed);
                 if payload.first() == Some(&ERR_HEADER) {
-                    let error = ErrPacket::parse(&payload).map_err(words)?;
-                    return Err(format!("error {}: {}", error.code, String::from_utf8_lossy(error.message)));
+                    let error = ErrPacket::parse(&payload)?;
+                    let message = String::from_utf8_lossy(error.message).into_owned();
+                    return Err(NoAnswer::Refused { code: error.code, message });
                 }
                 return Ok(payload);
             }
             match self.stream.read(&mut buffer) {
-                Ok(0) => return Err("it closed the connection".to_owned()),
+                Ok(0) => return Err(NoAnswer::Closed),
                 Ok(count) => self.unread.extend_from_slice(&buffer[..count]),
                 // The kernel interrupts a thread that has tried out io_uring once it has put that away.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(broken(&error)),
             }
         }
     }
 }
 
-fn connect(target: &BackendTarget) -> Result<Connection, String> {
-    let set_up = |error: std::io::Error| format!("{error}");
+fn connect(target: &BackendTarget) -> Result<Connection, NoAnswer> {
+    let set_up = |error: std::io::Error| broken(&error);
+    let unreachable =
+        |place: String, error: std::io::Error| NoAnswer::Unreachable { place, reason: error.to_string() };
     match target {
         BackendTarget::Unix(path) => {
-            let stream = UnixStream::connect(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let stream =
+                UnixStream::connect(path).map_err(|error| unreachable(path.display().to_string(), error))?;
             stream.set_read_timeout(Some(TIMEOUT)).map_err(set_up)?;
             stream.set_write_timeout(Some(TIMEOUT)).map_err(set_up)?;
             Ok(Connection::new(stream, true))
         }
         BackendTarget::Tcp { host, port } => {
             let addresses =
-                (host.as_str(), *port).to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
-            let mut reason = format!("{host} has no address");
+                (host.as_str(), *port).to_socket_addrs().map_err(|error| unreachable(host.clone(), error))?;
+            let mut reason = NoAnswer::NoAddress(host.clone());
             for address in addresses {
                 match TcpStream::connect_timeout(&address, TIMEOUT) {
                     Ok(stream) => {
@@ -175,7 +182,7 @@ fn connect(target: &BackendTarget) -> Result<Connection, String> {
                         stream.set_write_timeout(Some(TIMEOUT)).map_err(set_up)?;
                         return Ok(Connection::new(stream, false));
                     }
-                    Err(error) => reason = format!("{address}: {error}"),
+                    Err(error) => reason = unreachable(address.to_string(), error),
                 }
             }
             Err(reason)
@@ -183,9 +190,9 @@ fn connect(target: &BackendTarget) -> Result<Connection, String> {
     }
 }
 
-fn log_in(connection: &mut Connection, backend: &BackendUrl) -> Result<(), String> {
+fn log_in(connection: &mut Connection, backend: &BackendUrl) -> Result<(), NoAnswer> {
     let payload = connection.receive()?;
-    let greeting = Greeting::parse(&payload).map_err(words)?;
+    let greeting = Greeting::parse(&payload)?;
     // The account's own method, where it is another, is asked for in an AuthSwitch.
     let plugin = match greeting.auth_plugin {
         CACHING_SHA2_PASSWORD => CACHING_SHA2_PASSWORD,
@@ -214,7 +221,7 @@ fn log_in(connection: &mut Connection, backend: &BackendUrl) -> Result<(), Strin
         match payload[..] {
             [OK_HEADER, ..] => return Ok(()),
             [EOF_HEADER, ..] => {
-                let switch = AuthSwitch::parse(&payload).map_err(words)?;
+                let switch = AuthSwitch::parse(&payload)?;
                 let answer =
                     self::response(switch.plugin, &backend.password, &switch.scramble().unwrap_or_default())?;
                 connection.send(&answer)?;
@@ -225,11 +232,9 @@ fn log_in(connection: &mut Connection, backend: &BackendUrl) -> Result<(), Strin
                 connection.send(&[backend.password.as_bytes(), b"\0"].concat())?;
             }
             [MORE_DATA, PERFORM_FULL_AUTHENTICATION] => {
-                return Err("caching_sha2_password wants the password itself, which is not sent in the clear over TCP; \
-                            log in once with another client, or give the socket"
-                    .to_owned());
+                return Err(NoAnswer::WantsPassword);
             }
-            _ => return Err(words(WireError::Malformed { what: "answer to the login request" })),
+            _ => return Err(WireError::Malformed { what: "answer to the login request" }.into()),
         }
     }
 }
@@ -238,7 +243,7 @@ const MORE_DATA: u8 = 1;
 const FAST_AUTH_SUCCESS: u8 = 3;
 const PERFORM_FULL_AUTHENTICATION: u8 = 4;
 
-fn response(plugin: &[u8], password: &str, scramble: &[u8; 20]) -> Result<Vec<u8>, String> {
+fn response(plugin: &[u8], password: &str, scramble: &[u8; 20]) -> Result<Vec<u8>, NoAnswer> {
     if password.is_empty() {
         return Ok(Vec::new());
     }
@@ -253,25 +258,27 @@ fn response(plugin: &[u8], password: &str, scramble: &[u8; 20]) -> Result<Vec<u8
             let mask = Sha256::new().chain_update(Sha256::digest(first)).chain_update(scramble).finalize();
             Ok(first.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect())
         }
-        other => {
-            Err(format!("the account uses {}, which is not spoken here", String::from_utf8_lossy(other)))
-        }
+        other => Err(NoAnswer::OtherMethod(String::from_utf8_lossy(other).into_owned())),
     }
 }
 
-fn question(connection: &mut Connection) -> Result<ServerAnswer, String> {
+fn question(connection: &mut Connection) -> Result<ServerAnswer, NoAnswer> {
     let variables = show(connection, "VARIABLES", &VARIABLES)?;
     let status = show(connection, "STATUS", &STATUS)?;
     ServerAnswer::of(variables, status)
 }
 
 /// The global variables of these names that the server has.
-fn show(connection: &mut Connection, what: &str, names: &[&str]) -> Result<BTreeMap<String, String>, String> {
+fn show(
+    connection: &mut Connection,
+    what: &str,
+    names: &[&str],
+) -> Result<BTreeMap<String, String>, NoAnswer> {
     connection.sequence = 0;
     let list = names.join("', '");
     let text = format!("SHOW GLOBAL {what} WHERE Variable_name IN ('{list}')");
     connection.send(&[&[CommandKind::Query as u8], text.as_bytes()].concat())?;
-    let columns = parse_column_count(&connection.receive()?).map_err(words)?;
+    let columns = parse_column_count(&connection.receive()?)?;
     // The definitions, and the EOF after them: it was not agreed to leave it out.
     for _ in 0..=columns {
         connection.receive()?;
@@ -283,23 +290,19 @@ fn show(connection: &mut Connection, what: &str, names: &[&str]) -> Result<BTree
         if payload.first() == Some(&EOF_HEADER) && payload.len() <= LONGEST_EOF {
             return Ok(found);
         }
-        let row = parse_text_row(&payload).map_err(words)?;
+        let row = parse_text_row(&payload)?;
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-        let [Some(name), Some(value)] = row[..] else { return Err(not_asked_for()) };
+        let [Some(name), Some(value)] = row[..] else { return Err(NoAnswer::OtherAnswer) };
         found.insert(text(name), text(value));
     }
-    Err(not_asked_for())
+    Err(NoAnswer::OtherAnswer)
 }
 
 /// A header, and two numbers of two bytes; longer ones begin the value of a row.
 const LONGEST_EOF: usize = 5;
 
-fn not_asked_for() -> String {
-    "its answer is not a list of the variables that were asked for".to_owned()
-}
-
-fn words(error: WireError) -> String {
-    error.to_string()
+fn broken(error: &std::io::Error) -> NoAnswer {
+    NoAnswer::Broken(error.to_string())
 }
 
 #[cfg(test)]

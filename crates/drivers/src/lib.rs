@@ -19,6 +19,7 @@ mod epoll;
 mod freed_memory;
 mod listen_address;
 mod listen_socket;
+mod outputs;
 mod settings;
 mod signaller;
 mod slots;

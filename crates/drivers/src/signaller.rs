@@ -56,13 +56,28 @@ impl Mailbox {
         self.shared.wake.as_fd()
     }
 
-    /// Says what the driver has done so far. To be said before signals that [ask for it](asks_for_counters) are passed on.
-    pub(crate) fn publish(&self, counters: Counters) {
+    /// As [`Mailbox::take`]. Where one of the signals asks for the driver's `counters`, or for its `totals` alone, they are
+    /// published before the signals are passed on.
+    pub(crate) fn take_and_report(
+        &self,
+        counters: impl FnOnce() -> Counters,
+        totals: impl FnOnce() -> Counters,
+    ) -> Vec<Signal> {
+        let signals = self.take();
+        if signals.iter().any(asks_for_counters) {
+            self.publish(counters());
+        } else if signals.contains(&Signal::Look) {
+            self.publish_totals(totals());
+        }
+        signals
+    }
+
+    fn publish(&self, counters: Counters) {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
     /// As [`Self::publish`], but for the bytes of memory, which stay what they were. For [`Signal::Look`].
-    pub(crate) fn publish_totals(&self, counters: Counters) {
+    fn publish_totals(&self, counters: Counters) {
         let mut published = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
         *published = Counters {
             send_buffer_bytes: published.send_buffer_bytes,
@@ -87,7 +102,7 @@ impl Mailbox {
 
 /// True where whoever sent it may look at the counters next. Workers wake each other thousands of times a second, and the
 /// counters look at every connection: that is too much for a wake.
-pub(crate) fn asks_for_counters(signal: &Signal) -> bool {
+fn asks_for_counters(signal: &Signal) -> bool {
     match signal {
         Signal::Drain | Signal::Stop | Signal::Report => true,
         Signal::Wake | Signal::Look => false,

@@ -40,6 +40,7 @@ use crate::outbox::Outbox;
 use crate::outside::event::Event;
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::measures::Measures;
+use crate::outside::named::Limit;
 use crate::outside::orders::OutsideKill;
 use crate::outside::totals::Totals;
 use crate::outside::waits::{Holdups, WaitReason, Waits};
@@ -151,7 +152,7 @@ pub struct Engine {
     /// When idle clients and backends are looked through next.
     pub(crate) next_sweep: Instant,
     /// The limits that were reached.
-    pub(crate) limits_reached: BTreeMap<&'static str, LimitReached>,
+    pub(crate) limits_reached: BTreeMap<Limit, LimitReached>,
     pub(crate) totals: Totals,
     /// No new statement goes to the server, see [`Engine::pause`].
     pub(crate) paused: bool,

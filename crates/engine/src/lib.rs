@@ -21,9 +21,12 @@
 //! | `stored_code` | what triggers and functions of the server may do behind a statement's text |
 //! | `workers` | what the workers of one pool share, and tell each other |
 //! | `outside` | how all of this looks from outside (snapshots, events, counts), and orders from there |
-//! | `settings`, `errors`, `outbox` | bounds and choices; errors of our own; what the driver is asked to do |
+//! | `declared`, `settings`, `errors`, `outbox` | how settings are declared; bounds and choices; errors of our own; what the driver is asked to do |
 
 #![forbid(unsafe_code)]
+
+#[macro_use]
+mod declared;
 
 mod accounts;
 mod backend;
@@ -55,6 +58,7 @@ pub use accounts::secret::Password;
 pub use accounts::task::{Finding, Proof, Task, Work};
 pub use client::reading::{LargeText, ReadText};
 pub use coalescing::CoalescingSettings;
+pub use declared::{Change, Declared};
 pub use engine::{Engine, Snapshot};
 pub use learned::digests::{Digest, Digests, Times};
 pub use learned::lock_waits::{Blocker, LockWaits};
@@ -62,6 +66,7 @@ pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::measures::{Command, Ended, Holders, Measures};
 pub use outside::memory::Memory;
+pub use outside::named::{BackendState, ClientState, Limit, PermitState, Queue, Queued, Use};
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,
 };
@@ -75,6 +80,6 @@ pub use session::pins::Pins;
 pub use settings::{
     ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
 };
-pub use shares::{FairShare, NamedNumbers, SharesSettings};
+pub use shares::{FairShare, NamedNumbers, NoNamedNumber, SharesSettings};
 pub use workers::Workers;
 pub use workers::letter::{Kill, Killed, Letter};

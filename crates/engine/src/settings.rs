@@ -13,152 +13,168 @@ use crate::learned::limit::{Range, Worth};
 use crate::overload::OverloadSettings;
 use crate::shares::{FairShare, SharesSettings};
 
-/// What the engine is told at its start.
-#[derive(Clone)]
-pub struct Settings {
-    /// Where the server is. Tried in order, from the one that answered last.
-    pub server: Vec<Address>,
-    /// The host of each of these, which its certificate has to be for where that is checked; those beyond are `localhost`.
-    pub server_names: Vec<Arc<str>>,
-    /// Whether the server is told, by a header of the PROXY protocol, from which address the client comes whose account a
-    /// connection is for: the latest that has logged in to it.
-    pub proxy_to_server: bool,
-    /// Whether connections to the server use TLS. What of its certificate is checked, and the check itself, are others' affair.
-    pub server_tls: ServerTls,
-    /// Where nobody but the server answers, so that it gets passwords without more proof than that.
-    pub trusted_servers: Networks,
-    /// The servers' RSA public keys, where they are known (PEM, one each): passwords that go without TLS are encrypted with none but
-    /// these.
-    pub server_keys: Arc<[Vec<u8>]>,
-    /// The service account: reads the accounts table and asks the server for its version and limits.
-    pub service_user: String,
-    /// Its password; empty for none or for `unix_socket`.
-    pub service_password: Zeroizing<String>,
-    /// With what backends log in for accounts whose own method cannot be passed on; empty for nothing.
-    pub mapped_password: Zeroizing<String>,
-    /// How clients share the server.
-    pub thread_handling: ThreadHandling,
-    /// Whose rules the scheduler follows.
-    pub profile: Profile,
-    /// Statements executing on the server at the same time (what in-server pools call active threads); 0 to find out how
-    /// many are best. In the other pools' profiles [`Self::group_limit`] stands in its place.
-    pub permits: u32,
-    /// Where that is found out: at least so many, from 1.
-    pub permits_min: u32,
-    /// And at most so many, not less; 0 for as many as the backends have use for.
-    pub permits_max: u32,
-    /// `percona` and `mariadb`: so many statements beyond the first execute at a time, on each worker.
-    pub oversubscribe: u32,
-    /// `percona` and `mariadb`: statements that execute at a time in all, those that are stalled included.
-    pub max_threads: u32,
-    /// `mysql`: statements that execute at a time on each worker, where `max_transactions_limit` is zero.
-    pub query_threads_per_group: u32,
-    /// `mysql`: transactions that are open at a time, a single statement being one; zero for no limit.
-    pub max_transactions_limit: u32,
-    /// `mysql`: where so many transactions as may be open have lasted for this long, the limit is suspended.
-    pub longrun_trx_limit: Duration,
-    /// Whether clients may or must use TLS, by the listener by which they come. Those beyond are not offered it.
-    pub client_tls: Vec<ClientTls>,
-    /// Whether clients may have their packets compressed.
-    pub compression: bool,
-    /// How connections to the server are compressed, where it offers that.
-    pub server_compression: ServerCompression,
-    /// Statements sent to one backend before the first is answered; 1 turns pipelining off, 0 finds out how many are best.
-    pub statements_in_flight: u32,
-    /// Backends on which short reads of one user and session state run, several in flight on each; more make the server's
-    /// threads sleep and wake more often for the same work. 0 finds out how many are best.
-    pub shared_backends: u32,
-    /// Connections to the server, the service account's aside; 0 for as many as it allows.
-    pub max_backends: u32,
-    /// So many at most in that case: what else sets a bound, such as open files. From 1.
-    pub most_backends: u32,
-    /// Whether idle backends change their account where another account needs their place.
-    pub change_accounts: bool,
-    /// How many percent of the backends that other users do not use one user may use for what keeps one, from 1 to 100.
-    pub user_backends_share: u32,
-    /// Clients at the same time; one more gets error 1040.
-    pub max_connections: u32,
-    /// Which statements go to the high queue.
-    pub high_prio_mode: HighPrioMode,
-    /// Whether identical plain reads of one user and session state that wait together are answered by one execution.
-    pub coalescing: CoalescingSettings,
-    /// Whether short reads that stand behind a stuck one on a backend are sent again elsewhere.
-    pub rescue_reads: bool,
-    /// Whether a BEGIN goes to the server only with the next statement.
-    pub lazy_begin: bool,
-    /// Whether user variables that are set to literals follow their client, instead of keeping it on its backend.
-    pub carry_user_variables: bool,
-    /// Whether a SET whose answer is known is answered without a backend.
-    pub lazy_set: bool,
-    /// The lane of all statements of clients that have not said anything else themselves.
-    pub priority: PoolPriority,
-    /// Whether all statements of clients that have not said anything else themselves go to the high queue.
-    pub high_priority_connection: bool,
-    /// How many times in a row a client may enter the high queue.
-    pub high_prio_tickets: u32,
-    /// After this long in the low queue a statement moves to the high one.
-    pub prio_kickup_timer: Duration,
-    /// Whether new work starts newest first while clients hang up on what waits; in the native profile only.
-    pub adaptive_lifo: bool,
-    /// A statement whose like has been this long lately goes to the long lane; zero turns that lane off.
-    pub long_statement_time: Duration,
-    /// How many permits the statements of the long lane may have at a time; 0 for a quarter of the permits, but at least 1.
-    pub long_permits: u32,
-    /// What is refused or ended rather than waited for.
-    pub overload: OverloadSettings,
-    /// How many statements of the long lane may run at a time where more of them do not slow each other down; those beyond
-    /// `long_permits` take no permits. 0 for half of `max_backends`.
-    pub long_permits_max: u32,
-    /// Who gets how much of the server.
-    pub shares: SharesSettings,
-    /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
-    pub stall_limit: Duration,
-    /// The first statement of each transaction, and a statement outside of one, is queued after this long.
-    pub transaction_delay: Duration,
-    /// Who waits for whose row locks is asked of the server this often at most; zero for never.
-    pub lock_wait_interval: Duration,
-    /// How long a login may take, from the greeting on.
-    pub connect_timeout: Duration,
-    /// How long a statement waits for a server that cannot be reached, or for a free backend.
-    pub backend_connect_timeout: Duration,
-    /// Idle backends are closed after this long (below the server's `wait_timeout`).
-    pub backend_idle_timeout: Duration,
-    /// A client that sends nothing for this long is closed.
-    pub wait_timeout: Duration,
-    /// A client that takes none of its reply for this long is closed.
-    pub net_write_timeout: Duration,
-    /// How long open transactions may go on after [`seam::Signal::Drain`].
-    pub shutdown_timeout: Duration,
-    /// The accounts are read again after this long; a login that fails asks for a fresh copy by itself.
-    pub accounts_refresh: Duration,
-    /// How wrong passwords are held up.
-    pub failed_logins: FailedLoginSettings,
-    /// The largest statement, in bytes; more gets error 1153 and a close.
-    pub max_allowed_packet: usize,
-    /// Statements with a longer text, in bytes, are read by other threads than the workers'.
-    pub large_statement_size: usize,
-    /// Bytes of waiting statements of all clients together; beyond it new ones get error 1041.
-    pub statement_memory: usize,
-    /// Bytes of unfinished logins of all clients together; beyond it those end that hold most. TLS handshakes have as much of their own.
-    pub login_memory: usize,
-    /// Bytes of what is kept of clients' sessions, of all together; beyond it those end that hold most.
-    pub session_memory: usize,
-    /// Bytes of answers that are kept until they are whole, of all together; beyond it those go on as they come that can, and the others
-    /// become error 1041.
-    pub held_answer_memory: usize,
-    /// Prepared statements of all clients at the same time; one more gets error 1461. Each worker has an even share.
-    pub max_prepared_stmt_count: u32,
-    /// Bytes of the texts of different prepared statements, on each worker; beyond it new ones get error 1041.
-    pub prepared_statement_memory: usize,
-    /// Bytes of the warnings that are kept for clients, on each worker; beyond it the longest lists go, and only their counts stay.
-    pub kept_warnings_memory: usize,
-    /// Statements that stay prepared on a backend for whoever executes them next, from 1; the one that was used longest ago
-    /// is closed for one more.
-    pub backend_prepared_statements: u32,
-    /// Digests of statements that are counted apart from each other, on each worker; the rest is counted together.
-    pub digests_size: u32,
-    /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.
-    pub entropy: [u8; 32],
+settings! {
+    /// What the engine is told at its start. By default without a server and without entropy.
+    #[derive(Clone)]
+    pub struct Settings / SettingsChange {
+        /// Where the server is. Tried in order, from the one that answered last.
+        pub server: Vec<Address> = Vec::new(), found;
+        /// The host of each of these, which its certificate has to be for where that is checked; those beyond are `localhost`.
+        pub server_names: Vec<Arc<str>> = Vec::new(), found;
+        /// Whether the server is told, by a header of the PROXY protocol, from which address the client comes whose account a
+        /// connection is for: the latest that has logged in to it.
+        pub proxy_to_server: bool = false, start;
+        /// Whether connections to the server use TLS. What of its certificate is checked, and the check itself, are others' affair.
+        pub server_tls: ServerTls = ServerTls::Preferred, found;
+        /// Where nobody but the server answers, so that it gets passwords without more proof than that.
+        pub trusted_servers: Networks = Networks::default(), start;
+        /// The servers' RSA public keys, where they are known (PEM, one each): passwords that go without TLS are encrypted with none but
+        /// these.
+        pub server_keys: Arc<[Vec<u8>]> = Arc::default(), found;
+        /// The service account: reads the accounts table and asks the server for its version and limits.
+        pub service_user: String = String::from("root"), found;
+        /// Its password; empty for none or for `unix_socket`.
+        pub service_password: Zeroizing<String> = Zeroizing::default(), found;
+        /// With what backends log in for accounts whose own method cannot be passed on; empty for nothing.
+        pub mapped_password: Zeroizing<String> = Zeroizing::default(), start;
+        /// How clients share the server.
+        pub thread_handling: ThreadHandling = ThreadHandling::PoolOfThreads, start;
+        /// Whose rules the scheduler follows.
+        pub profile: Profile = Profile::Native, live;
+        /// Statements executing on the server at the same time (what in-server pools call active threads); 0 to find out how
+        /// many are best. In the other pools' profiles [`Self::group_limit`] stands in its place.
+        // What is right for a small server whose data are in memory is a tenth of what one with cold data can do.
+        pub permits: u32 = 0, live;
+        /// Where that is found out: at least so many, from 1.
+        // With fewer, one or two statements that wait for something else than they compute leave the server idle.
+        pub permits_min: u32 = 4, live;
+        /// And at most so many, not less; 0 for as many as the backends have use for.
+        pub permits_max: u32 = 0, live;
+        /// `percona` and `mariadb`: so many statements beyond the first execute at a time, on each worker.
+        pub oversubscribe: u32 = 3, live;
+        /// `percona` and `mariadb`: statements that execute at a time in all, those that are stalled included.
+        pub max_threads: u32 = 100_000, live;
+        /// `mysql`: statements that execute at a time on each worker, where `max_transactions_limit` is zero.
+        pub query_threads_per_group: u32 = 2, live;
+        /// `mysql`: transactions that are open at a time, a single statement being one; zero for no limit.
+        pub max_transactions_limit: u32 = 0, live;
+        /// `mysql`: where so many transactions as may be open have lasted for this long, the limit is suspended.
+        pub longrun_trx_limit: Duration = Duration::from_secs(2), live;
+        /// Whether clients may or must use TLS, by the listener by which they come. Those beyond are not offered it.
+        pub client_tls: Vec<ClientTls> = Vec::new(), found;
+        /// Whether clients may have their packets compressed.
+        pub compression: bool = true, start;
+        /// How connections to the server are compressed, where it offers that.
+        pub server_compression: ServerCompression = ServerCompression::Off, start;
+        /// Statements sent to one backend before the first is answered; 1 turns pipelining off, 0 finds out how many are best.
+        pub statements_in_flight: u32 = 16, live;
+        /// Backends on which short reads of one user and session state run, several in flight on each; more make the server's
+        /// threads sleep and wake more often for the same work. 0 finds out how many are best.
+        // As many as a large server has cores are too many for a small one, and as few as that has are a bound for short reads that wait.
+        pub shared_backends: u32 = 0, live;
+        /// Connections to the server, the service account's aside; 0 for as many as it allows.
+        // Who knows how many connections the server has for others is who knows a better number.
+        pub max_backends: u32 = 0, start;
+        /// So many at most in that case: what else sets a bound, such as open files. From 1.
+        pub most_backends: u32 = 16_384, found;
+        /// Whether idle backends change their account where another account needs their place.
+        pub change_accounts: bool = true, live;
+        /// How many percent of the backends that other users do not use one user may use for what keeps one, from 1 to 100.
+        // Of 128 backends twelve are left: enough for others' statements one after the other, little to do without.
+        pub user_backends_share: u32 = 90, live;
+        /// Clients at the same time; one more gets error 1040.
+        pub max_connections: u32 = 100_000, start;
+        /// Which statements go to the high queue.
+        pub high_prio_mode: HighPrioMode = HighPrioMode::Transactions, live;
+        /// Whether identical plain reads of one user and session state that wait together are answered by one execution.
+        pub coalescing: CoalescingSettings = CoalescingSettings::default(), parts;
+        /// Whether short reads that stand behind a stuck one on a backend are sent again elsewhere.
+        pub rescue_reads: bool = true, live;
+        /// Whether a BEGIN goes to the server only with the next statement.
+        pub lazy_begin: bool = true, live;
+        /// Whether user variables that are set to literals follow their client, instead of keeping it on its backend.
+        pub carry_user_variables: bool = true, start;
+        /// Whether a SET whose answer is known is answered without a backend.
+        pub lazy_set: bool = true, live;
+        /// The lane of all statements of clients that have not said anything else themselves.
+        pub priority: PoolPriority = PoolPriority::Auto, live;
+        /// Whether all statements of clients that have not said anything else themselves go to the high queue.
+        pub high_priority_connection: bool = false, live;
+        /// How many times in a row a client may enter the high queue.
+        pub high_prio_tickets: u32 = u32::MAX, live;
+        /// After this long in the low queue a statement moves to the high one.
+        pub prio_kickup_timer: Duration = Duration::from_millis(1000), live;
+        /// Whether new work starts newest first while clients hang up on what waits; in the native profile only.
+        pub adaptive_lifo: bool = true, live;
+        /// A statement whose like has been this long lately goes to the long lane; zero turns that lane off.
+        // The longest stall limit of the servers' own pools (MariaDB's and Percona's): what runs longer is a stall to each
+        // of them.
+        pub long_statement_time: Duration = Duration::from_millis(500), live;
+        /// How many permits the statements of the long lane may have at a time; 0 for a quarter of the permits, but at least 1.
+        // With two to four permits for each core of the server, a quarter of them still keeps half of the cores or all of
+        // them at work where nothing but long statements comes.
+        pub long_permits: u32 = 0, live;
+        /// What is refused or ended rather than waited for.
+        pub overload: OverloadSettings = OverloadSettings::default(), parts;
+        /// How many statements of the long lane may run at a time where more of them do not slow each other down; those beyond
+        /// `long_permits` take no permits. 0 for half of `max_backends`.
+        // Half of the backends are for the others, whatever happens.
+        pub long_permits_max: u32 = 0, live;
+        /// Who gets how much of the server.
+        pub shares: SharesSettings = SharesSettings::default(), parts;
+        /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
+        pub stall_limit: Duration = Duration::from_millis(60), live;
+        /// The first statement of each transaction, and a statement outside of one, is queued after this long.
+        pub transaction_delay: Duration = Duration::ZERO, live;
+        /// Who waits for whose row locks is asked of the server this often at most; zero for never.
+        pub lock_wait_interval: Duration = Duration::from_millis(100), live;
+        /// How long a login may take, from the greeting on.
+        pub connect_timeout: Duration = Duration::from_secs(10), live;
+        /// How long a statement waits for a server that cannot be reached, or for a free backend.
+        pub backend_connect_timeout: Duration = Duration::from_secs(10), live;
+        /// Idle backends are closed after this long (below the server's `wait_timeout`).
+        pub backend_idle_timeout: Duration = Duration::from_secs(60), live;
+        /// A client that sends nothing for this long is closed.
+        pub wait_timeout: Duration = Duration::from_secs(28_800), live;
+        /// A client that takes none of its reply for this long is closed.
+        pub net_write_timeout: Duration = Duration::from_secs(60), live;
+        /// How long open transactions may go on after [`seam::Signal::Drain`].
+        pub shutdown_timeout: Duration = Duration::from_secs(30), live;
+        /// The accounts are read again after this long; a login that fails asks for a fresh copy by itself.
+        pub accounts_refresh: Duration = Duration::from_secs(1), live;
+        /// How wrong passwords are held up.
+        pub failed_logins: FailedLoginSettings = FailedLoginSettings::default(), parts;
+        /// The largest statement, in bytes; more gets error 1153 and a close.
+        pub max_allowed_packet: usize = 64 << 20, live;
+        /// Statements with a longer text, in bytes, are read by other threads than the workers'.
+        pub large_statement_size: usize = 64 << 10, live;
+        /// Bytes of waiting statements of all clients together; beyond it new ones get error 1041.
+        pub statement_memory: usize = 256 << 20, live;
+        /// Bytes of unfinished logins of all clients together; beyond it those end that hold most. TLS handshakes have as much of their own.
+        // 100,000 connections of 2.6 KiB each. A login request has some 200 bytes, and is kept only where it comes in pieces; what a client says
+        // first in TLS has up to 2 KiB.
+        pub login_memory: usize = 256 << 20, start;
+        /// Bytes of what is kept of clients' sessions, of all together; beyond it those end that hold most.
+        // 100,000 clients with 2.6 KiB each. Of usual sessions hundreds have the same state, which is stored once.
+        pub session_memory: usize = 256 << 20, live;
+        /// Bytes of answers that are kept until they are whole, of all together; beyond it those go on as they come that can, and the others
+        /// become error 1041.
+        // A list of 1,000 threads has some 100 KiB, and what is said of a prepared statement some hundred bytes.
+        pub held_answer_memory: usize = 64 << 20, live;
+        /// Prepared statements of all clients at the same time; one more gets error 1461. Each worker has an even share.
+        pub max_prepared_stmt_count: u32 = 4_000_000, live;
+        /// Bytes of the texts of different prepared statements, on each worker; beyond it new ones get error 1041.
+        pub prepared_statement_memory: usize = 64 << 20, live;
+        /// Bytes of the warnings that are kept for clients, on each worker; beyond it the longest lists go, and only their counts stay.
+        pub kept_warnings_memory: usize = 64 << 20, live;
+        /// Statements that stay prepared on a backend for whoever executes them next, from 1; the one that was used longest ago
+        /// is closed for one more.
+        pub backend_prepared_statements: u32 = 256, live;
+        /// Digests of statements that are counted apart from each other, on each worker; the rest is counted together.
+        pub digests_size: u32 = 10_000, start;
+        /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.
+        pub entropy: [u8; 32] = [0; 32], found;
+    }
 }
 
 /// How clients share the server: the server's own names for it.
@@ -355,82 +371,6 @@ impl Settings {
             // One more in either case: the plugin compares with <= (`is_credit_available`).
             Profile::MySql if self.max_transactions_limit == 0 => Some(self.query_threads_per_group + 1),
             Profile::MySql => Some(self.max_transactions_limit.div_ceil(workers) + 1),
-        }
-    }
-}
-
-impl Default for Settings {
-    /// What the table of options says, without a server and without entropy.
-    fn default() -> Self {
-        Self {
-            server: Vec::new(),
-            server_names: Vec::new(),
-            proxy_to_server: false,
-            server_tls: ServerTls::Preferred,
-            trusted_servers: Networks::default(),
-            server_keys: Arc::default(),
-            service_user: String::from("root"),
-            service_password: Zeroizing::default(),
-            mapped_password: Zeroizing::default(),
-            thread_handling: ThreadHandling::PoolOfThreads,
-            profile: Profile::Native,
-            permits: 0,
-            permits_min: 4,
-            permits_max: 0,
-            oversubscribe: 3,
-            max_threads: 100_000,
-            query_threads_per_group: 2,
-            max_transactions_limit: 0,
-            longrun_trx_limit: Duration::from_secs(2),
-            client_tls: Vec::new(),
-            compression: true,
-            server_compression: ServerCompression::Off,
-            statements_in_flight: 16,
-            shared_backends: 0,
-            max_backends: 0,
-            most_backends: 16_384,
-            change_accounts: true,
-            user_backends_share: 90,
-            max_connections: 100_000,
-            high_prio_mode: HighPrioMode::Transactions,
-            coalescing: CoalescingSettings::default(),
-            rescue_reads: true,
-            lazy_begin: true,
-            carry_user_variables: true,
-            lazy_set: true,
-            priority: PoolPriority::Auto,
-            high_priority_connection: false,
-            high_prio_tickets: u32::MAX,
-            prio_kickup_timer: Duration::from_millis(1000),
-            adaptive_lifo: true,
-            long_statement_time: Duration::from_millis(500),
-            long_permits: 0,
-            overload: OverloadSettings::default(),
-            long_permits_max: 0,
-            shares: SharesSettings { fair_share: FairShare::Crowding, ..SharesSettings::default() },
-            stall_limit: Duration::from_millis(60),
-            transaction_delay: Duration::ZERO,
-            lock_wait_interval: Duration::from_millis(100),
-            connect_timeout: Duration::from_secs(10),
-            backend_connect_timeout: Duration::from_secs(10),
-            backend_idle_timeout: Duration::from_secs(60),
-            wait_timeout: Duration::from_secs(28_800),
-            net_write_timeout: Duration::from_secs(60),
-            shutdown_timeout: Duration::from_secs(30),
-            accounts_refresh: Duration::from_secs(1),
-            failed_logins: FailedLoginSettings::default(),
-            max_allowed_packet: 64 << 20,
-            large_statement_size: 64 << 10,
-            statement_memory: 256 << 20,
-            login_memory: 256 << 20,
-            session_memory: 256 << 20,
-            held_answer_memory: 64 << 20,
-            max_prepared_stmt_count: 4_000_000,
-            prepared_statement_memory: 64 << 20,
-            kept_warnings_memory: 64 << 20,
-            backend_prepared_statements: 256,
-            digests_size: 10_000,
-            entropy: [0; 32],
         }
     }
 }

@@ -1,4 +1,4 @@
-//! RSA and Ed25519 as logins use them.
+//! RSA and Ed25519 as logins use them, and a type for passwords that are given as text.
 //!
 //! RSA as MySQL's password methods use it, on either side of a login: a client's password is encrypted for the server's public
 //! key (OAEP with SHA-1, `RSA_PKCS1_OAEP_PADDING` in MySQL's `sql/auth/sha2_password_common.cc` and
@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-mod pem;
+mod secret;
 
 use std::fmt;
 
@@ -18,7 +18,13 @@ use aws_lc_rs::rsa::{
     PublicEncryptingKey,
 };
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+use pem::{EncodeConfig, LineEnding, Pem};
 use zeroize::Zeroizing;
+
+pub use secret::Secret;
+
+/// How PEM calls a public key.
+const PUBLIC_KEY: &str = "PUBLIC KEY";
 
 /// A key pair that was made here and is stored nowhere.
 pub struct KeyPair {
@@ -36,7 +42,7 @@ impl KeyPair {
         let private = PrivateDecryptingKey::generate(KeySize::Rsa2048).map_err(|_| KeyError::NotMade)?;
         let der = AsDer::<aws_lc_rs::encoding::PublicKeyX509Der<'_>>::as_der(&private.public_key())
             .map_err(|_| KeyError::NotMade)?;
-        let public_key = pem::encode(der.as_ref());
+        let public_key = as_pem(der.as_ref());
         let decrypting = OaepPrivateDecryptingKey::new(private).map_err(|_| KeyError::NotMade)?;
         Ok(Self { decrypting, public_key })
     }
@@ -64,8 +70,9 @@ impl KeyPair {
 ///
 /// Where it is no RSA public key as PEM, or too small for so many bytes.
 pub fn encrypt(public_key: &[u8], bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
-    let der = pem::decode(public_key).ok_or(KeyError::NotUnderstood)?;
-    let key = PublicEncryptingKey::from_der(&der).map_err(|_| KeyError::NotUnderstood)?;
+    let found = pem::parse(public_key).ok().filter(|found| found.tag() == PUBLIC_KEY);
+    let der = found.ok_or(KeyError::NotUnderstood)?;
+    let key = PublicEncryptingKey::from_der(der.contents()).map_err(|_| KeyError::NotUnderstood)?;
     let key = OaepPublicEncryptingKey::new(key).map_err(|_| KeyError::NotUnderstood)?;
     let mut encrypted = vec![0; key.ciphertext_size()];
     let length =
@@ -74,19 +81,25 @@ pub fn encrypt(public_key: &[u8], bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
     Ok(encrypted)
 }
 
-/// The RSA public keys of a text (PEM), each with its marks.
+/// The RSA public keys of a text, each as PEM of its own.
 ///
 /// # Errors
 ///
 /// Where there is none, or one is not understood.
 pub fn public_keys(text: &[u8]) -> Result<Vec<Vec<u8>>, KeyError> {
-    let text = std::str::from_utf8(text).map_err(|_| KeyError::NotUnderstood)?;
-    let keys: Vec<_> = pem::split(text).map(|key| key.as_bytes().to_vec()).collect();
+    let found = pem::parse_many(text).map_err(|_| KeyError::NotUnderstood)?;
+    let keys: Vec<_> = found.iter().filter(|found| found.tag() == PUBLIC_KEY).collect();
     for key in &keys {
-        let der = pem::decode(key).ok_or(KeyError::NotUnderstood)?;
-        PublicEncryptingKey::from_der(&der).map_err(|_| KeyError::NotUnderstood)?;
+        PublicEncryptingKey::from_der(key.contents()).map_err(|_| KeyError::NotUnderstood)?;
     }
+    let keys: Vec<_> = keys.iter().map(|key| as_pem(key.contents())).collect();
     if keys.is_empty() { Err(KeyError::NotUnderstood) } else { Ok(keys) }
+}
+
+/// With the line ends that servers write.
+fn as_pem(der: &[u8]) -> Vec<u8> {
+    let lines = EncodeConfig::new().set_line_ending(LineEnding::LF);
+    pem::encode_config(&Pem::new(PUBLIC_KEY, der), lines).into_bytes()
 }
 
 /// Whether an Ed25519 signature (64 bytes) of these bytes is that of a public key's owner. MariaDB's `ed25519` method makes its secret
@@ -129,7 +142,7 @@ mod tests {
         let found = public_keys(&text).unwrap();
         assert_eq!(found.len(), 2);
         for (key, found) in keys.iter().zip(&found) {
-            assert_eq!(found, key.public_key().trim_ascii_end());
+            assert_eq!(found, key.public_key());
             assert_eq!(key.decrypt(&encrypt(found, b"x").unwrap()).unwrap().as_slice(), b"x");
         }
         for wrong in [&b""[..], b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", b"\xff"] {

@@ -6,6 +6,7 @@ use zeroize::Zeroizing;
 
 use super::folder::{Folder, write_private};
 use super::programs::{Flavour, Programs};
+use crate::error::{Error, FileUse};
 
 /// The account that Onramp uses.
 pub(crate) const SERVICE_USER: &str = "onramp";
@@ -29,7 +30,7 @@ enum Admin {
 
 impl Accounts {
     /// Reads the passwords, or makes new ones.
-    pub(crate) fn prepare(folder: &Folder) -> Result<Self, String> {
+    pub(crate) fn prepare(folder: &Folder) -> Result<Self, Error> {
         let service_file = folder.password_file("service");
         let service_password = match read(&service_file)? {
             Some(password) => password,
@@ -86,7 +87,7 @@ impl Accounts {
     }
 
     /// Remembers the administrator's password, now that the server has the account; returns it.
-    pub(crate) fn keep(&self, folder: &Folder) -> Result<Zeroizing<String>, String> {
+    pub(crate) fn keep(&self, folder: &Folder) -> Result<Zeroizing<String>, Error> {
         match &self.admin {
             Admin::Kept(password) => Ok(password.clone()),
             Admin::New(password) => {
@@ -138,30 +139,27 @@ impl Dialect {
     }
 }
 
-fn read(path: &std::path::Path) -> Result<Option<Zeroizing<String>>, String> {
+fn read(path: &std::path::Path) -> Result<Option<Zeroizing<String>>, Error> {
     match std::fs::read_to_string(path) {
         Ok(text) => {
             let text = Zeroizing::new(text);
             let password = text.trim();
             // It goes between quotes: nothing but what we ourselves write.
             if password.is_empty() || !password.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-                return Err(format!(
-                    "{} holds no password of ours: remove it and start again",
-                    path.display()
-                ));
+                return Err(Error::NoPassword(path.into()));
             }
             Ok(Some(Zeroizing::new(String::from(password))))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+        Err(error) => Err(Error::file(path, FileUse::Read)(error)),
     }
 }
 
 /// 192 random bits as hexadecimal digits: nothing that would need quoting anywhere.
-fn random_password() -> Result<Zeroizing<String>, String> {
+fn random_password() -> Result<Zeroizing<String>, Error> {
     let mut random = Zeroizing::new([0_u8; 24]);
     getrandom(&mut random[..], GetRandomFlags::empty())
-        .map_err(|error| format!("the system has no random bytes: {error}"))?;
+        .map_err(|error| Error::NoRandomBytes(error.into()))?;
     let mut password = Zeroizing::new(String::with_capacity(2 * random.len()));
     for byte in random.iter() {
         for digit in [byte >> 4, byte & 15] {

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::Ending;
+use crate::error::{Error, FileUse, NoFolder};
 use crate::passwd::User;
 
 /// The longest path of a Unix socket: `sun_path` holds 108 bytes with the final zero (unix(7)).
@@ -52,32 +53,21 @@ impl Folder {
     ///
     /// # Errors
     /// A line that says what is in the way.
-    pub(crate) fn take(shown: &Path) -> Result<Self, String> {
-        let failed = |doing: &str, error: &dyn std::fmt::Display| {
-            format!("{}: {doing}: {error}; choose another folder with --data-dir", shown.display())
-        };
+    pub(crate) fn take(shown: &Path) -> Result<Self, Error> {
+        let no_folder = |reason| Error::Folder { folder: shown.into(), reason };
+        let failed = |wanted| move |error| no_folder(NoFolder::System { wanted, error });
         // Others may pass through, as the server's own user has to, but not look around.
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o711)
-            .create(shown)
-            .map_err(|error| failed("the folder cannot be created", &error))?;
-        let path = shown.canonicalize().map_err(|error| failed("the folder cannot be found", &error))?;
-        let mut onramp_lock = open_lock(&path.join("onramp.lock"))
-            .map_err(|error| failed("the folder cannot be used", &error))?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o711).create(shown).map_err(failed("created"))?;
+        let path = shown.canonicalize().map_err(failed("found"))?;
+        let mut onramp_lock = open_lock(&path.join("onramp.lock")).map_err(failed("used"))?;
         if flock(&onramp_lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut holder = String::new();
             let _ = onramp_lock.read_to_string(&mut holder);
-            return Err(format!(
-                "{} is in use by another onramp (process {}); stop it, or choose another folder with --data-dir",
-                shown.display(),
-                holder.trim()
-            ));
+            return Err(no_folder(NoFolder::InUse { holder: String::from(holder.trim()) }));
         }
         let written = onramp_lock.set_len(0).and_then(|()| writeln!(onramp_lock, "{}", std::process::id()));
-        written.map_err(|error| failed("the folder cannot be written to", &error))?;
-        let server_lock = open_lock(&path.join("server.lock"))
-            .map_err(|error| failed("the folder cannot be used", &error))?;
+        written.map_err(failed("written to"))?;
+        let server_lock = open_lock(&path.join("server.lock")).map_err(failed("used"))?;
         let run_as = RunAs::choose(&path)?;
         let (socket, socket_folder) = socket_path(&path, &run_as)?;
         Ok(Self {
@@ -113,13 +103,13 @@ impl Folder {
     }
 
     /// Makes the folder for temporary files where it is missing.
-    pub(crate) fn make_temporary(&self) -> Result<(), String> {
+    pub(crate) fn make_temporary(&self) -> Result<(), Error> {
         let path = self.temporary();
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&path)
-            .map_err(|error| format!("{} cannot be created: {error}", path.display()))?;
+            .map_err(Error::file(&path, FileUse::Create))?;
         self.give_to_server(&path)
     }
 
@@ -161,14 +151,14 @@ impl Folder {
     }
 
     /// Gives a file or folder to the user that the server runs as.
-    pub(crate) fn give_to_server(&self, path: &Path) -> Result<(), String> {
+    pub(crate) fn give_to_server(&self, path: &Path) -> Result<(), Error> {
         let RunAs::User(user) = &self.run_as else { return Ok(()) };
         std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid))
-            .map_err(|error| format!("{} cannot be given to {}: {error}", path.display(), user.name))
+            .map_err(Error::file(path, FileUse::Give(user.name.clone())))
     }
 
     /// Writes statements that the server is to run at its start, readable by it alone.
-    pub(crate) fn write_init_file(&self, statements: &str) -> Result<PathBuf, String> {
+    pub(crate) fn write_init_file(&self, statements: &str) -> Result<PathBuf, Error> {
         let path = self.data().join("accounts.sql");
         write_private(&path, statements)?;
         self.give_to_server(&path)?;
@@ -196,11 +186,8 @@ impl Folder {
                 }
             }
             if start.elapsed() >= EARLIER_SERVER_TIMEOUT {
-                return Err(Ending::Failed(format!(
-                    "a server still runs on {} and does not stop: look for its process (`fuser -v {}`)",
-                    self.shown.display(),
-                    self.path.join("server.lock").display()
-                )));
+                let (folder, lock) = (self.shown.clone(), self.path.join("server.lock"));
+                return Err(Ending::Failed(Error::StillRuns { folder, lock }));
             }
             if asked() {
                 return Err(Ending::Told);
@@ -232,30 +219,27 @@ impl Drop for Folder {
 
 impl RunAs {
     /// The owner of the data if there is data; else, for root, the user `mysql` if it can reach the folder.
-    fn choose(folder: &Path) -> Result<Self, String> {
+    fn choose(folder: &Path) -> Result<Self, Error> {
+        let no_folder = |reason| Error::Folder { folder: folder.into(), reason };
         let own = geteuid().as_raw();
         let owner = std::fs::metadata(folder.join("data")).ok().map(|data| data.uid());
         match (own, owner) {
             (0, Some(0)) => Ok(Self::Root),
-            (0, Some(owner)) => User::by_uid(owner).map(Self::User).ok_or_else(|| {
-                format!("the data in {} belongs to user id {owner}, which has no name here", folder.display())
-            }),
+            (0, Some(owner)) => {
+                User::by_uid(owner).map(Self::User).ok_or_else(|| no_folder(NoFolder::NamelessOwner(owner)))
+            }
             (0, None) => {
                 Ok(User::by_name("mysql").filter(|user| reaches(user, folder)).map_or(Self::Root, Self::User))
             }
-            (own, Some(owner)) if own != owner => Err(format!(
-                "the data in {} belongs to user id {owner} and we run as {own}: start as its owner or as root, or \
-                 choose another folder with --data-dir",
-                folder.display()
-            )),
+            (own, Some(owner)) if own != owner => Err(no_folder(NoFolder::OtherOwner { owner, own })),
             _ => Ok(Self::Ourselves),
         }
     }
 }
 
 /// Writes a file that its owner alone may read, under its name only once it is whole.
-pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{} cannot be written: {error}", path.display());
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Error> {
+    let failed = Error::file(path, FileUse::Write);
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
@@ -264,8 +248,8 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), String> {
         _ => {}
     }
     let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished).map_err(&failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(&failed)?;
     std::fs::rename(&unfinished, path).map_err(failed)
 }
 
@@ -291,7 +275,7 @@ fn reaches(user: &User, folder: &Path) -> bool {
 }
 
 /// The socket's path, with the folder made for it where the data folder's own path is too long.
-fn socket_path(folder: &Path, run_as: &RunAs) -> Result<(PathBuf, Option<PathBuf>), String> {
+fn socket_path(folder: &Path, run_as: &RunAs) -> Result<(PathBuf, Option<PathBuf>), Error> {
     let path = folder.join("data").join("server.sock");
     if path.as_os_str().len() <= LONGEST_SOCKET_PATH {
         return Ok((path, None));
@@ -305,7 +289,7 @@ fn socket_path(folder: &Path, run_as: &RunAs) -> Result<(PathBuf, Option<PathBuf
         // A name that nobody can have taken before us.
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())
-            .map_err(|error| format!("the system has no random bytes: {error}"))?;
+            .map_err(|error| Error::NoRandomBytes(error.into()))?;
         let short = parent.join(format!("onramp-{:016x}", u64::from_ne_bytes(random)));
         let socket = short.join("server.sock");
         if socket.as_os_str().len() > LONGEST_SOCKET_PATH
@@ -315,16 +299,12 @@ fn socket_path(folder: &Path, run_as: &RunAs) -> Result<(PathBuf, Option<PathBuf
         }
         if let RunAs::User(user) = run_as {
             std::os::unix::fs::chown(&short, Some(user.uid), Some(user.gid))
-                .map_err(|error| format!("{} cannot be given to {}: {error}", short.display(), user.name))?;
+                .map_err(Error::file(&short, FileUse::Give(user.name.clone())))?;
         }
         let _ = std::fs::set_permissions(&short, Permissions::from_mode(0o700));
         return Ok((socket, Some(short)));
     }
-    Err(format!(
-        "{} is too long a path for a Unix socket ({LONGEST_SOCKET_PATH} bytes) and no shorter folder can be made: \
-         choose a shorter one with --data-dir",
-        folder.display()
-    ))
+    Err(Error::Folder { folder: folder.into(), reason: NoFolder::TooLong(LONGEST_SOCKET_PATH) })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::command_line::as_user;
 use super::folder::{Folder, RunAs};
 use super::process::Process;
 use super::programs::{Flavour, Programs};
+use crate::error::{Error, FileUse, ServerFault};
 use crate::passwd::User;
 
 /// Creates the data beside its place and then renames it, so that a start that was interrupted leaves nothing that
@@ -19,24 +20,24 @@ pub(crate) fn initialise(
     asked: &dyn Fn() -> bool,
 ) -> Result<(), Ending> {
     let unfinished = folder.unfinished_data();
-    let failed = |error: std::io::Error| Ending::Failed(format!("{}: {error}", unfinished.display()));
+    let failed = Error::file(&unfinished, FileUse::Use);
     if unfinished.exists() {
-        std::fs::remove_dir_all(&unfinished).map_err(failed)?;
+        std::fs::remove_dir_all(&unfinished).map_err(&failed)?;
     }
     // New data knows no administrator yet.
     let _ = std::fs::remove_file(folder.password_file("admin"));
-    DirBuilder::new().mode(0o700).create(&unfinished).map_err(failed)?;
+    DirBuilder::new().mode(0o700).create(&unfinished).map_err(&failed)?;
     folder.give_to_server(&unfinished)?;
 
     let log_path = folder.log();
-    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
-    let start = log.metadata().map_err(failed)?.len();
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(&failed)?;
+    let start = log.metadata().map_err(&failed)?.len();
     let mut command = command(programs, folder);
     // Understood by the servers and by the script around one of them.
     command.env("TMPDIR", folder.temporary());
-    command.stdout(log.try_clone().map_err(failed)?).stderr(log);
+    command.stdout(log.try_clone().map_err(&failed)?).stderr(log);
     // The lock goes along here too: if we are killed, the next start waits until all of this has ended.
-    let lock = folder.inheritable_lock().map_err(failed)?;
+    let lock = folder.inheritable_lock().map_err(&failed)?;
     let mut process = Process::spawn(command)?;
     drop(lock);
     let Some(status) = process.wait(asked) else {
@@ -44,13 +45,11 @@ pub(crate) fn initialise(
         return Err(Ending::Told);
     };
     if !status.success() {
-        return Err(Ending::Failed(format!(
-            "the private server's data cannot be created ({status}); {} says:{}",
-            log_path.display(),
-            super::failure_lines(&log_path, start, 15)
-        )));
+        let said = super::failure_lines(&log_path, start, 15);
+        let fault = ServerFault::NotCreated;
+        return Err(Ending::Failed(Error::Server { fault, status, log: log_path, said }));
     }
-    std::fs::rename(&unfinished, folder.data()).map_err(failed)?;
+    std::fs::rename(&unfinished, folder.data()).map_err(&failed)?;
     Ok(())
 }
 

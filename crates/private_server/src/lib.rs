@@ -25,6 +25,7 @@
 
 mod accounts;
 mod command_line;
+mod error;
 mod folder;
 mod initialise;
 mod passwd;
@@ -46,6 +47,8 @@ use self::accounts::Accounts;
 use self::folder::Folder;
 use self::process::{Process, Started};
 use self::programs::Programs;
+
+pub use error::{Error, FileUse, NoFolder, NoPrograms, ServerFault};
 
 /// The first wait before a server that died is started again; it doubles up to [`LONGEST_BACK_OFF`].
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
@@ -70,7 +73,7 @@ pub enum Report {
     /// The server answers.
     Ready(Access),
     /// The server cannot be started, and why.
-    Failed(String),
+    Failed(Error),
     /// The server has been stopped, or told to.
     Stopped,
 }
@@ -108,8 +111,8 @@ impl PrivateServer {
     /// is told to `report`, on that thread.
     ///
     /// # Errors
-    /// A line that says what is missing or in the way.
-    pub fn start(settings: Settings, report: impl Fn(Report) + Send + 'static) -> Result<Self, String> {
+    /// What is missing or in the way.
+    pub fn start(settings: Settings, report: impl Fn(Report) + Send + 'static) -> Result<Self, Error> {
         let programs = Programs::find(&settings.programs)?;
         let folder = Folder::take(&settings.folder)?;
         let (stop, stops) = channel();
@@ -117,7 +120,7 @@ impl PrivateServer {
         std::thread::Builder::new()
             .name(String::from("private server"))
             .spawn(move || keeper.keep())
-            .map_err(|error| format!("no thread for the private server: {error}"))?;
+            .map_err(Error::NoThread)?;
         Ok(Self { stop })
     }
 
@@ -131,8 +134,8 @@ impl Access {
     /// Writes the options with which client programs reach the server by way of `place`.
     ///
     /// # Errors
-    /// A line that names the file.
-    pub fn write_client_file(&self, place: Option<&ClientPlace>) -> Result<(), String> {
+    /// Where the file cannot be written.
+    pub fn write_client_file(&self, place: Option<&ClientPlace>) -> Result<(), Error> {
         let place = match place {
             Some(ClientPlace::Tcp(tcp)) => {
                 format!("protocol=tcp\nhost={}\nport={}\n", tcp.ip(), tcp.port())
@@ -172,11 +175,11 @@ pub(crate) enum Ending {
     /// It was told to stop, and has.
     Told,
     /// The server cannot be brought up.
-    Failed(String),
+    Failed(Error),
 }
 
-impl From<String> for Ending {
-    fn from(reason: String) -> Self {
+impl From<Error> for Ending {
+    fn from(reason: Error) -> Self {
         Self::Failed(reason)
     }
 }

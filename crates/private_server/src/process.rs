@@ -16,6 +16,7 @@ use super::command_line;
 use super::folder::{Folder, PROGRESS_INTERVAL};
 use super::programs::Programs;
 use super::{Ending, LOOK, Settings, Stop};
+use crate::error::{Error, FileUse, ServerFault};
 
 /// How long we wait for a server to stop before we leave it to itself. It has been told; the next start waits for it.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,14 +50,15 @@ impl Process {
         settings: &Settings,
         init_file: Option<&Path>,
         asked: &dyn Fn() -> bool,
-    ) -> Result<Started, String> {
+    ) -> Result<Started, Error> {
         let log_path = folder.log();
-        let failed = |error: std::io::Error| format!("{}: {error}", log_path.display());
-        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
-        let log_start = log.metadata().map_err(failed)?.len();
-        let lock = folder.inheritable_lock().map_err(failed)?;
+        let failed = Error::file(&log_path, FileUse::Use);
+        let log =
+            OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(&failed)?;
+        let log_start = log.metadata().map_err(&failed)?.len();
+        let lock = folder.inheritable_lock().map_err(&failed)?;
         let mut command = command_line::server(programs, folder, settings, init_file);
-        command.stdout(log.try_clone().map_err(failed)?).stderr(log);
+        command.stdout(log.try_clone().map_err(&failed)?).stderr(log);
         let mut process = Self::spawn(command)?;
         drop(lock);
 
@@ -64,11 +66,8 @@ impl Process {
         let mut said = begin;
         loop {
             if let Some(status) = process.ended() {
-                return Err(format!(
-                    "the private server does not come up ({status}); {} says:{}",
-                    log_path.display(),
-                    super::failure_lines(&log_path, log_start, 15)
-                ));
+                let said = super::failure_lines(&log_path, log_start, 15);
+                return Err(Error::Server { fault: ServerFault::NotUp, status, log: log_path, said });
             }
             if greets(folder.socket()) {
                 return Ok(Started::Ready(process));
@@ -95,11 +94,11 @@ impl Process {
 
     /// Starts any command, in a process group of its own: Ctrl-C at the terminal is for Onramp, which stops its server
     /// after its clients.
-    pub(crate) fn spawn(mut command: Command) -> Result<Self, String> {
+    pub(crate) fn spawn(mut command: Command) -> Result<Self, Error> {
         let child = command.stdin(Stdio::null()).process_group(0).spawn();
         child
             .map(|child| Self { child })
-            .map_err(|error| format!("{} cannot be run: {error}", command.get_program().to_string_lossy()))
+            .map_err(|error| Error::NotRun { program: command.get_program().into(), error })
     }
 
     /// Waits for the process to end by itself, or until `asked` says so, which paces the loop.

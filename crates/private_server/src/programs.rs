@@ -1,5 +1,6 @@
 //! The server's programs: which there are, and which server they are.
 
+use crate::error::{Error, NoPrograms};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -42,52 +43,36 @@ impl Programs {
     ///
     /// # Errors
     /// A line that says what to install.
-    pub(crate) fn find(directory: &Path) -> Result<Self, String> {
+    pub(crate) fn find(directory: &Path) -> Result<Self, Error> {
         let folders = if directory.as_os_str().is_empty() {
             let path = std::env::var_os("PATH").unwrap_or_default();
             std::env::split_paths(&path).chain(SYSTEM_FOLDERS.iter().map(PathBuf::from)).collect()
         } else {
             vec![directory.to_path_buf()]
         };
-        let server =
-            find_program(&folders, &["mariadbd", "mysqld"]).ok_or_else(|| nothing_found(directory))?;
+        let server = find_program(&folders, &["mariadbd", "mysqld"])
+            .ok_or_else(|| NoPrograms::Nowhere(directory.into()))?;
         let answer = Command::new(&server)
             .args(["--no-defaults", "--version"])
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .output()
-            .map_err(|error| format!("{} cannot be run: {error}", server.display()))?;
+            .map_err(|error| Error::NotRun { program: server.clone(), error })?;
         let answer = String::from_utf8_lossy(&answer.stdout);
-        let (name, numbers) = parse_version(&answer)
-            .ok_or_else(|| format!("{} does not say which version it is", server.display()))?;
+        let (name, numbers) = parse_version(&answer).ok_or_else(|| NoPrograms::NoVersion(server.clone()))?;
         let flavour = match name {
             "MariaDB" if numbers < OLDEST_MARIADB => {
-                return Err(format!("{} is MariaDB {}.{}; Onramp needs 10.4 or newer", server.display(), numbers.0, numbers.1));
+                return Err(NoPrograms::TooOld { server, version: (numbers.0, numbers.1) }.into());
             }
             "MariaDB" => Flavour::MariaDb {
-                install: find_program(&folders, &["mariadb-install-db", "mysql_install_db"]).ok_or_else(|| {
-                    format!(
-                        "{} is there but mariadb-install-db is not: install all of the package mariadb-server",
-                        server.display()
-                    )
-                })?,
+                install: find_program(&folders, &["mariadb-install-db", "mysql_install_db"])
+                    .ok_or_else(|| NoPrograms::Incomplete(server.clone()))?,
             },
             _ => Flavour::MySql,
         };
         let version = format!("{name} {}.{}.{}", numbers.0, numbers.1, numbers.2);
         Ok(Self { server, flavour, version, numbers, setpriv: setpriv() })
     }
-}
-
-fn nothing_found(directory: &Path) -> String {
-    let place = match directory.to_str() {
-        Some("") => String::from("in PATH, /usr/sbin, /usr/bin or /usr/libexec"),
-        _ => format!("in {} (server_directory)", directory.display()),
-    };
-    format!(
-        "no --backend is given and no server is installed: neither mariadbd nor mysqld is {place}; install one with \
-         `apt install mariadb-server` or `dnf install mariadb-server`"
-    )
 }
 
 fn find_program(folders: &[PathBuf], names: &[&str]) -> Option<PathBuf> {
@@ -147,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_to_install_is_said() {
-        let message = Programs::find("/proc/self/fdinfo".as_ref()).unwrap_err();
+        let message = Programs::find("/proc/self/fdinfo".as_ref()).unwrap_err().to_string();
         assert_eq!(
             message,
             "no --backend is given and no server is installed: neither mariadbd nor mysqld is in /proc/self/fdinfo \

@@ -15,4 +15,4 @@ mod networks;
 
 pub use header::{Header, Malformed, Parsed, parse, put, put_local};
 pub use layer::ProxyProtocol;
-pub use networks::Networks;
+pub use networks::{Networks, NoNetwork};

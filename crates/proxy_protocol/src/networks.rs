@@ -49,27 +49,42 @@ fn bits(address: IpAddr) -> (u128, u8) {
     }
 }
 
+/// A word that is no network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoNetwork(pub String);
+
+impl fmt::Display for NoNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is no network: write an address, 10.0.0.0/8, localhost for Unix sockets, or *",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NoNetwork {}
+
 impl FromStr for Networks {
-    type Err = String;
+    type Err = NoNetwork;
 
     /// Reads a list with commas; an empty text is nobody.
     ///
     /// # Errors
-    /// What of it is no network, in words.
-    fn from_str(text: &str) -> Result<Self, String> {
+    /// What of it is no network.
+    fn from_str(text: &str) -> Result<Self, NoNetwork> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         Ok(Self { all: words.map(network).collect::<Result<_, _>>()? })
     }
 }
 
-fn network(word: &str) -> Result<Network, String> {
+fn network(word: &str) -> Result<Network, NoNetwork> {
     match word {
         "*" => return Ok(Network::Everybody),
         "localhost" => return Ok(Network::UnixSockets),
         _ => {}
     }
-    let wrong =
-        || format!("{word:?} is no network: write an address, 10.0.0.0/8, localhost for Unix sockets, or *");
+    let wrong = || NoNetwork(String::from(word));
     let (address, length) = match word.split_once('/') {
         Some((address, length)) => (address, Some(length)),
         None => (word, None),
@@ -128,7 +143,7 @@ mod tests {
             assert_eq!(text.parse::<Networks>().unwrap().to_string(), text);
         }
         for wrong in ["10.0.0.0/33", "::/129", "ten", "10.0.0.0/", "10.0.0.0/-1", "/8"] {
-            assert!(wrong.parse::<Networks>().unwrap_err().contains("is no network"), "{wrong}");
+            assert!(wrong.parse::<Networks>().unwrap_err().to_string().contains("is no network"), "{wrong}");
         }
     }
 }

@@ -8,11 +8,13 @@ use config::{BackendTarget, BackendUrl, ListenAddress};
 use drivers::ListenSocket;
 use seam::Address;
 
+use crate::Failure;
+
 /// All addresses of all backends, in order, each with the host that its certificate has to be for.
 ///
 /// # Errors
 /// A line that names the host that cannot be found.
-pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Vec<(Address, Arc<str>)>, String> {
+pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Vec<(Address, Arc<str>)>, Failure> {
     let mut found = Vec::new();
     for backend in backends {
         match &backend.target {
@@ -46,7 +48,7 @@ pub(crate) fn listen(
     addresses: &[ListenAddress],
     back_log: u32,
     workers: usize,
-) -> Result<(Vec<Vec<ListenSocket>>, Vec<Listening>), String> {
+) -> Result<(Vec<Vec<ListenSocket>>, Vec<Listening>), Failure> {
     let mut listening = Vec::new();
     let mut sockets: Vec<Vec<ListenSocket>> = (0..workers).map(|_| Vec::new()).collect();
     for address in addresses {
@@ -60,11 +62,11 @@ pub(crate) fn listen(
                 }
                 // A name may stand for an IPv6 address on a machine without IPv6; one that works is enough.
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => missing = Some(error),
-                Err(error) => return Err(refusal("listen", address, &error)),
+                Err(error) => return Err(refusal("listen", address, &error).into()),
             }
         }
         if let Some(error) = missing.filter(|_| listening.len() == before) {
-            return Err(refusal("listen", address, &error));
+            return Err(refusal("listen", address, &error).into());
         }
     }
     Ok((sockets, listening))
@@ -81,7 +83,7 @@ pub(crate) fn reachable(address: &drivers::ListenAddress) -> Option<SocketAddr> 
     Some(SocketAddr::new(ip, address.port()))
 }
 
-fn listen_addresses(address: &ListenAddress) -> Result<Vec<drivers::ListenAddress>, String> {
+fn listen_addresses(address: &ListenAddress) -> Result<Vec<drivers::ListenAddress>, Failure> {
     match address {
         ListenAddress::Unix(path) => Ok(vec![drivers::ListenAddress::Unix(path.clone())]),
         ListenAddress::Tcp { host, port, .. } => {
@@ -96,14 +98,14 @@ fn listen_addresses(address: &ListenAddress) -> Result<Vec<drivers::ListenAddres
 ///
 /// # Errors
 /// What the system says.
-pub(crate) fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+pub(crate) fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     let mut found: Vec<SocketAddr> = Vec::new();
     for address in (host, port).to_socket_addrs().map_err(|error| error.to_string())? {
         if !found.contains(&address) {
             found.push(address);
         }
     }
-    if found.is_empty() { Err(String::from("it has no address")) } else { Ok(found) }
+    if found.is_empty() { Err("it has no address".into()) } else { Ok(found) }
 }
 
 /// Why an address of this option cannot be listened on, and what to do.
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn addresses_stand_for_themselves_and_keep_their_order() {
-        assert_eq!(look_up("::1", 3306), Ok(vec!["[::1]:3306".parse().unwrap()]));
+        assert_eq!(look_up("::1", 3306).unwrap(), ["[::1]:3306".parse().unwrap()]);
         assert!(look_up("no-such-host.invalid", 3306).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use drivers::Signaller;
 use engine::{
-    BackendView, ClientView, DigestView, Engine, Holders, Measures, Memory, Piece, PinReport, Settings,
+    BackendView, ClientView, DigestView, Engine, Holders, Measures, Memory, Piece, PinReport, Settings, Use,
     Waits, WorkerView,
 };
 use seam::Signal;
@@ -57,8 +57,8 @@ pub(crate) enum Sight {
 /// A worker as a whole.
 pub(crate) struct Whole {
     pub(crate) view: WorkerView,
-    /// What all workers have in common: option, in use, bound.
-    pub(crate) shares: [(&'static str, u64, u64); 5],
+    /// What all workers have in common.
+    pub(crate) shares: [Use; 5],
     pub(crate) waits: Option<Waits>,
     pub(crate) memory: Option<Memory>,
     pub(crate) pins: Option<PinReport>,

@@ -17,6 +17,8 @@ use zeroize::Zeroizing;
 
 use user_names::{LookUp, Unlisted};
 
+use crate::Failure;
+
 /// A hash takes 2 to 5 ms, and each user's first login needs one; a handshake 0.1 to 1 ms: two threads check some hundred new users
 /// a second, and a flood of logins takes two processors at most from those who are in.
 const THREADS: usize = 2;
@@ -170,12 +172,12 @@ impl Helpers {
     ///
     /// # Errors
     /// Where the system has no threads left.
-    pub(crate) fn start() -> Result<Self, String> {
+    pub(crate) fn start() -> Result<Self, Failure> {
         Self::start_with(user_names::ask_system)
     }
 
     /// Likewise; users that the system's list does not name are looked up by this.
-    fn start_with(look_up: LookUp) -> Result<Self, String> {
+    fn start_with(look_up: LookUp) -> Result<Self, Failure> {
         let names = user_names::start(look_up)?;
         let (calls, called) = channel();
         let called = Arc::new(Mutex::new(called));

@@ -13,6 +13,8 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use kept::KEPT_ALREADY;
+
+use crate::Failure;
 pub(crate) use kept::Kept;
 pub(crate) use lines::Lines;
 
@@ -28,7 +30,7 @@ pub(crate) struct Log {
 ///
 /// # Errors
 /// Where the system has no threads left.
-pub(crate) fn start(level: LogLevel) -> Result<(Log, Lines), String> {
+pub(crate) fn start(level: LogLevel) -> Result<(Log, Lines), Failure> {
     let (filter, handle) = reload::Layer::new(filter_of(level));
     let writer = Lines::write_to(std::io::stderr())?;
     writer.take_panics();

@@ -34,6 +34,9 @@ mod workers;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+/// What ends the program, or keeps a part of it from starting: it is said, and nobody looks into it.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 /// Options or arguments that cannot be used.
 const EXIT_USAGE: u8 = 2;
 

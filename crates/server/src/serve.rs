@@ -12,6 +12,7 @@ use seam::{Address, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
+use crate::Failure;
 use crate::admin_port::AdminPort;
 use crate::arguments::Arguments;
 use crate::control::{Control, Program};
@@ -57,7 +58,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Result<(), String> {
+fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Result<(), Failure> {
     open_files::raise(&configuration);
     (configuration.engine.server, configuration.engine.server_names) =
         addresses::resolve(&configuration.backends)?.into_iter().unzip();
@@ -159,7 +160,7 @@ fn say_what_is_short(configuration: &Configuration, workers: &Workers) {
 }
 
 /// SIGTERM, SIGINT, SIGUSR1 and SIGHUP become happenings, on a thread of their own: a signal handler may do next to nothing.
-fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), String> {
+fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
         .map_err(|error| format!("signals cannot be received: {error}"))?;
     let forward = move || {
@@ -175,7 +176,7 @@ fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), String> {
         .name(String::from("signals"))
         .spawn(forward)
         .map(|_| ())
-        .map_err(|error| format!("no thread for signals: {error}"))
+        .map_err(|error| format!("no thread for signals: {error}").into())
 }
 
 /// A private server is there to try things out: several times what its clients come to need, and little memory.
@@ -184,7 +185,7 @@ const CONNECTIONS_OF_PRIVATE_SERVER: u32 = 512;
 fn start_private_server(
     configuration: &Configuration,
     happenings: SyncSender<Happening>,
-) -> Result<PrivateServer, String> {
+) -> Result<PrivateServer, Failure> {
     let settings = private_server::Settings {
         programs: configuration.server_directory.clone(),
         max_connections: match configuration.engine.max_backends {
@@ -195,22 +196,23 @@ fn start_private_server(
         max_allowed_packet: configuration.engine.max_allowed_packet,
         ..private_server::Settings::new(configuration.data_dir.clone())
     };
-    PrivateServer::start(settings, move |report| {
+    let report = move |report| {
         let happening = match report {
             Report::Ready(access) => Happening::ServerReady(access),
-            Report::Failed(reason) => Happening::ServerFailed(reason),
+            Report::Failed(reason) => Happening::ServerFailed(reason.to_string()),
             Report::Stopped => Happening::ServerStopped,
         };
         let _ = happenings.send(happening);
-    })
+    };
+    Ok(PrivateServer::start(settings, report)?)
 }
 
 /// Until the private server answers. `None` where we are asked to end before it does.
-fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, String> {
+fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, Failure> {
     loop {
         match happenings.recv().map_err(|_| String::from("the private server's thread has gone"))? {
             Happening::ServerReady(access) => return Ok(Some(access)),
-            Happening::ServerFailed(reason) => return Err(reason),
+            Happening::ServerFailed(reason) => return Err(reason.into()),
             Happening::AskedToEnd => return Ok(None),
             Happening::Event(..)
             | Happening::AskedToReport
@@ -241,8 +243,8 @@ fn run(
     mut configuration: Configuration,
     running: &Running<'_>,
     happenings: &Receiver<Happening>,
-    open_ports: impl FnOnce(&Configuration, Reach) -> Result<(), String>,
-) -> Result<(), String> {
+    open_ports: impl FnOnce(&Configuration, Reach) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let Running { workers, access, .. } = *running;
     if let Some(access) = access {
         configuration.engine.server = vec![Address::Unix(access.socket.clone())];
@@ -289,7 +291,7 @@ fn wait_for_workers(
     happenings: &Receiver<Happening>,
     running: &Running<'_>,
     shutdown_timeout: Duration,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let workers = running.workers;
     let mut signals_seen = 0;
     let mut deadline: Option<Instant> = None;
@@ -305,13 +307,13 @@ fn wait_for_workers(
             }
         };
         match happening {
-            None => return outcome.and(Err(String::from("an event loop does not end; giving up"))),
+            None => return outcome.and(Err("an event loop does not end; giving up".into())),
             Some(Happening::WorkerEnded(number, result)) => {
                 left -= 1;
                 reports.ended(number);
                 if let Err(error) = result {
                     // Its clients are gone, and what of its state the others share is in doubt: nothing to go on with.
-                    outcome = outcome.and(Err(format!("an event loop has ended: {error}")));
+                    outcome = outcome.and(Err(format!("an event loop has ended: {error}").into()));
                     workers.signal(Signal::Stop);
                     deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
                 }
@@ -350,12 +352,12 @@ fn wait_for_workers(
 }
 
 /// Stops the private server and waits for it, or not, where we are asked once more to end.
-fn stop_server(server: &PrivateServer, happenings: &Receiver<Happening>) -> Result<(), String> {
+fn stop_server(server: &PrivateServer, happenings: &Receiver<Happening>) -> Result<(), Failure> {
     server.stop();
     loop {
         match happenings.recv().map_err(|_| String::from("the private server's thread has gone"))? {
             Happening::ServerStopped => return Ok(()),
-            Happening::ServerFailed(reason) => return Err(reason),
+            Happening::ServerFailed(reason) => return Err(reason.into()),
             Happening::AskedToEnd => {
                 tracing::info!("not waiting for the private server: it goes on stopping by itself");
                 return Ok(());

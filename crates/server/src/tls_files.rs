@@ -7,6 +7,8 @@ use config::{BackendTls, Configuration, TlsOptions};
 use engine::ClientTls;
 use tls::{Acceptor, Connector, Identity, Pem, ServerCheck, Tls};
 
+use crate::Failure;
+
 /// TLS with clients and with the server, for all workers. The files can be read again while both are there.
 pub(crate) struct TlsFiles {
     options: TlsOptions,
@@ -21,7 +23,7 @@ impl TlsFiles {
     ///
     /// # Errors
     /// A line that names the option, its file and what is wrong with that.
-    pub(crate) fn read(configuration: &Configuration) -> Result<Self, String> {
+    pub(crate) fn read(configuration: &Configuration) -> Result<Self, Failure> {
         let options = configuration.tls.clone();
         let offered = |address| configuration.tls_of(address) != ClientTls::Off;
         let (mut made, mut acceptor) = (None, None);
@@ -47,23 +49,27 @@ impl TlsFiles {
     ///
     /// # Errors
     /// As [`Self::read`]; of the two sides, that whose files cannot be used stays as it was.
-    pub(crate) fn read_again(&self) -> Result<(), String> {
+    pub(crate) fn read_again(&self) -> Result<(), Failure> {
         let sides = [self.renew_acceptor(), self.renew_connector()];
         let faults: Vec<_> = sides.into_iter().filter_map(Result::err).collect();
-        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ").into())
+        }
     }
 
-    fn renew_acceptor(&self) -> Result<(), String> {
+    fn renew_acceptor(&self) -> Result<(), Failure> {
         let Some(acceptor) = &self.acceptor else { return Ok(()) };
         let identity = given_identity(&self.options)?.or_else(|| self.made.clone());
         let identity = identity.ok_or("there is no certificate")?;
-        acceptor.change(identity, client_authorities(&self.options)?.as_ref())
+        Ok(acceptor.change(identity, client_authorities(&self.options)?.as_ref())?)
     }
 
-    fn renew_connector(&self) -> Result<(), String> {
+    fn renew_connector(&self) -> Result<(), Failure> {
         let (Some(connector), options) = (&self.connector, &self.options) else { return Ok(()) };
         let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
-        connector.change(check(options), authorities.as_ref(), own_identity(options)?)
+        Ok(connector.change(check(options), authorities.as_ref(), own_identity(options)?)?)
     }
 
     /// [`Self::read_again`], for nobody but the log.
@@ -93,27 +99,28 @@ impl TlsFiles {
 ///
 /// # Errors
 /// A line that names the option, its file and what is wrong with that.
-pub(crate) fn server_keys(options: &TlsOptions) -> Result<Vec<Vec<u8>>, String> {
+pub(crate) fn server_keys(options: &TlsOptions) -> Result<Vec<Vec<u8>>, Failure> {
     let Some(Pem { name, text }) = file_of(&options.backend_public_key, "backend_public_key")? else {
         return Ok(Vec::new());
     };
-    keys::public_keys(&text)
-        .map_err(|_| format!("{name} holds no RSA public key that begins with -----BEGIN PUBLIC KEY-----"))
+    keys::public_keys(&text).map_err(|_| {
+        format!("{name} holds no RSA public key that begins with -----BEGIN PUBLIC KEY-----").into()
+    })
 }
 
-fn given_identity(options: &TlsOptions) -> Result<Option<Identity>, String> {
+fn given_identity(options: &TlsOptions) -> Result<Option<Identity>, Failure> {
     match file_of(&options.certificate, "tls_certificate")? {
         None => Ok(None),
-        Some(certificate) => Identity::from_pem(&certificate, &file(&options.key, "tls_key")?).map(Some),
+        Some(certificate) => Ok(Some(Identity::from_pem(&certificate, &file(&options.key, "tls_key")?)?)),
     }
 }
 
 /// What we show to a server that asks.
-fn own_identity(options: &TlsOptions) -> Result<Option<Identity>, String> {
+fn own_identity(options: &TlsOptions) -> Result<Option<Identity>, Failure> {
     let certificate = file_of(&options.backend_certificate, "backend_tls_certificate")?;
     let Some(certificate) = certificate else { return Ok(None) };
     let key = file(&options.backend_key, "backend_tls_key")?;
-    Identity::from_pem(&certificate, &key).map(Some)
+    Ok(Some(Identity::from_pem(&certificate, &key)?))
 }
 
 fn check(options: &TlsOptions) -> ServerCheck {
@@ -124,19 +131,19 @@ fn check(options: &TlsOptions) -> ServerCheck {
     }
 }
 
-fn client_authorities(options: &TlsOptions) -> Result<Option<Pem>, String> {
+fn client_authorities(options: &TlsOptions) -> Result<Option<Pem>, Failure> {
     file_of(&options.client_ca, "tls_client_ca")
 }
 
 /// The file of an option that need not be given.
-fn file_of(path: &Path, option: &str) -> Result<Option<Pem>, String> {
+fn file_of(path: &Path, option: &str) -> Result<Option<Pem>, Failure> {
     if path.as_os_str().is_empty() { Ok(None) } else { file(path, option).map(Some) }
 }
 
-fn file(path: &Path, option: &str) -> Result<Pem, String> {
+fn file(path: &Path, option: &str) -> Result<Pem, Failure> {
     let name = format!("{option} ({})", path.display());
     match std::fs::read(path) {
         Ok(text) => Ok(Pem { name, text }),
-        Err(error) => Err(format!("{name} cannot be read: {error}")),
+        Err(error) => Err(format!("{name} cannot be read: {error}").into()),
     }
 }

@@ -15,6 +15,7 @@ use proxy_protocol::{Networks, ProxyProtocol};
 use rustix::rand::{GetRandomFlags, getrandom};
 use seam::Signal;
 
+use crate::Failure;
 use crate::addresses;
 use crate::ask::Ask;
 use crate::handshakes::Handshakes;
@@ -56,7 +57,7 @@ impl Workers {
     pub(crate) fn listen(
         configuration: &Configuration,
         happenings: &SyncSender<Happening>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Failure> {
         let count = configuration.workers as usize;
         let (shares, listening) = addresses::listen(&configuration.listen, configuration.back_log, count)?;
         let client_tls = listening.iter().map(|one| configuration.tls_of(&one.given)).collect();
@@ -107,7 +108,7 @@ impl Workers {
     ///
     /// # Errors
     /// Where the system has no random bytes, or no threads left.
-    pub(crate) fn begin(&self, settings: &Settings, tls: &Arc<TlsFiles>) -> Result<Reach, String> {
+    pub(crate) fn begin(&self, settings: &Settings, tls: &Arc<TlsFiles>) -> Result<Reach, Failure> {
         let count = u32::try_from(self.count()).expect("the option workers is a u32");
         let pool = engine::Workers::new(settings, count);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel::<Letter>()).unzip();
@@ -158,7 +159,7 @@ fn start_thread(
     sockets: Vec<ListenSocket>,
     begun: Receiver<Begin>,
     happenings: SyncSender<Happening>,
-) -> Result<Started, String> {
+) -> Result<Started, Failure> {
     let (answer, answered) = channel();
     let configuration = configuration.clone();
     let run = move || {
@@ -184,7 +185,7 @@ fn start_thread(
     answered.recv().map_err(|_| String::from("the event loop does not start"))?
 }
 
-fn open(configuration: &Configuration, sockets: Vec<ListenSocket>) -> Result<Opened, String> {
+fn open(configuration: &Configuration, sockets: Vec<ListenSocket>) -> Result<Opened, Failure> {
     let settings = drivers::Settings {
         receive_buffer: configuration.receive_buffer,
         high_water: configuration.client_output_buffer,

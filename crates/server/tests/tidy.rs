@@ -31,7 +31,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("compression", &["seam"]),
     ("proxy_protocol", &["seam"]),
     ("doctor", &["config", "drivers", "wire"]),
-    ("challenge", &["config", "doctor", "drivers", "private_server"]),
+    ("challenge", &["config", "doctor", "drivers", "keys", "private_server"]),
     ("keys", &[]),
     ("web", &[]),
     ("login", &["keys", "wire"]),

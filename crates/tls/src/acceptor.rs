@@ -6,10 +6,11 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::crypto::aws_lc_rs::{self, Ticketer};
 use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
-use rustls::{Error, InconsistentKeys, ServerConfig};
+use rustls::{InconsistentKeys, ServerConfig};
 use rustls_pki_types::PrivateKeyDer;
 use sha2::{Digest as _, Sha256};
 
+use crate::error::{Error, FileFault};
 use crate::{Pem, certificate};
 
 /// The certificate that a server shows, and its demand for one of the client's. One for all workers; a change counts for
@@ -37,13 +38,13 @@ impl Identity {
     ///
     /// # Errors
     /// What is wrong with which file, in words that show nothing of the key.
-    pub fn from_pem(certificate: &Pem, key: &Pem) -> Result<Self, String> {
+    pub fn from_pem(certificate: &Pem, key: &Pem) -> Result<Self, Error> {
         let chain = certificate.certificates()?;
-        let signing = signing_key(key.key()?).map_err(|error| format!("{}: {error}", key.name))?;
+        let signing = signing_key(key.key()?).map_err(|error| key.fault(FileFault::UselessKey(error)))?;
         let certified = CertifiedKey::new(chain, signing);
         // Certificates without extensions (X.509 version 1) serve as well, and cannot be compared.
-        if let Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) = certified.keys_match() {
-            return Err(format!("{} is not the key of the certificate in {}", key.name, certificate.name));
+        if let Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) = certified.keys_match() {
+            return Err(key.fault(FileFault::OtherKey(certificate.name.clone())));
         }
         Ok(Self(certified))
     }
@@ -52,8 +53,8 @@ impl Identity {
     ///
     /// # Errors
     /// Where no key can be made, which is a system without random bytes.
-    pub fn self_signed() -> Result<Self, String> {
-        let failed = |error: rcgen::Error| format!("no certificate can be made: {error}");
+    pub fn self_signed() -> Result<Self, Error> {
+        let failed = |error: rcgen::Error| Error::NotMade(error.to_string());
         let mut name = DistinguishedName::new();
         name.push(DnType::CommonName, "Onramp, made at its start");
         let mut parameters = CertificateParams::new([String::from("localhost")]).map_err(failed)?;
@@ -61,8 +62,9 @@ impl Identity {
         // P-256: the fastest to sign with of those that every client knows.
         let key = KeyPair::generate().map_err(failed)?;
         let certificate = parameters.self_signed(&key).map_err(failed)?;
-        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(String::from)?;
-        let signing = signing_key(key).map_err(|error| format!("no certificate can be made: {error}"))?;
+        let key = PrivateKeyDer::try_from(key.serialize_der())
+            .map_err(|reason| Error::NotMade(String::from(reason)))?;
+        let signing = signing_key(key).map_err(|error| Error::NotMade(error.to_string()))?;
         Ok(Self(CertifiedKey::new(vec![certificate.der().clone()], signing)))
     }
 
@@ -78,7 +80,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// Authorities that cannot be read.
-    pub fn new(identity: Identity, client_authorities: Option<&Pem>) -> Result<Self, String> {
+    pub fn new(identity: Identity, client_authorities: Option<&Pem>) -> Result<Self, Error> {
         Ok(Self { shown: RwLock::new(shown(identity, client_authorities)?) })
     }
 
@@ -87,7 +89,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// As [`Self::new`]; nothing has changed then.
-    pub fn change(&self, identity: Identity, client_authorities: Option<&Pem>) -> Result<(), String> {
+    pub fn change(&self, identity: Identity, client_authorities: Option<&Pem>) -> Result<(), Error> {
         let fresh = shown(identity, client_authorities)?;
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
@@ -103,7 +105,7 @@ impl Acceptor {
     }
 }
 
-fn shown(identity: Identity, client_authorities: Option<&Pem>) -> Result<Shown, String> {
+fn shown(identity: Identity, client_authorities: Option<&Pem>) -> Result<Shown, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = match client_authorities {
         None => Arc::new(NoClientAuth),
@@ -112,22 +114,21 @@ fn shown(identity: Identity, client_authorities: Option<&Pem>) -> Result<Shown, 
             WebPkiClientVerifier::builder_with_provider(authorities, Arc::clone(&provider))
                 .allow_unauthenticated()
                 .build()
-                .map_err(|error| format!("{}: {error}", pem.name))?
+                .map_err(|error| pem.fault(FileFault::UselessAuthorities(error)))?
         }
     };
     let fingerprint = identity.0.cert.first().map(|own| Sha256::digest(own).into()).unwrap_or_default();
     let expiry = identity.0.cert.first().and_then(|own| certificate::expiry(own));
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(identity.into_resolver());
-    config.ticketer = Ticketer::new().map_err(|error| format!("no keys for session tickets: {error}"))?;
+    config.ticketer = Ticketer::new().map_err(Error::NoTicketKeys)?;
     // Few of MySQL's clients come back with a ticket, and each costs bytes and time.
     config.send_tls13_tickets = 1;
     Ok(Shown { config: Arc::new(config), fingerprint, expiry })
 }
 
-fn signing_key(key: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {
+fn signing_key(key: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, rustls::Error> {
     aws_lc_rs::default_provider().key_provider.load_private_key(key)
 }

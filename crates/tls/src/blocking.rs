@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use rustls_pki_types::ServerName;
 
-use crate::{Acceptor, Connector};
+use crate::{Acceptor, Connector, Error};
 
 /// One side of a connection whose reads and writes block, as the socket's do; the socket's time limits hold. The handshake comes
 /// with the first read or write.
@@ -23,10 +23,10 @@ impl<S: Read + Write> BlockingStream<S> {
     /// The server's side, on a socket from which `early` has been read already.
     ///
     /// # Errors
-    /// In words for a log, where the certificate cannot be used.
-    pub fn accept(acceptor: &Acceptor, socket: S, early: Vec<u8>) -> Result<Self, String> {
+    /// Where the certificate cannot be used.
+    pub fn accept(acceptor: &Acceptor, socket: S, early: Vec<u8>) -> Result<Self, Error> {
         let shown = acceptor.shown();
-        let connection = ServerConnection::new(shown.config).map_err(|error| error.to_string())?;
+        let connection = ServerConnection::new(shown.config)?;
         let stream = StreamOwned::new(connection, Ahead { early, socket });
         Ok(Self { side: Side::Server(stream, shown.fingerprint) })
     }
@@ -34,13 +34,10 @@ impl<S: Read + Write> BlockingStream<S> {
     /// The client's side, towards a server of this name or address.
     ///
     /// # Errors
-    /// In words for the user, where the name cannot be one of a certificate.
-    pub fn connect(connector: &Connector, host: &str, socket: S) -> Result<Self, String> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
-            format!("{host:?} is neither a host's name nor an address, so no certificate can be for it")
-        })?;
-        let connection =
-            ClientConnection::new(connector.config(), name).map_err(|error| error.to_string())?;
+    /// Where the name cannot be one of a certificate.
+    pub fn connect(connector: &Connector, host: &str, socket: S) -> Result<Self, Error> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| Error::NoHost(host.to_owned()))?;
+        let connection = ClientConnection::new(connector.config(), name)?;
         let stream = StreamOwned::new(connection, Ahead { early: Vec::new(), socket });
         Ok(Self { side: Side::Client(stream) })
     }

@@ -5,9 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
+use crate::error::{Error, FileFault};
 use crate::{Identity, Pem};
 
 /// How a server's certificate is checked.
@@ -36,7 +37,7 @@ impl Connector {
         check: ServerCheck,
         authorities: Option<&Pem>,
         identity: Option<Identity>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         Ok(Self { config: RwLock::new(config(check, authorities, identity)?) })
     }
 
@@ -49,7 +50,7 @@ impl Connector {
         check: ServerCheck,
         authorities: Option<&Pem>,
         identity: Option<Identity>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let fresh = config(check, authorities, identity)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
@@ -64,24 +65,23 @@ fn config(
     check: ServerCheck,
     authorities: Option<&Pem>,
     identity: Option<Identity>,
-) -> Result<Arc<ClientConfig>, String> {
+) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let chain = match (check, authorities) {
         (ServerCheck::None, _) => None,
         (_, None) => {
-            return Err(String::from("a server's certificate is to be checked, but by no authority"));
+            return Err(Error::NoAuthority);
         }
         (_, Some(pem)) => Some(
             WebPkiServerVerifier::builder_with_provider(Arc::new(pem.authorities()?), Arc::clone(&provider))
                 .build()
-                .map_err(|error| format!("{}: {error}", pem.name))?,
+                .map_err(|error| pem.fault(FileFault::UselessAuthorities(error)))?,
         ),
     };
     let verifier = Arc::new(Verifier { chain, names: check == ServerCheck::Name, algorithms });
     let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .with_safe_default_protocol_versions()?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
     Ok(Arc::new(match identity {
@@ -106,11 +106,11 @@ impl ServerCertVerifier for Verifier {
         server_name: &ServerName<'_>,
         ocsp_response: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+    ) -> Result<ServerCertVerified, rustls::Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             // The name is the last thing that is checked: all else was in order.
-            Err(Error::InvalidCertificate(
+            Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.names => Ok(ServerCertVerified::assertion()),
             checked => checked,
@@ -122,7 +122,7 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
@@ -131,7 +131,7 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 

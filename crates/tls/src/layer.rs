@@ -418,21 +418,20 @@ impl Table {
             network,
         }));
         if let Some(reason) = broken {
-            self.break_off(connection, reason);
+            self.break_off(connection, reason.to_string());
         }
     }
 
-    fn server_session(&self) -> Result<Session, String> {
-        let acceptor = self.acceptor.as_ref().ok_or("there is no certificate")?;
-        Session::server(acceptor.shown()).map_err(|error| error.to_string())
+    fn server_session(&self) -> Result<Session, crate::Error> {
+        let acceptor = self.acceptor.as_ref().ok_or(crate::Error::NoCertificate)?;
+        Ok(Session::server(acceptor.shown())?)
     }
 
-    fn client_session(&self, name: &str, buffers: &mut Buffers) -> Result<Session, String> {
-        let connector = self.connector.as_ref().ok_or("there is nothing to check a server by")?;
-        let name = ServerName::try_from(name).map_err(|_| format!("{name:?} is not the name of a host"))?;
-        let session = Session::client(connector.config(), name.to_owned());
-        let mut session = session.map_err(|error| error.to_string())?;
-        session.begin(buffers).map_err(|error| error.to_string())?;
+    fn client_session(&self, name: &str, buffers: &mut Buffers) -> Result<Session, crate::Error> {
+        let connector = self.connector.as_ref().ok_or(crate::Error::NoConnector)?;
+        let name = ServerName::try_from(name).map_err(|_| crate::Error::NoHost(String::from(name)))?;
+        let mut session = Session::client(connector.config(), name.to_owned())?;
+        session.begin(buffers)?;
         Ok(session)
     }
 }

@@ -4,6 +4,8 @@ use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::error::{Error, FileFault};
+
 /// The text of a PEM file.
 pub struct Pem {
     /// The name in errors, which tells an operator which file to mend.
@@ -17,23 +19,21 @@ impl Pem {
     ///
     /// # Errors
     /// Where there is none, or one cannot be read.
-    pub(crate) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+    pub(crate) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, Error> {
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.text).collect();
-        let found = found
-            .map_err(|error| format!("{} holds a certificate that cannot be read: {error}", self.name))?;
-        if found.is_empty() { Err(format!("{} holds no certificate (PEM)", self.name)) } else { Ok(found) }
+        let found = found.map_err(|error| self.fault(FileFault::UnreadableCertificate(error)))?;
+        if found.is_empty() { Err(self.fault(FileFault::NoCertificate)) } else { Ok(found) }
     }
 
     /// All certificates, as authorities that others are signed by.
     ///
     /// # Errors
     /// As [`Self::certificates`], or where one cannot sign others.
-    pub(crate) fn authorities(&self) -> Result<RootCertStore, String> {
+    pub(crate) fn authorities(&self) -> Result<RootCertStore, Error> {
         let mut authorities = RootCertStore::empty();
         for certificate in self.certificates()? {
-            let refused =
-                |error| format!("{} holds a certificate that cannot be an authority: {error}", self.name);
-            authorities.add(certificate).map_err(refused)?;
+            let added = authorities.add(certificate);
+            added.map_err(|error| self.fault(FileFault::NoAuthority(error)))?;
         }
         Ok(authorities)
     }
@@ -42,9 +42,12 @@ impl Pem {
     ///
     /// # Errors
     /// Where there is none that can be read; those with a passphrase cannot.
-    pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>, String> {
-        PrivateKeyDer::from_pem_slice(&self.text).map_err(|error| {
-            format!("{} holds no private key without a passphrase (PEM): {error}", self.name)
-        })
+    pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>, Error> {
+        PrivateKeyDer::from_pem_slice(&self.text).map_err(|error| self.fault(FileFault::NoKey(error)))
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn fault(&self, fault: FileFault) -> Error {
+        Error::File { file: self.name.clone(), fault }
     }
 }

@@ -52,9 +52,9 @@ impl Place {
             Some(path) => {
                 let name = format!("--tls-ca {}", path.display());
                 let text = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
-                Some(Connector::new(ServerCheck::Name, Some(&Pem { name, text }), None)?)
+                Some(connector(ServerCheck::Name, Some(&Pem { name, text }))?)
             }
-            None if options.tls => Some(Connector::new(ServerCheck::None, None, None)?),
+            None if options.tls => Some(connector(ServerCheck::None, None)?),
             None => None,
         };
         let credentials = if connector.is_some() { credentials.with_tls() } else { credentials };
@@ -67,6 +67,10 @@ impl Place {
             connector,
         })
     }
+}
+
+fn connector(check: ServerCheck, authorities: Option<&Pem>) -> Result<Connector, String> {
+    Connector::new(check, authorities, None).map_err(|error| error.to_string())
 }
 
 /// Why there is no answer.
@@ -220,8 +224,8 @@ impl Connection {
                 let Channel::Plain(limited) = channel else {
                     return Err(Failure::Lost(String::from("the server asks for TLS twice")));
                 };
-                let stream =
-                    BlockingStream::connect(connector, &place.host, limited).map_err(Failure::Lost)?;
+                let stream = BlockingStream::connect(connector, &place.host, limited)
+                    .map_err(|error| Failure::Lost(error.to_string()))?;
                 channel = Channel::Tls(Box::new(stream));
                 let mut out = Vec::new();
                 login

@@ -169,7 +169,7 @@ table! {
         /// What it is set to; NULL where it has no value or is a secret.
         value: Option<String>,
         /// What it is set to where nobody says anything.
-        default_value: Option<&'static str>,
+        default_value: Option<String>,
         /// `live` (SET GLOBAL and RELOAD change it) or `start`.
         scope: &'static str,
         /// Where the value comes from: `default`, `file`, `environment`, `flag` or `admin`.

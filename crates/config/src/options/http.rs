@@ -1,40 +1,39 @@
 //! HTTP, for metrics, probes and pages.
 
-use super::{OptionSpec, Section};
+use super::{Not, OptionSpec, Scope, Section, Unit, always, setting};
 use crate::value::Kind;
 
 /// HTTP.
 pub(super) const HTTP: &[OptionSpec] = &[
     OptionSpec {
         name: "http_listen",
-        kind: Kind::TcpListener(|configuration| &mut configuration.http_listen),
-        // Beside the ports of Prometheus' exporters, from 9100 on, and not that of MySQL's (9104), which often runs on the same machine.
-        default: "127.0.0.1:9126",
+        kind: Kind::TcpListener(setting!(http_listen)),
         example: "0.0.0.0:9126",
         doc: "Where HTTP is answered: metrics for Prometheus, probes, and an overview (docs/HTTP.md). One address, or off. Where \
               nobody has set it and somebody listens there already, Onramp serves without and says so; an address that \
               was given has to be free. Other machines reach it where it is no loopback address, and then http_password has \
               to be set.",
         section: Section::Http,
+        limit: None,
     },
     OptionSpec {
         name: "http_password",
-        kind: Kind::Secret(|configuration| &mut configuration.http_password),
-        default: "",
+        kind: Kind::Secret(setting!(http_password)),
         example: "correct-horse",
         doc: "What HTTP asks for, as Basic authentication with any user name. /metrics, /livez and /readyz are free of it; \
               all else asks where one is set, and orders are taken from nobody where none is. Put it into the file or the \
               environment rather than on the command line, where everybody on the machine can read it.",
         section: Section::Http,
+        limit: None,
     },
     OptionSpec {
         name: "http_max_connections",
         // Each may hold 16 KiB of a request and an answer of some 100 KiB.
-        kind: Kind::Count(1..=1000, |configuration| &mut configuration.http_max_connections),
-        default: "64",
+        kind: Kind::Count(1..=1000, setting!(http_max_connections)),
         example: "16",
         doc: "Connections to http_listen at the same time. For one more the oldest is closed, of the address that has most. Each \
               is for one request and lasts ten seconds at most.",
         section: Section::Http,
+        limit: always(Not, "connections by HTTP", Unit::Connections, Scope::Process),
     },
 ];

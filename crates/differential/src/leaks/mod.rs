@@ -14,6 +14,7 @@ mod world;
 
 use std::time::{Duration, Instant};
 
+use crate::Failure;
 use crate::connection::{Connection, Login, password, plain_capabilities};
 use crate::options::Options;
 use crate::sites::{Folder, Server};
@@ -37,7 +38,7 @@ const TRIES: usize = 3;
 const TELLING: Duration = Duration::from_secs(60);
 
 /// Runs the programs; whether nothing was found.
-pub(crate) fn search(options: &Options) -> Result<bool, String> {
+pub(crate) fn search(options: &Options) -> Result<bool, Failure> {
     let folder = Folder::new()?;
     let server = Server::start(&folder.0.join("server"), &options.server_directory, &world::ARGUMENTS)?;
     let world = World::new(&server, &options.onramp, &folder.0)?;
@@ -71,13 +72,13 @@ pub(crate) struct Bench<'a> {
 
 impl Bench<'_> {
     /// Runs the program from a fresh start.
-    pub(crate) fn run_alone(&mut self, program: &Program) -> Result<Option<Finding>, String> {
+    pub(crate) fn run_alone(&mut self, program: &Program) -> Result<Option<Finding>, Failure> {
         self.renew()?;
         self.run(program)
     }
 
     /// Runs the program after another one has been run; `spoilt` is what that has left.
-    fn run_again(&mut self, program: &Program, spoilt: bool) -> Result<Option<Finding>, String> {
+    fn run_again(&mut self, program: &Program, spoilt: bool) -> Result<Option<Finding>, Failure> {
         match (self.definitions_changed, spoilt || self.world.lost) {
             (true, _) => self.renew()?,
             (false, true) => self.world.restart()?,
@@ -86,12 +87,12 @@ impl Bench<'_> {
         self.run(program)
     }
 
-    fn renew(&mut self) -> Result<(), String> {
+    fn renew(&mut self) -> Result<(), Failure> {
         self.definitions_changed = false;
         self.world.renew()
     }
 
-    fn run(&mut self, program: &Program) -> Result<Option<Finding>, String> {
+    fn run(&mut self, program: &Program) -> Result<Option<Finding>, Failure> {
         self.definitions_changed |= program.changes_definitions();
         for visit in &program.visits {
             match self.visit(visit)? {
@@ -102,7 +103,7 @@ impl Bench<'_> {
         Ok(None)
     }
 
-    fn visit(&mut self, visit: &Visit) -> Result<Option<Finding>, String> {
+    fn visit(&mut self, visit: &Visit) -> Result<Option<Finding>, Failure> {
         let prober = prober(&visit.login);
         self.witness.learn(&mut self.world, &prober)?;
         let opened =
@@ -174,7 +175,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn kept(&mut self) -> Result<(), String> {
+    fn kept(&mut self) -> Result<(), Failure> {
         let mut files = match (&self.options.replay, &self.options.kept) {
             (Some(file), _) => vec![file.clone()],
             (None, Some(folder)) => crate::files(folder)?,
@@ -194,7 +195,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn seeds(&mut self) -> Result<(), String> {
+    fn seeds(&mut self) -> Result<(), Failure> {
         let end = self.began + self.options.duration;
         let mut left = self.options.programs;
         let mut seed = self.options.seed;
@@ -237,7 +238,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn note(&mut self, name: &str, program: &Program, found: &Finding) -> Result<(), String> {
+    fn note(&mut self, name: &str, program: &Program, found: &Finding) -> Result<(), Failure> {
         println!("{name}: {}", found.what);
         // What hangs on who comes first may need more than one try.
         let mut alone = None;

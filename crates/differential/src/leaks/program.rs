@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::Failure;
 use crate::connection::Login;
 use crate::step::Step;
 
@@ -71,7 +72,7 @@ impl Program {
     ///
     /// # Errors
     /// The line that is not understood.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let mut visits: Vec<Visit> = Vec::new();
         let mut open: Option<Visit> = None;
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
@@ -94,11 +95,11 @@ impl Program {
                     visits.push(visit);
                 }
                 (_, Some(visit)) => visit.steps.push(Step::read(line).ok_or_else(wrong)?),
-                (_, None) => return Err(wrong()),
+                (_, None) => return Err(wrong().into()),
             }
         }
         match open {
-            Some(_) => Err(String::from("the last client has no end")),
+            Some(_) => Err("the last client has no end".into()),
             None => Ok(Self { visits }),
         }
     }
@@ -113,7 +114,7 @@ mod tests {
     fn programs_are_read_as_they_were_written() {
         for seed in 0..200 {
             let program = grammar::draw(seed, seed % 2 == 0);
-            assert_eq!(Program::read(&program.write()).as_ref(), Ok(&program), "{seed}");
+            assert_eq!(Program::read(&program.write()).unwrap(), program, "{seed}");
         }
     }
 
@@ -121,7 +122,7 @@ mod tests {
     fn what_is_wrong_in_a_file_is_named() {
         let program = grammar::draw(1, false).write();
         for (line, named) in [("query\tSELECT 1\n", "SELECT 1"), ("client\tapp\t\t45\t0\n", "no end")] {
-            let error = Program::read(&format!("{program}{line}")).unwrap_err();
+            let error = Program::read(&format!("{program}{line}")).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
         }
     }

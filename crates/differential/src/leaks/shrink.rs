@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::Failure;
 use crate::step::Step;
 
 use super::Bench;
@@ -14,7 +15,7 @@ pub(crate) fn shrink(
     program: &Program,
     found: &Finding,
     patience: Duration,
-) -> Result<(Program, Finding), String> {
+) -> Result<(Program, Finding), Failure> {
     let mut tries = Tries {
         bench,
         best: program.clone(),
@@ -66,7 +67,7 @@ impl Tries<'_, '_> {
         &mut self,
         count: impl Fn(&Program) -> usize,
         cut: impl Fn(&mut Program, usize, usize),
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let mut piece = count(&self.best).div_ceil(2);
         while piece > 0 {
             let mut from = 0;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use wire::{ErrPacket, OkPacket, parse_text_row};
 
+use crate::Failure;
 use crate::connection::{Connection, Login, Reply, Role, password, plain_capabilities};
 use crate::orders;
 use crate::step::{Step, escape};
@@ -118,7 +119,7 @@ pub(crate) struct Witness {
 
 impl Witness {
     /// What is left on the backend, which belongs to nobody.
-    pub(crate) fn look(&mut self, world: &mut World<'_>, login: &Login) -> Result<Option<Finding>, String> {
+    pub(crate) fn look(&mut self, world: &mut World<'_>, login: &Login) -> Result<Option<Finding>, Failure> {
         let mut through = match open(&world.onramp().socket, login) {
             Ok(through) => through,
             Err(reason) => return Ok(Some(Finding::new("login", format!("a login is refused: {reason}")))),
@@ -165,7 +166,7 @@ impl Witness {
     }
 
     /// Has a client come and go, so that Onramp has a backend and has read what there is of stored code.
-    pub(crate) fn warm_up(world: &mut World<'_>) -> Result<(), String> {
+    pub(crate) fn warm_up(world: &mut World<'_>) -> Result<(), Failure> {
         let login = Login {
             user: String::from("app"),
             schema: SCHEMAS[0].into(),
@@ -184,11 +185,11 @@ impl Witness {
             (number != "0").then_some(())
         });
         admin.quit();
-        has_read.ok_or_else(|| String::from("Onramp does not read the server's stored code"))
+        has_read.ok_or_else(|| "Onramp does not read the server's stored code".into())
     }
 
     /// Learns what there is to see where nothing has been left. Onramp is new.
-    pub(crate) fn learn(&mut self, world: &mut World<'_>, login: &Login) -> Result<(), String> {
+    pub(crate) fn learn(&mut self, world: &mut World<'_>, login: &Login) -> Result<(), Failure> {
         if self.unspoilt.contains_key(&login.collation) {
             return Ok(());
         }
@@ -242,12 +243,12 @@ fn transaction_of_the_backend(world: &mut World<'_>, through: &mut Connection) -
     seen.unwrap_or_default()
 }
 
-fn open(socket: &std::path::Path, login: &Login) -> Result<Connection, String> {
+fn open(socket: &std::path::Path, login: &Login) -> Result<Connection, Failure> {
     let (connection, reply) = Connection::open(socket, login, &password(&login.user))
         .map_err(|error| format!("{}: {error}", socket.display()))?;
     match reply.packets.first() {
         Some(packet) if packet.role == Role::Ok => Ok(connection),
-        _ => Err(format!("{:?} {:?}", rows(&reply), reply.broken)),
+        _ => Err(format!("{:?} {:?}", rows(&reply), reply.broken).into()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::Failure;
 use crate::connection::{Connection, Reply};
 use crate::program::Setting;
 use crate::sites::{Onramp, Server};
@@ -48,7 +49,7 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(server: &'a Server, program: &'a Path, folder: &'a Path) -> Result<Self, String> {
+    pub(crate) fn new(server: &'a Server, program: &'a Path, folder: &'a Path) -> Result<Self, Failure> {
         server.order(&RIGHTS.map(String::from))?;
         if server.is_mysql() {
             server.order(&RIGHTS_OF_MYSQL.map(String::from))?;
@@ -58,7 +59,7 @@ impl<'a> World<'a> {
     }
 
     /// A new Onramp over schemas as new. Whatever the one before has left ends with it.
-    pub(crate) fn renew(&mut self) -> Result<(), String> {
+    pub(crate) fn renew(&mut self) -> Result<(), Failure> {
         self.stop()?;
         if self.prepare_patiently().is_err() {
             // MariaDB 10.11 now and then keeps a transaction of no connection (thread 0 in INNODB_TRX), which is no branch either.
@@ -75,19 +76,19 @@ impl<'a> World<'a> {
         self.start()
     }
 
-    fn prepare_patiently(&mut self) -> Result<(), String> {
+    fn prepare_patiently(&mut self) -> Result<(), Failure> {
         let mut trouble = String::new();
         // A branch of a connection that is just ending cannot be rolled back yet, and keeps its tables.
         wait_for(|| {
             self.end_branches();
             self.remove_stray_files();
-            self.prepare().map_err(|error| trouble = error).ok()
+            self.prepare().map_err(|error| trouble = error.to_string()).ok()
         })
-        .ok_or(trouble)
+        .ok_or(trouble.into())
     }
 
     /// Whoever keeps the server starts it again.
-    fn end_server(&mut self) -> Result<(), String> {
+    fn end_server(&mut self) -> Result<(), Failure> {
         let file = self.ask("SELECT @@pid_file").concat();
         let pid = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
         let ended = std::process::Command::new("kill").args(["-9", pid.trim()]).status();
@@ -113,12 +114,12 @@ impl<'a> World<'a> {
     }
 
     /// A new Onramp over the schemas as they are.
-    pub(crate) fn restart(&mut self) -> Result<(), String> {
+    pub(crate) fn restart(&mut self) -> Result<(), Failure> {
         self.stop()?;
         self.start()
     }
 
-    fn stop(&mut self) -> Result<(), String> {
+    fn stop(&mut self) -> Result<(), Failure> {
         self.onramp = None;
         if self.lost {
             self.inspector =
@@ -130,7 +131,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn start(&mut self) -> Result<(), String> {
+    fn start(&mut self) -> Result<(), Failure> {
         let setting = Setting {
             backends: 1,
             permits: 1,
@@ -181,12 +182,12 @@ impl<'a> World<'a> {
         }
     }
 
-    fn wait_for_the_end_of_backends(&mut self) -> Result<(), String> {
+    fn wait_for_the_end_of_backends(&mut self) -> Result<(), Failure> {
         wait_for(|| (self.ask(BACKENDS) == ["0"]).then_some(()))
-            .ok_or_else(|| String::from("backends outlive Onramp"))
+            .ok_or_else(|| "backends outlive Onramp".into())
     }
 
-    fn prepare(&self) -> Result<(), String> {
+    fn prepare(&self) -> Result<(), Failure> {
         let mysql = self.server.is_mysql();
         let own: &[&str] = if mysql { &OBJECTS_OF_MYSQL } else { &OBJECTS_OF_MARIADB };
         let mut statements = Vec::new();

@@ -1,6 +1,6 @@
 //! What is short where, and that each check is short for its own reason alone.
 
-use doctor::{Amount, Check, Machine, Remedy, Request, Role, ServerAnswer, Verdict, examine};
+use doctor::{Amount, Check, Machine, NoAnswer, Remedy, Request, Role, ServerAnswer, Verdict, examine};
 use drivers::DriverChoice;
 
 use crate::support::{Copy, finding, keys, machine};
@@ -279,7 +279,8 @@ fn what_the_server_takes_is_compared_with_the_backends() {
     assert_eq!(judged(&with(10_000), &bench()).needed, Amount::Count(100_008));
     assert_eq!(judged(&with(10_000), &bench()).verdict, Verdict::Short);
 
-    let failed = machine("tuned").with_server(Err("error 1045: Access denied".to_owned()));
+    let failed = machine("tuned")
+        .with_server(Err(NoAnswer::Refused { code: 1045, message: "Access denied".to_owned() }));
     let unknown = judged(&failed, &serve);
     assert_eq!(unknown.verdict, Verdict::Unknown);
     assert!(unknown.why.contains("1045"), "{}", unknown.why);

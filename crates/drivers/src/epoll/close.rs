@@ -16,7 +16,8 @@ use super::EpollDriver;
 use super::connection::{Connection, Phase};
 use super::send::send_unsent;
 use super::token::Token;
-use crate::close_times::{CLOSE_STALL, CLOSE_TIME};
+use crate::close_times::{CLOSE_STALL, Flush};
+use crate::slots::Slots;
 
 impl EpollDriver {
     /// Closes a connection once all is sent. The program hears no more of it.
@@ -24,10 +25,9 @@ impl EpollDriver {
         let Some(connection) = self.connections.get_mut(id) else { return };
         match connection.phase {
             Phase::Reading | Phase::Paused if connection.unsent.is_some() => {
-                let deadline = self.now + CLOSE_STALL;
-                let (unsent, last) = (connection.unsent_bytes(), self.now + CLOSE_TIME);
-                connection.phase = Phase::Flushing { deadline, unsent, last };
-                self.close_deadlines.push_back((deadline, id));
+                let flush = Flush::begin(self.now, connection.unsent_bytes());
+                connection.phase = Phase::Flushing(flush);
+                self.close_deadlines.add(flush.deadline, id);
                 self.watch(id);
             }
             Phase::Reading | Phase::Paused => self.finish_closing(id),
@@ -35,7 +35,7 @@ impl EpollDriver {
             Phase::Parked | Phase::Failed { .. } => {
                 self.connections.remove(id);
             }
-            Phase::Connecting { .. } | Phase::Flushing { .. } | Phase::Discarding { .. } => {}
+            Phase::Connecting { .. } | Phase::Flushing(_) | Phase::Discarding { .. } => {}
         }
     }
 
@@ -57,36 +57,28 @@ impl EpollDriver {
 
     /// Drops the connections whose time to close is over.
     pub(super) fn give_up_closing(&mut self) {
-        while let Some(deadline) = self.next_close_deadline() {
-            if deadline > self.now {
-                break;
-            }
-            let Some((_, id)) = self.close_deadlines.pop_front() else { break };
+        let deadline =
+            |connections: &Slots<Connection>, id| connections.get(id).and_then(Connection::close_deadline);
+        while let Some(id) = self.close_deadlines.take_due(self.now, |id| deadline(&self.connections, id)) {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             let left = connection.unsent_bytes();
-            match connection.phase {
-                Phase::Flushing { unsent, last, .. } if left < unsent && self.now < last => {
-                    let deadline = self.now + CLOSE_STALL;
-                    connection.phase = Phase::Flushing { deadline, unsent: left, last };
-                    self.close_deadlines.push_back((deadline, id));
-                }
-                _ => {
-                    self.counters.closes_abandoned += u64::from(left > 0);
-                    self.connections.remove(id);
-                }
+            let again = match &connection.phase {
+                Phase::Flushing(flush) => flush.again(self.now, left),
+                _ => None,
+            };
+            if let Some(flush) = again {
+                connection.phase = Phase::Flushing(flush);
+                self.close_deadlines.add(flush.deadline, id);
+            } else {
+                self.counters.closes_abandoned += u64::from(left > 0);
+                self.connections.remove(id);
             }
         }
     }
 
     /// When to look at the closes again.
     pub(super) fn next_close_deadline(&mut self) -> Option<Instant> {
-        while let Some(&(deadline, id)) = self.close_deadlines.front() {
-            if self.connections.get(id).and_then(Connection::close_deadline) == Some(deadline) {
-                return Some(deadline);
-            }
-            self.close_deadlines.pop_front();
-        }
-        None
+        self.close_deadlines.next(|id| self.connections.get(id).and_then(Connection::close_deadline))
     }
 
     /// After the program has finished: closes everything, and gives the closes under way the time that they have.
@@ -129,7 +121,7 @@ impl EpollDriver {
             (_, Ok(1..)) if shutdown(&connection.socket, Shutdown::Write).is_ok() => {
                 let deadline = self.now + CLOSE_STALL;
                 connection.phase = Phase::Discarding { deadline };
-                self.close_deadlines.push_back((deadline, id));
+                self.close_deadlines.add(deadline, id);
                 self.watch(id);
             }
             _ => {

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use seam::{ConnectionId, Instant};
 
 use super::token::Token;
+use crate::close_times::Flush;
 
 /// A socket and where it is in its life. Some 60 bytes while it is idle.
 #[derive(Debug)]
@@ -35,14 +36,7 @@ pub(super) enum Phase {
     /// A system call failed; the program hears of it at the start of the next turn.
     Failed { errno: Errno, was_reading: bool },
     /// Closed by the program with bytes unsent.
-    Flushing {
-        /// When it is given up unless fewer bytes are unsent than now.
-        deadline: Instant,
-        /// How many are unsent now.
-        unsent: usize,
-        /// When it is given up in any case.
-        last: Instant,
-    },
+    Flushing(Flush),
     /// Closed by the program, all is sent, and the peer is being heard out (see `close.rs`).
     Discarding {
         /// Until when.
@@ -77,7 +71,7 @@ impl Connection {
 
     /// True after the program has closed it.
     pub(super) fn is_closing(&self) -> bool {
-        matches!(self.phase, Phase::Flushing { .. } | Phase::Discarding { .. })
+        matches!(self.phase, Phase::Flushing(_) | Phase::Discarding { .. })
     }
 
     /// How many bytes the system has not taken yet.
@@ -88,7 +82,7 @@ impl Connection {
     /// Until when a close may go on before somebody has to look again.
     pub(super) fn close_deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Flushing { deadline, .. } | Phase::Discarding { deadline } => Some(deadline),
+            Phase::Flushing(Flush { deadline, .. }) | Phase::Discarding { deadline } => Some(deadline),
             _ => None,
         }
     }
@@ -110,7 +104,7 @@ impl Connection {
     fn wanted(&self) -> Option<EventFlags> {
         let output = if self.unsent.is_some() { EventFlags::OUT } else { EventFlags::empty() };
         match self.phase {
-            Phase::Connecting { .. } | Phase::Flushing { .. } => Some(EventFlags::OUT),
+            Phase::Connecting { .. } | Phase::Flushing(_) => Some(EventFlags::OUT),
             Phase::Reading => Some(EventFlags::IN | output),
             Phase::Paused => Some(output),
             Phase::Parked => None,

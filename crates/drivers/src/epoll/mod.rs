@@ -19,10 +19,12 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
 use rustix::io::Errno;
-use seam::{ConnectionId, Input, Instant, Output, Program, Signal};
+use seam::{ConnectionId, Input, Instant, Output, Program};
 
 use crate::clock::Clock;
-use crate::signaller::{Mailbox, asks_for_counters};
+use crate::close_times::CloseDeadlines;
+use crate::outputs::carry_out;
+use crate::signaller::Mailbox;
 use crate::slots::Slots;
 use crate::{Counters, Settings, Signaller};
 use accept::Listener;
@@ -46,9 +48,7 @@ pub struct EpollDriver {
     /// The place is the [`seam::ListenerId`].
     listeners: Vec<Listener>,
     notices: VecDeque<Notice>,
-    /// When to look again at connections that the program closed, in order. Deadlines that a connection no longer has
-    /// stay in the queue until their time.
-    close_deadlines: VecDeque<(Instant, ConnectionId)>,
+    close_deadlines: CloseDeadlines,
     mailbox: Mailbox,
     counters: Counters,
 }
@@ -74,7 +74,7 @@ impl EpollDriver {
             connections: Slots::new(),
             listeners: Vec::new(),
             notices: VecDeque::new(),
-            close_deadlines: VecDeque::new(),
+            close_deadlines: CloseDeadlines::default(),
             mailbox,
             counters: Counters::default(),
         })
@@ -110,7 +110,7 @@ impl EpollDriver {
     pub fn counters(&self) -> Counters {
         let unsent = self.connections.iter().filter_map(|connection| connection.unsent.as_ref());
         let notices = self.notices.capacity() * size_of::<Notice>();
-        let closes = self.close_deadlines.capacity() * size_of::<(Instant, ConnectionId)>();
+        let closes = self.close_deadlines.allocated();
         Counters {
             send_buffer_bytes: unsent.map(|unsent| unsent.allocated() as u64).sum(),
             receive_buffer_bytes: self.receive_buffer.len() as u64,
@@ -144,13 +144,7 @@ impl EpollDriver {
         self.deliver_notices(program);
         let events = std::mem::take(&mut self.events);
         if events.iter().any(|event| Token::from(event.data) == Token::Signal) {
-            let signals = self.mailbox.take();
-            if signals.iter().any(asks_for_counters) {
-                self.mailbox.publish(self.counters());
-            } else if signals.contains(&Signal::Look) {
-                self.mailbox.publish_totals(self.totals());
-            }
-            for signal in signals {
+            for signal in self.mailbox.take_and_report(|| self.counters(), || self.totals()) {
                 program.handle(self.now, Input::Signal(signal));
             }
         }
@@ -194,28 +188,13 @@ impl EpollDriver {
                 }
             }
             Phase::Failed { .. } => {}
-            Phase::Flushing { .. } | Phase::Discarding { .. } => self.closing_ready(id, ready),
+            Phase::Flushing(_) | Phase::Discarding { .. } => self.closing_ready(id, ready),
         }
     }
 
     /// Takes the program's outputs until there are none. True where it has finished.
     fn carry_out<P: Program>(&mut self, program: &mut P) -> bool {
-        let mut finished = false;
-        while let Some(output) = program.poll_output() {
-            match output {
-                Output::Connect { token, address } => self.connect(token, &address),
-                Output::Send { connection, bytes } => self.send(connection, bytes),
-                Output::SendWhole { connection, bytes } => self.send_whole(connection, bytes),
-                Output::Close { connection } => self.close(connection),
-                Output::PauseReading { connection } => self.pause_reading(connection),
-                Output::ResumeReading { connection } => self.resume_reading(connection),
-                // For layers between the program and us: whoever asks without one waits in vain.
-                Output::StartTls { .. } | Output::StartCompression { .. } | Output::Unread { .. } => {}
-                Output::StopListening => self.stop_listening(),
-                Output::Finished => finished = true,
-            }
-        }
-        finished
+        carry_out!(self, program)
     }
 
     /// Tells the program what its own outputs of the last turn led to. It could not be told at once: it was being asked.

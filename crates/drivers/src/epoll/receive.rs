@@ -85,7 +85,7 @@ impl EpollDriver {
                 self.notices.push_back(super::Notice::Failed { connection: id });
             }
             // Nobody is left to tell.
-            Phase::Flushing { .. } | Phase::Discarding { .. } => {
+            Phase::Flushing(_) | Phase::Discarding { .. } => {
                 self.connections.remove(id);
             }
             // Told already, or told by `finish_connecting`.

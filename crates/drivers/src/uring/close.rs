@@ -17,7 +17,8 @@ use super::connection::{Connection, Phase, Receive};
 use super::outbox::Asked;
 use super::token::Request;
 use super::{Nobody, UringDriver};
-use crate::close_times::{CLOSE_STALL, CLOSE_TIME};
+use crate::close_times::{CLOSE_STALL, Flush};
+use crate::slots::Slots;
 
 impl UringDriver {
     /// Closes a connection once all is sent. The program hears no more of it.
@@ -29,10 +30,9 @@ impl UringDriver {
                 if connection.outbox.is_none() {
                     return self.hear_out(id);
                 }
-                let deadline = self.now + CLOSE_STALL;
-                let (unsent, last) = (connection.unsent_bytes(), self.now + CLOSE_TIME);
-                connection.phase = Phase::Flushing { deadline, unsent, last };
-                self.close_deadlines.push_back((deadline, id));
+                let flush = Flush::begin(self.now, connection.unsent_bytes());
+                connection.phase = Phase::Flushing(flush);
+                self.close_deadlines.add(flush.deadline, id);
                 self.list(id);
             }
             // The peer is gone; the program has not heard yet that it is.
@@ -46,7 +46,7 @@ impl UringDriver {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let deadline = self.now + CLOSE_STALL;
         connection.phase = Phase::Discarding { deadline, shut_down: false };
-        self.close_deadlines.push_back((deadline, id));
+        self.close_deadlines.add(deadline, id);
         if connection.receive == Receive::Armed {
             connection.receive = Receive::Cancelling;
             self.rings[usize::from(connection.ring)].cancel(Request::Receive, id);
@@ -78,7 +78,7 @@ impl UringDriver {
         if let Phase::Discarding { deadline, shut_down: shut_down @ false } = &mut connection.phase {
             *shut_down = true;
             *deadline = self.now + CLOSE_STALL;
-            self.close_deadlines.push_back((*deadline, id));
+            self.close_deadlines.add(*deadline, id);
             connection.others += 1;
             self.rings[usize::from(connection.ring)].shut_down(id, connection.file);
         }
@@ -86,36 +86,28 @@ impl UringDriver {
 
     /// Drops the connections whose time to close is over.
     pub(super) fn give_up_closing(&mut self) {
-        while let Some(deadline) = self.next_close_deadline() {
-            if deadline > self.now {
-                break;
-            }
-            let Some((_, id)) = self.close_deadlines.pop_front() else { break };
+        let deadline =
+            |connections: &Slots<Connection>, id| connections.get(id).and_then(Connection::close_deadline);
+        while let Some(id) = self.close_deadlines.take_due(self.now, |id| deadline(&self.connections, id)) {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             let left = connection.unsent_bytes();
-            match &mut connection.phase {
-                Phase::Flushing { deadline, unsent, last } if left < *unsent && self.now < *last => {
-                    *deadline = self.now + CLOSE_STALL;
-                    *unsent = left;
-                    self.close_deadlines.push_back((*deadline, id));
-                }
-                _ => {
-                    self.counters.closes_abandoned += u64::from(left > 0);
-                    self.start_closing(id);
-                }
+            let again = match &connection.phase {
+                Phase::Flushing(flush) => flush.again(self.now, left),
+                _ => None,
+            };
+            if let Some(flush) = again {
+                connection.phase = Phase::Flushing(flush);
+                self.close_deadlines.add(flush.deadline, id);
+            } else {
+                self.counters.closes_abandoned += u64::from(left > 0);
+                self.start_closing(id);
             }
         }
     }
 
     /// When to look at the closes again.
     pub(super) fn next_close_deadline(&mut self) -> Option<Instant> {
-        while let Some(&(deadline, id)) = self.close_deadlines.front() {
-            if self.connections.get(id).and_then(Connection::close_deadline) == Some(deadline) {
-                return Some(deadline);
-            }
-            self.close_deadlines.pop_front();
-        }
-        None
+        self.close_deadlines.next(|id| self.connections.get(id).and_then(Connection::close_deadline))
     }
 
     /// Cancels what is under way for a connection and frees its place in the table.
@@ -295,6 +287,6 @@ mod tests {
     }
 
     fn is_flushing(driver: &UringDriver, id: ConnectionId) -> bool {
-        matches!(driver.connections.get(id).unwrap().phase, Phase::Flushing { .. })
+        matches!(driver.connections.get(id).unwrap().phase, Phase::Flushing(_))
     }
 }

@@ -7,6 +7,7 @@ use seam::{CloseReason, Instant, ListenerId};
 
 use super::outbox::Outbox;
 use super::socket_address::SocketAddress;
+use crate::close_times::Flush;
 
 /// A socket in a ring's table, where it is in its life, and which requests are under way for it.
 #[derive(Debug)]
@@ -75,14 +76,7 @@ pub(super) enum Phase {
         heard: usize,
     },
     /// Closed by the program with bytes unsent.
-    Flushing {
-        /// When it is given up unless fewer bytes are unsent than now.
-        deadline: Instant,
-        /// How many are unsent now.
-        unsent: usize,
-        /// When it is given up in any case.
-        last: Instant,
-    },
+    Flushing(Flush),
     /// Closed by the program, all is sent, and the peer is being heard out (see `close.rs`).
     Discarding {
         /// Until when.
@@ -161,7 +155,7 @@ impl Connection {
 
     /// True after the program has closed it.
     pub(super) fn is_closing(&self) -> bool {
-        matches!(self.phase, Phase::Flushing { .. } | Phase::Discarding { .. } | Phase::Closing { .. })
+        matches!(self.phase, Phase::Flushing(_) | Phase::Discarding { .. } | Phase::Closing { .. })
     }
 
     /// How many bytes the system has not taken yet.
@@ -172,7 +166,7 @@ impl Connection {
     /// Until when a close may go on before somebody has to look again.
     pub(super) fn close_deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Flushing { deadline, .. } | Phase::Discarding { deadline, .. } => Some(deadline),
+            Phase::Flushing(Flush { deadline, .. }) | Phase::Discarding { deadline, .. } => Some(deadline),
             _ => None,
         }
     }

@@ -34,7 +34,9 @@ use std::time::Duration;
 use seam::{ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::clock::Clock;
-use crate::signaller::{Mailbox, asks_for_counters};
+use crate::close_times::CloseDeadlines;
+use crate::outputs::carry_out;
+use crate::signaller::Mailbox;
 use crate::slots::Slots;
 use crate::{Counters, Settings, Signaller};
 use accept::Listener;
@@ -78,9 +80,7 @@ pub struct UringDriver {
     crowded: Vec<ConnectionId>,
     /// Connections in [`connection::Phase::Failed`].
     failed: Vec<ConnectionId>,
-    /// When to look again at connections that the program closed, in order. Deadlines that a connection no longer has
-    /// stay in the queue until their time.
-    close_deadlines: VecDeque<(Instant, ConnectionId)>,
+    close_deadlines: CloseDeadlines,
     outboxes: OutboxPool,
     /// Written to by the kernel, read by nobody.
     discarded: Box<[u8]>,
@@ -123,7 +123,7 @@ impl UringDriver {
             notices: VecDeque::new(),
             crowded: Vec::new(),
             failed: Vec::new(),
-            close_deadlines: VecDeque::new(),
+            close_deadlines: CloseDeadlines::default(),
             outboxes: OutboxPool::default(),
             discarded: vec![0; DISCARD_BYTES].into_boxed_slice(),
             socket_errors: BTreeMap::new(),
@@ -214,7 +214,7 @@ impl UringDriver {
             + (self.crowded.capacity() + self.failed.capacity()) * size_of::<ConnectionId>()
             + self.notices.capacity() * size_of::<Notice>()
             + self.deferred.capacity() * size_of::<Deferred>()
-            + self.close_deadlines.capacity() * size_of::<(Instant, ConnectionId)>()
+            + self.close_deadlines.allocated()
             + self.rings.iter().map(|ring| ring.silent.allocated()).sum::<usize>()
             + self.listeners.iter().map(Listener::allocated).sum::<usize>()
     }
@@ -227,13 +227,7 @@ impl UringDriver {
         self.deliver_notices(program);
         let completions = std::mem::take(&mut self.completions);
         if completions.iter().any(|completion| Token::from(completion.token) == Token::Mailbox) {
-            let signals = self.mailbox.take();
-            if signals.iter().any(asks_for_counters) {
-                self.mailbox.publish(self.counters());
-            } else if signals.contains(&Signal::Look) {
-                self.mailbox.publish_totals(self.totals());
-            }
-            for signal in signals {
+            for signal in self.mailbox.take_and_report(|| self.counters(), || self.totals()) {
                 self.tell(program, Input::Signal(signal));
             }
         }
@@ -282,22 +276,7 @@ impl UringDriver {
 
     /// Takes the program's outputs until there are none. True where it has finished.
     fn carry_out<P: Program>(&mut self, program: &mut P) -> bool {
-        let mut finished = false;
-        while let Some(output) = program.poll_output() {
-            match output {
-                Output::Connect { token, address } => self.connect(token, &address),
-                Output::Send { connection, bytes } => self.send(connection, bytes),
-                Output::SendWhole { connection, bytes } => self.send_whole(connection, bytes),
-                Output::Close { connection } => self.close(connection),
-                Output::PauseReading { connection } => self.pause_reading(connection),
-                Output::ResumeReading { connection } => self.resume_reading(connection),
-                // For layers between the program and us: whoever asks without one waits in vain.
-                Output::StartTls { .. } | Output::StartCompression { .. } | Output::Unread { .. } => {}
-                Output::StopListening => self.stop_listening(),
-                Output::Finished => finished = true,
-            }
-        }
-        finished
+        carry_out!(self, program)
     }
 
     /// Tells the program what its own outputs of the last turn led to. It could not be told at once: it was being asked.

@@ -166,7 +166,7 @@ impl UringDriver {
                 }
             }
             // Nobody is left to tell.
-            Phase::Flushing { .. } | Phase::Discarding { .. } => self.start_closing(id),
+            Phase::Flushing(_) | Phase::Discarding { .. } => self.start_closing(id),
             _ => {}
         }
     }
@@ -208,7 +208,7 @@ impl UringDriver {
             (
                 Phase::Paused { .. }
                 | Phase::Failed { was_reading: true, .. }
-                | Phase::Flushing { .. }
+                | Phase::Flushing(_)
                 | Phase::Discarding { .. },
                 Receive::Armed,
             ) => {

@@ -46,7 +46,7 @@ impl UringDriver {
     /// Asks for what is next to be sent, unless a request is under way.
     pub(super) fn send_next(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if !matches!(connection.phase, Phase::Reading | Phase::Paused { .. } | Phase::Flushing { .. }) {
+        if !matches!(connection.phase, Phase::Reading | Phase::Paused { .. } | Phase::Flushing(_)) {
             return;
         }
         let Some(outbox) = connection.outbox.as_mut().filter(|outbox| !outbox.is_in_flight()) else { return };
@@ -54,7 +54,7 @@ impl UringDriver {
             return;
         }
         // What is being closed goes on when all is sent, and a stalled program too: a completion has to end the wait.
-        let is_awaited = matches!(connection.phase, Phase::Flushing { .. }) || outbox.stalled;
+        let is_awaited = matches!(connection.phase, Phase::Flushing(_)) || outbox.stalled;
         let silently = !is_awaited && !outbox.crowded && outbox.next().len() <= MOST_SILENTLY;
         outbox.asked = if silently { Asked::Silently } else { Asked::Aloud };
         self.counters.sends += 1;
@@ -110,12 +110,12 @@ impl UringDriver {
         let (left, was_stalled) = (outbox.unsent(), outbox.stalled);
         let is_drained = was_stalled && left <= self.settings.low_water;
         outbox.stalled = was_stalled && !is_drained;
-        if let (Phase::Flushing { unsent, .. }, false) = (&mut connection.phase, was_crowded) {
+        if let (Phase::Flushing(flush), false) = (&mut connection.phase, was_crowded) {
             // Where there was room, the system took them: that says nothing about the peer.
-            *unsent = left;
+            flush.unsent = left;
         }
         let is_open = connection.is_open();
-        let is_flushed = left == 0 && matches!(connection.phase, Phase::Flushing { .. });
+        let is_flushed = left == 0 && matches!(connection.phase, Phase::Flushing(_));
         if left == 0 {
             self.drop_outbox(id);
         } else {

@@ -4,6 +4,7 @@ use super::reply::LARGEST_KEPT;
 use super::{InFlight, Summary};
 use crate::engine::Engine;
 use crate::ids::BackendKey;
+use crate::outside::named::Limit;
 
 /// Of a worker: one statement with 65,535 parameters and 4,096 columns with usual names is said in some 2 MiB.
 const SMALLEST_SHARE: usize = 4 << 20;
@@ -40,7 +41,7 @@ impl Engine {
         let others = self.held_answers() - held;
         let share = (self.settings.held_answer_memory / self.workers.count() as usize).max(SMALLEST_SHARE);
         if others + wanted > share {
-            self.limit_reached("held_answer_memory", self.settings.held_answer_memory as u64);
+            self.limit_reached(Limit::HeldAnswerMemory, self.settings.held_answer_memory as u64);
         }
         keep.min(share.saturating_sub(others))
     }

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
+use crate::outside::named::Limit;
 use crate::request::RequestKind;
 use crate::workers::places::Origin;
 
@@ -333,7 +334,7 @@ impl Engine {
             let limit = self.workers.places.limit();
             let of_server = self.workers.places.server_is_full();
             if !of_server {
-                self.limit_reached("max_backends", u64::from(limit));
+                self.limit_reached(Limit::MaxBackends, u64::from(limit));
             }
             MySqlError::no_backend(limit, of_server)
         } else {

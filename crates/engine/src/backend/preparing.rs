@@ -16,6 +16,7 @@ use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
+use crate::outside::named::Limit;
 use crate::request::{About, Action, Request, RequestKind};
 use crate::session::SessionState;
 use crate::session::literals::Literals;
@@ -380,7 +381,7 @@ impl Engine {
         let memory = self.settings.prepared_statement_memory;
         while self.definitions.text_bytes() + more > memory {
             if !self.close_where_most_are() {
-                self.limit_reached("prepared_statement_memory", memory as u64);
+                self.limit_reached(Limit::PreparedStatementMemory, memory as u64);
                 return Err(MySqlError::prepared_statement_memory(memory));
             }
         }

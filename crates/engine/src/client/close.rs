@@ -11,6 +11,7 @@ use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
+use crate::outside::named::Limit;
 
 impl Engine {
     /// Closes a client for a reason that an operator may want to read.
@@ -31,11 +32,11 @@ impl Engine {
     /// A client's connection has ended.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
-            self.limit_reached("login_memory", self.settings.login_memory as u64);
+            self.limit_reached(Limit::LoginMemory, self.settings.login_memory as u64);
             return self.close_client(key, LOGIN_MEMORY_USED_UP);
         }
         if reason == CloseReason::TooMuchHeld {
-            self.limit_reached("statement_memory", self.settings.statement_memory as u64);
+            self.limit_reached(Limit::StatementMemory, self.settings.statement_memory as u64);
             return self.close_client(key, MEMORY_USED_UP);
         }
         self.client_gone(key);

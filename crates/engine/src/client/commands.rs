@@ -18,6 +18,7 @@ use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
+use crate::outside::named::Limit;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::scheduler::{Lane, Standing};
 use crate::session::aftermath::Diagnostics;
@@ -243,7 +244,7 @@ impl Engine {
         let idle = matches!(self.clients[key].phase, Phase::Idle);
         match error {
             WireError::TooLarge { .. } if idle => {
-                self.limit_reached("max_allowed_packet", self.settings.max_allowed_packet as u64);
+                self.limit_reached(Limit::MaxAllowedPacket, self.settings.max_allowed_packet as u64);
                 self.answer_error(key, 1, &MySqlError::packet_too_large());
             }
             WireError::WrongSequence { found, .. } if idle => {
@@ -398,7 +399,7 @@ impl Engine {
         let most = self.settings.max_prepared_stmt_count.div_ceil(self.workers.count());
         if self.statement_count >= most {
             let limit = self.settings.max_prepared_stmt_count;
-            self.limit_reached("max_prepared_stmt_count", u64::from(limit));
+            self.limit_reached(Limit::MaxPreparedStmtCount, u64::from(limit));
             return Some(MySqlError::too_many_prepared_statements(limit));
         }
         let found = request.template.as_ref().map_or(0, |template| template.bytes());

@@ -9,6 +9,7 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
+use crate::outside::named::Limit;
 use crate::request::Request;
 use crate::session::aftermath::{self, Diagnostics, List, Selection};
 use crate::session::conditions::{self, Answer, GetDiagnostics, Left};
@@ -34,7 +35,7 @@ impl Engine {
         let mut lists: Vec<_> = self.clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
         let mut held = lists.iter().map(|(bytes, _)| bytes).sum::<usize>();
         if held > limit / 8 * 7 {
-            self.limit_reached("kept_warnings_memory", limit as u64);
+            self.limit_reached(Limit::KeptWarningsMemory, limit as u64);
             lists.sort_unstable();
             while held > limit / 4 * 3
                 && let Some((bytes, key)) = lists.pop()
@@ -243,7 +244,7 @@ mod tests {
                 .all(|number| engine.clients[client_key(number)].aftermath.diagnostics.counts() == (64, 2))
         );
         let said = std::iter::from_fn(|| engine.poll_event())
-            .filter(|event| matches!(event, Event::LimitReached { option: "kept_warnings_memory", .. }));
+            .filter(|event| matches!(event, Event::LimitReached { option: Limit::KeptWarningsMemory, .. }));
         assert_eq!(said.count(), 1);
     }
 

@@ -14,6 +14,7 @@ use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
+use crate::outside::named::Limit;
 
 /// Said of a client that has to go.
 pub(super) const MEMORY_USED_UP: &str =
@@ -98,7 +99,7 @@ impl Engine {
         if self.hoards.logins <= most {
             return;
         }
-        self.limit_reached("login_memory", self.settings.login_memory as u64);
+        self.limit_reached(Limit::LoginMemory, self.settings.login_memory as u64);
         let holders = self.clients.iter().filter(|(_, client)| client.counted_for_login > 0);
         let mut holders: Vec<_> = holders
             .map(|(key, client)| (client.counted_for_login.max(USUAL_LOGIN), Reverse(client.id), key))
@@ -126,7 +127,7 @@ impl Engine {
         if !self.statement_memory_is_used_up() {
             return false;
         }
-        self.limit_reached("statement_memory", self.settings.statement_memory as u64);
+        self.limit_reached(Limit::StatementMemory, self.settings.statement_memory as u64);
         self.close_hoarders(true);
         self.statement_memory_is_used_up()
     }
@@ -135,7 +136,7 @@ impl Engine {
     pub(crate) fn sweep_hoards(&mut self) {
         let limit = self.settings.statement_memory;
         if self.statement_memory_held() > limit / 8 * 7 && self.close_hoarders(false) {
-            self.limit_reached("statement_memory", limit as u64);
+            self.limit_reached(Limit::StatementMemory, limit as u64);
         }
     }
 

@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::event::Event;
+use crate::outside::named::Limit;
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind};
 use crate::session::{SessionState, is_utf8};
@@ -467,7 +468,7 @@ impl Engine {
             let error = if self.draining.is_some() {
                 MySqlError::shutdown()
             } else {
-                self.limit_reached("max_connections", u64::from(self.settings.max_connections));
+                self.limit_reached(Limit::MaxConnections, u64::from(self.settings.max_connections));
                 MySqlError::too_many_connections()
             };
             self.send_early_error(connection, &error);

@@ -4,6 +4,8 @@ use std::fmt::{self, Write as _};
 
 use seam::{Address, Peer};
 
+use crate::outside::named::Limit;
+
 /// Something that an operator may want to know. Never holds a secret or a statement's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -90,7 +92,7 @@ pub enum Event {
     /// A limit was reached; said at most once per limit and minute.
     LimitReached {
         /// The option that sets it.
-        option: &'static str,
+        option: Limit,
         /// Its value.
         limit: u64,
     },

@@ -6,6 +6,7 @@ use seam::Instant;
 
 use crate::engine::Engine;
 use crate::outside::event::Event;
+use crate::outside::named::Limit;
 
 /// A limit that was reached.
 pub(crate) struct LimitReached {
@@ -21,7 +22,7 @@ pub(crate) const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Says that a limit was reached, unless it was said a moment ago.
-    pub(crate) fn limit_reached(&mut self, option: &'static str, limit: u64) {
+    pub(crate) fn limit_reached(&mut self, option: Limit, limit: u64) {
         let now = self.now;
         let fresh = LimitReached { said: now, limit, times: 0 };
         let reached = self.limits_reached.entry(option).or_insert(fresh);

@@ -8,7 +8,7 @@ use crate::backend::{Backend, InFlight, Owner};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::outside::histogram::Histogram;
-use crate::outside::snapshot::BackendState;
+use crate::outside::named::BackendState;
 use crate::outside::turns::Turns;
 use crate::request::RequestKind;
 

@@ -5,6 +5,7 @@ use wire::{CommandKind, Expect};
 
 use crate::backend::{Owner, Permit};
 use crate::client::Phase;
+use crate::declared::Declared;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientRef};
 use crate::settings::Settings;
@@ -21,61 +22,13 @@ pub(crate) struct OutsideKill {
 }
 
 impl Engine {
-    /// Takes up what can change while the engine runs: whose rules are followed, permits, queue rules, bounds of statements, times. Everything else in
-    /// `new` is ignored. Permits are common to all workers, so that the first of them changes them for all. A turn has to
+    /// Takes up what is declared as live in [`Settings`]. Everything else in `new` is ignored. Permits are common to all workers, so that the first of them changes them for all. A turn has to
     /// follow, with an end.
     pub fn change_settings(&mut self, new: &Settings) {
-        let now = &mut self.settings;
-        now.profile = new.profile;
-        now.permits = new.permits;
-        now.permits_min = new.permits_min;
-        now.permits_max = new.permits_max;
-        now.statements_in_flight = new.statements_in_flight;
-        now.shared_backends = new.shared_backends;
-        now.coalescing = new.coalescing;
-        now.rescue_reads = new.rescue_reads;
-        now.lazy_begin = new.lazy_begin;
-        now.lazy_set = new.lazy_set;
-        now.high_prio_mode = new.high_prio_mode;
-        now.priority = new.priority;
-        now.high_priority_connection = new.high_priority_connection;
-        now.high_prio_tickets = new.high_prio_tickets;
-        now.prio_kickup_timer = new.prio_kickup_timer;
-        now.adaptive_lifo = new.adaptive_lifo;
-        now.long_statement_time = new.long_statement_time;
-        now.long_permits = new.long_permits;
-        now.lock_wait_interval = new.lock_wait_interval;
-        now.overload = new.overload;
-        now.long_permits_max = new.long_permits_max;
-        now.shares = new.shares.clone();
+        self.settings.take_live(new);
         self.shares.settings_changed();
-        now.change_accounts = new.change_accounts;
-        now.user_backends_share = new.user_backends_share;
-        now.stall_limit = new.stall_limit;
-        now.oversubscribe = new.oversubscribe;
-        now.max_threads = new.max_threads;
-        now.query_threads_per_group = new.query_threads_per_group;
-        now.max_transactions_limit = new.max_transactions_limit;
-        now.longrun_trx_limit = new.longrun_trx_limit;
-        now.transaction_delay = new.transaction_delay;
         let latest = self.now + new.transaction_delay;
         self.delayed.iter_mut().for_each(|delayed| delayed.end_by(latest));
-        now.connect_timeout = new.connect_timeout;
-        now.backend_connect_timeout = new.backend_connect_timeout;
-        now.backend_idle_timeout = new.backend_idle_timeout;
-        now.wait_timeout = new.wait_timeout;
-        now.net_write_timeout = new.net_write_timeout;
-        now.shutdown_timeout = new.shutdown_timeout;
-        now.accounts_refresh = new.accounts_refresh;
-        now.failed_logins.clone_from(&new.failed_logins);
-        now.max_allowed_packet = new.max_allowed_packet;
-        now.statement_memory = new.statement_memory;
-        now.session_memory = new.session_memory;
-        now.held_answer_memory = new.held_answer_memory;
-        now.max_prepared_stmt_count = new.max_prepared_stmt_count;
-        now.prepared_statement_memory = new.prepared_statement_memory;
-        now.kept_warnings_memory = new.kept_warnings_memory;
-        now.backend_prepared_statements = new.backend_prepared_statements;
         self.end_logins_by(self.now + new.connect_timeout);
         self.scheduler.change_settings(&self.settings);
         self.workers.change_permits(new);

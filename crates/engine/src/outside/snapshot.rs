@@ -16,12 +16,13 @@ use crate::ids::ClientKey;
 use crate::learned::digests::Digest;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::lock_waits::Blocker;
+use crate::outside::named::{BackendState, ClientState, Limit, PermitState, Queue, Queued, Use};
 use crate::outside::taken_for::TakenFor;
 use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
 use crate::outside::waits::WaitReason;
 use crate::request::{RequestKind, may_be_several};
-use crate::scheduler::{Class, Lane};
+use crate::scheduler::Class;
 use crate::session::pins::Pins;
 use crate::settings::ThreadHandling;
 
@@ -50,8 +51,8 @@ pub struct ClientView {
     pub account: Option<String>,
     /// Its default schema.
     pub schema: Option<String>,
-    /// The name of its phase, in small letters.
-    pub state: &'static str,
+    /// What it does.
+    pub state: ClientState,
     /// From the server's point of view.
     pub in_transaction: bool,
     /// How long its transaction has been open.
@@ -61,7 +62,7 @@ pub struct ClientView {
     /// Why it holds its backend beyond a transaction.
     pub pins: Pins,
     /// The queue that its statement waits in.
-    pub queue: Option<&'static str>,
+    pub queue: Option<Queue>,
     /// How long its statement has waited so far, where it waits.
     pub queued: Option<Duration>,
     /// How long the first statement in flight on its backend has run, where that is its own.
@@ -96,13 +97,13 @@ pub struct BackendView {
     /// The user as whom it is logged in.
     pub user: String,
     /// What it does, in small letters.
-    pub state: &'static str,
+    pub state: BackendState,
     /// The client that holds it.
     pub client: Option<u32>,
     /// Statements sent and not answered.
     pub in_flight: usize,
     /// `held`, `lent` or `none`.
-    pub permit: &'static str,
+    pub permit: PermitState,
     /// How long the first statement in flight has run.
     pub running: Option<Duration>,
     /// Since when it is idle or not ready yet.
@@ -161,7 +162,7 @@ pub struct WorkerView {
     /// Its statements that run without a permit, having lent it.
     pub lent: usize,
     /// Statements that wait in each queue.
-    pub queued: [(&'static str, usize); 7],
+    pub queued: Queued,
     /// How long the one that has waited longest for a backend has.
     pub oldest_queued: Option<Duration>,
     /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
@@ -191,9 +192,9 @@ pub struct WorkerView {
     /// The knowledge of the server's stored code. One worker has it for all, and the others know nothing.
     pub stored_code: StoredCodeView,
     /// How much is in use of what each worker bounds for itself, or its part of what all have in common, by option.
-    pub in_use: [(&'static str, u64); 8],
+    pub in_use: [(Limit, u64); 10],
     /// The options whose bound was reached, with the bound and how often.
-    pub limits_reached: Vec<(&'static str, u64, u64)>,
+    pub limits_reached: Vec<(Limit, u64, u64)>,
 }
 
 /// See [`WorkerView::stored_code`].
@@ -207,45 +208,9 @@ pub struct StoredCodeView {
     pub changing_names: u64,
 }
 
-/// The names of the queues, in the order of [`WorkerView::queued`].
-const QUEUES: [&str; 7] = ["urgent", "blocking", "holding", "high", "low", "long", "contended"];
-
 /// Under one of these each statement that starts is counted.
 const WHOLE_WAITS: [WaitReason; 4] =
     [WaitReason::HighQueue, WaitReason::LowQueue, WaitReason::LongQueue, WaitReason::Urgent];
-
-/// What a backend does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BackendState {
-    /// Its connection is being made.
-    Connecting,
-    /// It logs in.
-    LoggingIn,
-    /// Its session is brought into the state in which backends begin.
-    SettingUp,
-    /// What its last client left is put back.
-    Resetting,
-    /// It has a statement.
-    Running,
-    /// A client holds it that runs nothing now.
-    Held,
-    /// Nothing runs on it, and nobody holds it.
-    Idle,
-}
-
-impl BackendState {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Connecting => "connecting",
-            Self::LoggingIn => "logging_in",
-            Self::SettingUp => "setting_up",
-            Self::Resetting => "resetting",
-            Self::Running => "running",
-            Self::Held => "held",
-            Self::Idle => "idle",
-        }
-    }
-}
 
 impl Backend {
     /// What it does, whose holder is there or not.
@@ -297,14 +262,7 @@ impl Engine {
     /// The worker as a whole.
     pub fn overview(&self) -> WorkerView {
         let backends = || self.backends.iter().map(|(_, backend)| backend);
-        let mut queued = QUEUES.map(|name| (name, 0));
-        queued[0].1 = self.urgent.len();
-        for (lane, count) in self.scheduler.waiting_by_lane() {
-            queued[place(lane)].1 += count;
-        }
-        for class in Class::ALL {
-            queued[place(class.lane())].1 += self.shares.waiting(class);
-        }
+        let queued = self.queued();
         let in_transaction = |backend: &&Backend| self.holds_transaction(backend);
         WorkerView {
             clients: self.clients.len(),
@@ -339,7 +297,7 @@ impl Engine {
             statements: WHOLE_WAITS.iter().map(|&queue| self.waits.of(queue).count()).sum(),
             waited_for_permit: self.waits.of(WaitReason::Permit).count(),
             blockers: self.blockers.iter().map(|(&client, &blocker)| (client, blocker)).collect(),
-            in_use: self.in_use(),
+            in_use: self.in_use(&queued),
             limits_reached: self
                 .limits_reached
                 .iter()
@@ -348,18 +306,33 @@ impl Engine {
         }
     }
 
-    fn in_use(&self) -> [(&'static str, u64); 8] {
+    fn queued(&self) -> Queued {
+        let mut queued = Queued::default();
+        queued.add(Queue::Urgent, self.urgent.len());
+        for (lane, count) in self.scheduler.waiting_by_lane() {
+            queued.add(Queue::of(Some(lane)), count);
+        }
+        for class in Class::ALL {
+            queued.add(Queue::of(Some(class.lane())), self.shares.waiting(class));
+        }
+        queued
+    }
+
+    fn in_use(&self, queued: &Queued) -> [(Limit, u64); 10] {
         let hoards = &self.hoards;
+        let long = queued.of(Queue::Long);
         [
-            ("statement_memory", self.buffered as u64),
+            (Limit::StatementMemory, self.buffered as u64),
             // Each of the two has the bound.
-            ("login_memory", hoards.logins.max(hoards.handshakes) as u64),
-            ("session_memory", self.session_memory_held() as u64),
-            ("held_answer_memory", self.held_answers() as u64),
-            ("prepared_statement_memory", self.definitions.text_bytes() as u64),
-            ("kept_warnings_memory", hoards.diagnostics as u64),
-            ("max_prepared_stmt_count", u64::from(self.statement_count)),
-            ("digests_size", self.digests.len() as u64),
+            (Limit::LoginMemory, hoards.logins.max(hoards.handshakes) as u64),
+            (Limit::SessionMemory, self.session_memory_held() as u64),
+            (Limit::HeldAnswerMemory, self.held_answers() as u64),
+            (Limit::PreparedStatementMemory, self.definitions.text_bytes() as u64),
+            (Limit::KeptWarningsMemory, hoards.diagnostics as u64),
+            (Limit::MaxPreparedStmtCount, u64::from(self.statement_count)),
+            (Limit::DigestsSize, self.digests.len() as u64),
+            (Limit::QueueLimit, (queued.all() - long) as u64),
+            (Limit::LongQueueLimit, long as u64),
         ]
     }
 
@@ -377,14 +350,12 @@ impl Engine {
             user: identity.map(|identity| lossy(&identity.user)),
             account: identity.map(|identity| account_name(&identity.account)),
             schema: schema.map(lossy),
-            state: phase_name(&client.phase),
+            state: ClientState::of(&client.phase),
             in_transaction: client.in_transaction(),
             transaction: client.in_transaction().then(|| self.now.since(client.transaction_since)),
             backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
             pins: client.pins,
-            queue: request
-                .filter(|_| waits)
-                .map(|request| request.lane.map_or("urgent", |lane| QUEUES[place(lane)])),
+            queue: request.filter(|_| waits).map(|request| Queue::of(request.lane)),
             queued: request.filter(|_| waits).map(|request| self.now.since(request.arrival.at)),
             running: answers.map(|backend| self.now.since(backend.first_since)),
             idle: self.now.since(client.last_heard),
@@ -407,7 +378,7 @@ impl Engine {
     fn backend_view(&self, backend: &Backend) -> BackendView {
         let holder = backend.holder.and_then(|client| self.clients.get(client));
         let busy = !backend.in_flight.is_empty();
-        let state = backend.state(holder.is_some()).name();
+        let state = backend.state(holder.is_some());
         let session = self.sessions.state(backend.session);
         BackendView {
             thread_id: Some(backend.thread_id).filter(|&id| id > 0),
@@ -415,11 +386,7 @@ impl Engine {
             state,
             client: holder.map(|client| client.id),
             in_flight: backend.in_flight.len(),
-            permit: match backend.permit {
-                Permit::Held => "held",
-                Permit::Lent => "lent",
-                _ => "none",
-            },
+            permit: PermitState::of(backend.permit),
             running: (busy && backend.is_ready()).then(|| self.now.since(backend.first_since)),
             idle: (!busy && holder.is_none() || !backend.is_ready()).then(|| self.now.since(backend.since)),
             schema: session.schema.as_deref().map(lossy),
@@ -442,44 +409,24 @@ impl Engine {
 
     /// Permits in use and how many there are; backends likewise; clients likewise; backends that short reads share, and how many
     /// statements may be in flight on each, as they are now where they are found: of all workers together.
-    pub fn shares(&self) -> [(&'static str, u64, u64); 5] {
+    pub fn shares(&self) -> [Use; 5] {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let settings = &self.settings;
         let most = |limit: u32| if pool { u64::from(limit) } else { u64::MAX };
         let in_flight = self.sharing.iter().map(|key| self.backends[key].in_flight.len());
         let most_in_flight = in_flight.max().unwrap_or(0);
+        let of = |limit, in_use: u32, bound| Use { limit, in_use: u64::from(in_use), bound };
+        let workers = &self.workers;
         [
-            ("permits", u64::from(self.workers.running()), most(self.workers.permits())),
-            ("max_backends", u64::from(self.workers.places.taken()), most(self.workers.places.most())),
-            ("max_connections", u64::from(self.workers.clients()), u64::from(settings.max_connections)),
-            (
-                "shared_backends",
-                u64::from(self.workers.sharing()),
-                u64::from(self.workers.all_shared_backends()),
-            ),
-            ("statements_in_flight", most_in_flight as u64, u64::from(self.workers.statements_in_flight())),
+            of(Limit::Permits, workers.running(), most(workers.permits())),
+            of(Limit::MaxBackends, workers.places.taken(), most(workers.places.most())),
+            of(Limit::MaxConnections, workers.clients(), u64::from(self.settings.max_connections)),
+            of(Limit::SharedBackends, workers.sharing(), u64::from(workers.all_shared_backends())),
+            Use {
+                limit: Limit::StatementsInFlight,
+                in_use: most_in_flight as u64,
+                bound: u64::from(workers.statements_in_flight()),
+            },
         ]
-    }
-}
-
-/// The place of a lane in [`QUEUES`].
-fn place(lane: Lane) -> usize {
-    let lane = if lane == Lane::KickedUp { Lane::High } else { lane };
-    1 + lane as usize
-}
-
-fn phase_name(phase: &Phase) -> &'static str {
-    match phase {
-        Phase::AwaitingServer => "connecting",
-        Phase::Login(_) => "logging_in",
-        Phase::Idle => "idle",
-        Phase::Reading(_) => "reading",
-        Phase::Queued => "queued",
-        Phase::Following { .. } => "following",
-        Phase::Preparing => "preparing",
-        Phase::Running(_) => "running",
-        Phase::Settling => "settling",
-        Phase::Killing(_) => "killing",
     }
 }
 

@@ -15,6 +15,7 @@ use crate::client::{Client, Lost, Phase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
+use crate::outside::named::Limit;
 use crate::request::Request;
 use crate::workers::letter::Ending;
 
@@ -83,7 +84,7 @@ impl Engine {
         let over: Vec<_> =
             self.backends.iter().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect();
         for key in over {
-            self.limit_reached("abandoned_timeout", limit.as_secs());
+            self.limit_reached(Limit::AbandonedTimeout, limit.as_secs());
             self.close_backend(key, "what runs on it has been waited for by nobody for abandoned_timeout");
         }
     }
@@ -137,9 +138,9 @@ impl Engine {
         let overload = &self.settings.overload;
         match lost {
             Lost::IdleTooLong => {
-                Some(Bound::time("idle_transaction_timeout", overload.idle_transaction_timeout))
+                Some(Bound::time(Limit::IdleTransactionTimeout, overload.idle_transaction_timeout))
             }
-            Lost::OpenTooLong => Some(Bound::time("transaction_timeout", overload.transaction_timeout)),
+            Lost::OpenTooLong => Some(Bound::time(Limit::TransactionTimeout, overload.transaction_timeout)),
             Lost::HeldIdle => Some(self.idle_hold_bound()),
             Lost::Transaction | Lost::PinnedState | Lost::Server => None,
         }
@@ -202,7 +203,7 @@ impl Engine {
                 // Else each of them in turn would take it over, and be over its time.
                 let others = self.end_group(key, &MySqlError::interrupted());
                 self.kill(id, true);
-                let bound = Bound::time("query_timeout", limit);
+                let bound = Bound::time(Limit::QueryTimeout, limit);
                 (0..=others).for_each(|_| self.limit_reached(bound.option, bound.value));
             }
         }

@@ -11,6 +11,7 @@ use super::Bound;
 use crate::client::{Client, Lost, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::outside::named::Limit;
 
 /// Backends that are free again a moment later end nobody: as often as clients are looked at.
 const WAITS: Duration = Duration::from_secs(1);
@@ -54,7 +55,7 @@ impl Engine {
     }
 
     pub(crate) fn idle_hold_bound(&self) -> Bound {
-        Bound::time("idle_hold_timeout", self.settings.overload.idle_hold_timeout)
+        Bound::time(Limit::IdleHoldTimeout, self.settings.overload.idle_hold_timeout)
     }
 }
 

@@ -30,62 +30,47 @@ use crate::client::Phase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
+use crate::outside::named::Limit;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::{Class, Lane};
 
-/// What is refused or ended rather than waited for. Zero turns each of them off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverloadSettings {
-    /// Statements that wait in the high and the low queue of all workers; new work beyond it is refused.
-    pub queue_limit: u32,
-    /// New work that has waited this long in the high or low queue is refused.
-    pub queue_wait_limit: Duration,
-    /// New work that has waited this long, and twice as long as it takes to serve all that waits, is refused.
-    pub unfair_wait_limit: Duration,
-    /// Statements that wait in the long lane of all workers; more are refused.
-    pub long_queue_limit: u32,
-    /// A statement that has waited this long in the long lane is refused.
-    pub long_queue_wait_limit: Duration,
-    /// Where no statement has waited less than this for `queue_delay_interval`, new work that waits longer is refused.
-    pub queue_delay_target: Duration,
-    /// See `queue_delay_target`; and refusing ends once nothing has had to be refused for as long.
-    pub queue_delay_interval: Duration,
-    /// A statement that runs is ended when its client has gone.
-    pub kill_abandoned: bool,
-    /// The backend of a statement that nobody has waited for so long is closed.
-    pub abandoned_timeout: Duration,
-    /// A statement that has run this long is ended.
-    pub query_timeout: Duration,
-    /// A transaction that has been open this long is rolled back, and its connection ends.
-    pub transaction_timeout: Duration,
-    /// Likewise one whose client has sent nothing for this long.
-    pub idle_transaction_timeout: Duration,
-    /// A client that holds a backend and has sent nothing for this long gives it back, where others wait for one.
-    pub idle_hold_timeout: Duration,
-}
-
-impl Default for OverloadSettings {
-    /// No bound but `max_connections` where everybody waits alike: each client has one statement waiting at most, as on a connection of
-    /// its own, where it would wait without an end too. Errors that nobody expects are for the user to ask for. What others go before
-    /// for ten seconds is another thing: that long most clients' own patience is.
-    fn default() -> Self {
-        Self {
-            queue_limit: 0,
-            queue_wait_limit: Duration::ZERO,
-            unfair_wait_limit: Duration::from_secs(10),
-            long_queue_limit: 0,
-            long_queue_wait_limit: Duration::ZERO,
-            queue_delay_target: Duration::ZERO,
-            // RFC 8289, section 4.3: a hundred milliseconds, which let the bursts of most programs pass.
-            queue_delay_interval: Duration::from_millis(100),
-            kill_abandoned: false,
-            // It ends nothing but the connection, as the client did, and nobody waits: longer than all but reports and DDL take.
-            abandoned_timeout: Duration::from_secs(300),
-            query_timeout: Duration::ZERO,
-            transaction_timeout: Duration::ZERO,
-            idle_transaction_timeout: Duration::ZERO,
-            idle_hold_timeout: Duration::from_secs(60),
-        }
+settings! {
+    /// What is refused or ended rather than waited for. Zero turns each of them off.
+    ///
+    /// By default there is no bound but `max_connections` where everybody waits alike: each client has one statement waiting at most, as on
+    /// a connection of its own, where it would wait without an end too. Errors that nobody expects are for the user to ask for. What others
+    /// go before for ten seconds is another thing: that long most clients' own patience is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct OverloadSettings / OverloadChange {
+        /// Statements that wait in the high and the low queue of all workers; new work beyond it is refused.
+        pub queue_limit: u32 = 0, live;
+        /// New work that has waited this long in the high or low queue is refused.
+        pub queue_wait_limit: Duration = Duration::ZERO, live;
+        /// New work that has waited this long, and twice as long as it takes to serve all that waits, is refused.
+        pub unfair_wait_limit: Duration = Duration::from_secs(10), live;
+        /// Statements that wait in the long lane of all workers; more are refused.
+        pub long_queue_limit: u32 = 0, live;
+        /// A statement that has waited this long in the long lane is refused.
+        pub long_queue_wait_limit: Duration = Duration::ZERO, live;
+        /// Where no statement has waited less than this for `queue_delay_interval`, new work that waits longer is refused.
+        pub queue_delay_target: Duration = Duration::ZERO, live;
+        /// See `queue_delay_target`; and refusing ends once nothing has had to be refused for as long.
+        // RFC 8289, section 4.3: a hundred milliseconds, which let the bursts of most programs pass.
+        pub queue_delay_interval: Duration = Duration::from_millis(100), live;
+        /// A statement that runs is ended when its client has gone.
+        pub kill_abandoned: bool = false, live;
+        /// The backend of a statement that nobody has waited for so long is closed.
+        // It ends nothing but the connection, as the client did, and nobody waits: longer than all but reports and DDL take.
+        pub abandoned_timeout: Duration = Duration::from_secs(300), live;
+        /// A statement that has run this long is ended.
+        pub query_timeout: Duration = Duration::ZERO, live;
+        /// A transaction that has been open this long is rolled back, and its connection ends.
+        pub transaction_timeout: Duration = Duration::ZERO, live;
+        /// Likewise one whose client has sent nothing for this long.
+        pub idle_transaction_timeout: Duration = Duration::ZERO, live;
+        /// A client that holds a backend and has sent nothing for this long gives it back, where others wait for one.
+        // As long as net_write_timeout gives a client that does not take its reply.
+        pub idle_hold_timeout: Duration = Duration::from_secs(60), live;
     }
 }
 
@@ -104,17 +89,17 @@ impl Default for NewWork {
 
 /// A bound that has been crossed: the option's name, its value for the log, and in words.
 pub(crate) struct Bound {
-    option: &'static str,
+    option: Limit,
     value: u64,
     unit: &'static str,
 }
 
 impl Bound {
-    fn time(option: &'static str, time: Duration) -> Self {
+    fn time(option: Limit, time: Duration) -> Self {
         Self { option, value: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), unit: " ms" }
     }
 
-    fn count(option: &'static str, count: u32) -> Self {
+    fn count(option: Limit, count: u32) -> Self {
         Self { option, value: u64::from(count), unit: "" }
     }
 }
@@ -186,8 +171,8 @@ impl Engine {
     fn refuse_surplus(&mut self, class: Class) {
         let overload = &self.settings.overload;
         let (limit, option) = match class {
-            Class::Short => (overload.queue_limit, "queue_limit"),
-            Class::Long => (overload.long_queue_limit, "long_queue_limit"),
+            Class::Short => (overload.queue_limit, Limit::QueueLimit),
+            Class::Long => (overload.long_queue_limit, Limit::LongQueueLimit),
         };
         if limit == 0 {
             return;
@@ -201,16 +186,16 @@ impl Engine {
     }
 
     /// How long new work of a class may wait now, and by which option.
-    fn longest_wait(&self, class: Class) -> Option<(Duration, &'static str)> {
+    fn longest_wait(&self, class: Class) -> Option<(Duration, Limit)> {
         let overload = &self.settings.overload;
         let (time, option) = match class {
-            Class::Short => (overload.queue_wait_limit, "queue_wait_limit"),
-            Class::Long => (overload.long_queue_wait_limit, "long_queue_wait_limit"),
+            Class::Short => (overload.queue_wait_limit, Limit::QueueWaitLimit),
+            Class::Long => (overload.long_queue_wait_limit, Limit::LongQueueWaitLimit),
         };
         let target = overload.queue_delay_target;
         let standing = class == Class::Short && !target.is_zero() && self.new_work.delay.is_standing();
         if standing && (time.is_zero() || target < time) {
-            return Some((target, "queue_delay_target"));
+            return Some((target, Limit::QueueDelayTarget));
         }
         (!time.is_zero()).then_some((time, option))
     }

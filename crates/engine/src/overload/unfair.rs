@@ -16,6 +16,7 @@ use seam::Instant;
 use super::Bound;
 use crate::engine::Engine;
 use crate::ids::ClientKey;
+use crate::outside::named::Limit;
 use crate::scheduler::Class;
 
 /// The statements that have started in each of the latest seconds.
@@ -113,7 +114,7 @@ impl Engine {
             if since + longest > self.now {
                 break;
             }
-            self.refuse_new(client, &Bound::time("unfair_wait_limit", limit));
+            self.refuse_new(client, &Bound::time(Limit::UnfairWaitLimit, limit));
         }
     }
 

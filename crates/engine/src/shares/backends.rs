@@ -11,6 +11,7 @@ use super::table::Name;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
+use crate::outside::named::Limit;
 use crate::scheduler::{Lane, Standing};
 use crate::workers::users::{Bound, Usage};
 
@@ -111,7 +112,7 @@ impl Engine {
             let backends = self.identities.usage(identity, &self.workers.users).backends();
             let user = String::from_utf8_lossy(&self.identities.identity(identity).account.user);
             let error = MySqlError::user_backends(&user, backends, percent);
-            self.limit_reached("user_backends_share", u64::from(percent));
+            self.limit_reached(Limit::UserBackendsShare, u64::from(percent));
             self.cancel_queued(key, &error);
         }
     }

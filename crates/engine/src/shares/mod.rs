@@ -30,7 +30,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use named_numbers::NamedNumbers;
+pub use named_numbers::{NamedNumbers, NoNamedNumber};
 pub(crate) use queue::{Parked, Room, Turn};
 pub(crate) use table::{Flow, Shares};
 
@@ -42,19 +42,21 @@ use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::scheduler::{Class, Lane, Need, Standing};
 
-/// Who gets how much of the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SharesSettings {
-    /// Between whom the server's time is shared out evenly.
-    pub fair_share: FairShare,
-    /// Weights of users or schemas; 1 where there is none.
-    pub fair_weights: NamedNumbers,
-    /// Statements that a user may have under way.
-    pub user_permits: NamedNumbers,
-    /// Those on a schema.
-    pub schema_permits: NamedNumbers,
-    /// Those from a client address.
-    pub address_permits: NamedNumbers,
+settings! {
+    /// Who gets how much of the server.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SharesSettings / SharesChange {
+        /// Between whom the server's time is shared out evenly.
+        pub fair_share: FairShare = FairShare::Crowding, live;
+        /// Weights of users or schemas; 1 where there is none.
+        pub fair_weights: NamedNumbers = NamedNumbers::default(), live;
+        /// Statements that a user may have under way.
+        pub user_permits: NamedNumbers = NamedNumbers::default(), live;
+        /// Those on a schema.
+        pub schema_permits: NamedNumbers = NamedNumbers::default(), live;
+        /// Those from a client address.
+        pub address_permits: NamedNumbers = NamedNumbers::default(), live;
+    }
 }
 
 /// The parties that the server's time is shared out between.

@@ -13,28 +13,53 @@ pub struct NamedNumbers {
 /// As many as there can be permits.
 const LARGEST: u32 = 4096;
 
+/// What is wrong with a part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoNamedNumber {
+    /// There is no `=` in this part.
+    OtherForm(String),
+    /// Behind the `=` of this part is no number in the range.
+    NoNumber(String),
+    /// Before the `=` of this part is no name.
+    NoName(String),
+    /// This name has two numbers.
+    Twice(String),
+}
+
+impl fmt::Display for NoNamedNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherForm(part) => write!(f, "{part:?} is no name=number, such as app=8 or *=4"),
+            Self::NoNumber(part) => write!(f, "{part:?} has no number from 1 to {LARGEST}"),
+            Self::NoName(part) => write!(f, "{part:?} has no name"),
+            Self::Twice(name) => write!(f, "{name} is there twice"),
+        }
+    }
+}
+
+impl std::error::Error for NoNamedNumber {}
+
 impl NamedNumbers {
     /// Reads the form above. Numbers go from 1 to 4096.
     ///
     /// # Errors
     ///
-    /// In words, where the text has another form, or a name comes twice.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Where the text has another form, or a name comes twice.
+    pub fn parse(text: &str) -> Result<Self, NoNamedNumber> {
         let mut numbers = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (name, number) = part
-                .split_once('=')
-                .ok_or_else(|| format!("{part:?} is no name=number, such as app=8 or *=4"))?;
+            let (name, number) =
+                part.split_once('=').ok_or_else(|| NoNamedNumber::OtherForm(String::from(part)))?;
             let (name, number) = (name.trim(), number.trim());
             let number = number.parse().ok().filter(|number| (1..=LARGEST).contains(number));
-            let number = number.ok_or_else(|| format!("{part:?} has no number from 1 to {LARGEST}"))?;
+            let number = number.ok_or_else(|| NoNamedNumber::NoNumber(String::from(part)))?;
             let before = match name {
-                "" => return Err(format!("{part:?} has no name")),
+                "" => return Err(NoNamedNumber::NoName(String::from(part))),
                 "*" => numbers.others.replace(number),
                 name => numbers.named.insert(name.to_owned(), number),
             };
             if before.is_some() {
-                return Err(format!("{name} is there twice"));
+                return Err(NoNamedNumber::Twice(String::from(name)));
             }
         }
         Ok(numbers)

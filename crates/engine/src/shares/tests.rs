@@ -27,8 +27,12 @@ fn fair(weights: &str) -> SharesSettings {
     SharesSettings { fair_share: FairShare::User, fair_weights, ..SharesSettings::default() }
 }
 
+fn unshared() -> SharesSettings {
+    SharesSettings { fair_share: FairShare::Off, ..SharesSettings::default() }
+}
+
 fn limited(limits: &str) -> SharesSettings {
-    SharesSettings { user_permits: NamedNumbers::parse(limits).unwrap(), ..SharesSettings::default() }
+    SharesSettings { user_permits: NamedNumbers::parse(limits).unwrap(), ..unshared() }
 }
 
 /// A server that runs one statement at a time, and clients that each want the next one at once.
@@ -343,7 +347,7 @@ fn all_take_turns(users: u32) {
 
 #[test]
 fn everybody_has_a_turn_where_the_rule_changes_in_between() {
-    let mut bench = Bench::new(SharesSettings::default());
+    let mut bench = Bench::new(unshared());
     bench.add(2, "a", 10);
     bench.add(2, "b", 10);
     let next = |bench: &mut Bench| bench.next(true).map(|parked| bench.clients[parked.client.slot()].0);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drivers::Counters;
-use engine::{Total, Totals, WorkerView};
+use engine::{Limit, Queue, Total, Totals, WorkerView};
 
 use super::status::{before_low, queued};
 use crate::ask::Whole;
@@ -70,17 +70,15 @@ const OTHERS: &[Counter] = &[
         u64::from(wholes.values().any(|whole| whole.view.paused))
     })
     .varies("paused"),
-    of_process("Onramp_permits", "How many statements may run at a time now.", |_, wholes| {
-        share(wholes, "permits").1
-    })
-    .varies("permits"),
-    of_process("Onramp_permits_in_use", "Permits that statements have now.", |_, wholes| {
-        share(wholes, "permits").0
-    })
-    .varies("permits_in_use"),
+    of_process("Onramp_permits", "How many statements may run at a time now.", |_, wholes| permits(wholes).1)
+        .varies("permits"),
+    of_process("Onramp_permits_in_use", "Permits that statements have now.", |_, wholes| permits(wholes).0)
+        .varies("permits_in_use"),
     of_workers("Onramp_queued_high", "Statements that wait in the high queue, or go before it.", before_low),
-    of_workers("Onramp_queued_long", "Statements of long kinds that wait.", |view| queued(view, "long")),
-    of_workers("Onramp_queued_low", "Statements that wait in the low queue.", |view| queued(view, "low")),
+    of_workers("Onramp_queued_long", "Statements of long kinds that wait.", |view| queued(view, Queue::Long)),
+    of_workers("Onramp_queued_low", "Statements that wait in the low queue.", |view| {
+        queued(view, Queue::Low)
+    }),
     of_workers("Onramp_session_states", "Session states that differ, of clients and backends.", |view| {
         view.session_states as u64
     })
@@ -111,7 +109,7 @@ const OTHERS: &[Counter] = &[
     }),
     of_workers("Threadpool_threads", "As Onramp_backends.", |view| view.backends as u64),
     of_workers("Threads_connected", "Clients that are connected.", |view| view.clients as u64),
-    of_process("Threads_running", "As Onramp_permits_in_use.", |_, wholes| share(wholes, "permits").0),
+    of_process("Threads_running", "As Onramp_permits_in_use.", |_, wholes| permits(wholes).0),
     of_process("Uptime", "Seconds since the start.", |control, _| control.started.elapsed().as_secs()),
 ];
 
@@ -166,11 +164,11 @@ impl Counter {
     }
 }
 
-/// How much of what workers share is in use, and its bound.
-fn share(wholes: &Wholes, option: &str) -> (u64, u64) {
+/// How many permits are in use, and how many there are.
+fn permits(wholes: &Wholes) -> (u64, u64) {
     let shares = wholes.values().next().map(|whole| whole.shares);
-    let found = shares.iter().flatten().find(|(name, ..)| *name == option);
-    found.map_or((0, 0), |&(_, in_use, bound)| (in_use, bound))
+    let found = shares.iter().flatten().find(|share| share.limit == Limit::Permits);
+    found.map_or((0, 0), |share| (share.in_use, share.bound))
 }
 
 fn multiplexed_percent(wholes: &Wholes) -> u64 {

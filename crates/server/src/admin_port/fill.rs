@@ -9,7 +9,7 @@ use admin::tables::{
     PoolStats, PoolWait, Process, Queued, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats,
     TpThreadState, Wait, Worker,
 };
-use engine::{BackendView, Digest, DigestView, Histogram, WaitReason, Waits};
+use engine::{BackendState, BackendView, Digest, DigestView, Histogram, PermitState, WaitReason, Waits};
 use seam::Signal;
 
 use super::counters::Wholes;
@@ -150,7 +150,8 @@ fn put_blockers(rows: &mut Rows<'_>, wholes: &Wholes) {
 }
 
 fn thread_row(worker: u32, view: &BackendView) -> TpThreadState {
-    let opening = matches!(view.state, "connecting" | "logging_in" | "setting_up");
+    use BackendState::{Connecting, Held, Idle, LoggingIn, Resetting, Running, SettingUp};
+    let opening = matches!(view.state, Connecting | LoggingIn | SettingUp);
     TpThreadState {
         tp_group_id: worker,
         tp_thread_number: view.thread_id,
@@ -159,12 +160,12 @@ fn thread_row(worker: u32, view: &BackendView) -> TpThreadState {
         wait_type: view.lock_wait.map(|_| "THD_WAIT_ROW_LOCK"),
         tp_thread_type: if opening { "CONNECTION_HANDLER_WORKER_THREAD" } else { "QUERY_WORKER_THREAD" },
         thread_id: view.thread_id,
-        marked_stalled: view.permit == "lent",
+        marked_stalled: view.permit == PermitState::Lent,
         state: match view.state {
-            "running" => "PROCESSING_QUEUED",
-            "held" => "SLEEPING_CONSUMER",
-            "idle" => "SLEEPING_RESERVE",
-            _ => "MANAGING",
+            Running => "PROCESSING_QUEUED",
+            Held => "SLEEPING_CONSUMER",
+            Idle => "SLEEPING_RESERVE",
+            Connecting | LoggingIn | SettingUp | Resetting => "MANAGING",
         },
         connection_id: view.client,
     }
@@ -175,10 +176,10 @@ fn backend_row(worker: u32, view: BackendView) -> Backend {
         thread_id: view.thread_id,
         worker,
         user: view.user,
-        state: view.state,
+        state: view.state.name(),
         client: view.client,
         in_flight: u32::try_from(view.in_flight).unwrap_or(u32::MAX),
-        permit: view.permit,
+        permit: view.permit.name(),
         running_us: view.running.map(micros),
         idle_us: view.idle.map(micros),
         schema_name: view.schema,

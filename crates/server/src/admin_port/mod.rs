@@ -22,6 +22,7 @@ use engine::ClientTls;
 use private_server::Access;
 use seam::Signal;
 
+use crate::Failure;
 use crate::addresses;
 use crate::ask::{Answer, Ask, Sight};
 use crate::control::Control;
@@ -40,7 +41,7 @@ impl AdminPort {
     ///
     /// # Errors
     /// A line that names the address and what may be in the way.
-    pub(crate) fn listen(configuration: &Configuration) -> Result<Self, String> {
+    pub(crate) fn listen(configuration: &Configuration) -> Result<Self, Failure> {
         let mut port = Self { listeners: Vec::new(), names: Vec::new() };
         for address in &configuration.admin_listen {
             port.add(address, configuration)?;
@@ -48,7 +49,7 @@ impl AdminPort {
         Ok(port)
     }
 
-    fn add(&mut self, address: &ListenAddress, configuration: &Configuration) -> Result<(), String> {
+    fn add(&mut self, address: &ListenAddress, configuration: &Configuration) -> Result<(), Failure> {
         let refused = |error: io::Error| addresses::refusal(OPTION, address, &error);
         match address {
             ListenAddress::Unix(path) => {
@@ -77,7 +78,7 @@ impl AdminPort {
     ///
     /// # Errors
     /// Where the system has no more threads.
-    pub(crate) fn open(self, control: Arc<Control>, access: Option<&Access>) -> Result<(), String> {
+    pub(crate) fn open(self, control: Arc<Control>, access: Option<&Access>) -> Result<(), Failure> {
         if self.listeners.is_empty() {
             return Ok(());
         }
@@ -87,7 +88,7 @@ impl AdminPort {
             _ => configuration.admin_password.clone(),
         };
         if password.is_empty() {
-            return Err(String::from("admin_listen is given without admin_password"));
+            return Err("admin_listen is given without admin_password".into());
         }
         let settings = admin::Settings {
             user: configuration.admin_user.clone(),
@@ -128,7 +129,7 @@ impl Control {
         let read = self.program.arguments.load();
         let fresh = read.map_err(|error| Refusal::Failed { reason: error.to_string() })?;
         // Files that have changed hold whatever else does not.
-        self.program.tls.read_again().map_err(|reason| Refusal::Failed { reason })?;
+        self.program.tls.read_again().map_err(|failure| Refusal::Failed { reason: failure.to_string() })?;
         // Held to the end, so that two changes do not cross.
         let mut configuration = self.configuration();
         let left = configuration.take_up(&fresh);
@@ -198,7 +199,7 @@ impl Pool for Control {
                     "it is fixed at the start; change it in the file and start Onramp again",
                 ),
             },
-            NotSet::Wrong(reason) => Refusal::WrongValue { reason },
+            NotSet::Wrong(fault) => Refusal::WrongValue { reason: fault.to_string() },
         })?;
         self.take_effect(&configuration)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use admin::Rows;
 use admin::tables::{Client, PinnedClient, PoolQueue, Process, Queued, TpConnection};
-use engine::ClientView;
+use engine::{ClientState, ClientView, Queue};
 use seam::Peer;
 
 use super::values::{digest_name, micros};
@@ -21,12 +21,9 @@ pub(super) struct People {
 /// The order in which statements run, as far as it can be told from outside: by queue, then by time of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    queue: usize,
+    queue: Queue,
     waited: std::cmp::Reverse<Duration>,
 }
-
-/// The queues, the first to be served first.
-const ORDER: [&str; 7] = ["urgent", "blocking", "holding", "high", "low", "long", "contended"];
 
 impl People {
     /// Adds a client to all tables that show clients.
@@ -47,10 +44,7 @@ impl People {
         }
         rows.put(&connection(worker, &view));
         if let (Some(queue), Some(waited)) = (view.queue, view.queued) {
-            let place = Place {
-                queue: ORDER.iter().position(|name| *name == queue).unwrap_or(ORDER.len()),
-                waited: std::cmp::Reverse(waited),
-            };
+            let place = Place { queue, waited: std::cmp::Reverse(waited) };
             self.queued.push((place, queued(worker, queue, waited, &view)));
         }
         if rows.wants::<Client>() {
@@ -62,13 +56,13 @@ impl People {
     pub(super) fn finish(mut self, rows: &mut Rows<'_>) -> BTreeMap<&'static str, u64> {
         self.queued.sort_by_key(|(place, queued)| (*place, queued.client));
         let mut positions: BTreeMap<u32, u64> = BTreeMap::new();
-        for ((_, mut queued), position) in self.queued.into_iter().zip(1..) {
+        for ((place, mut queued), position) in self.queued.into_iter().zip(1..) {
             queued.position = position;
             let within = positions.entry(queued.worker).or_default();
             rows.put(&PoolQueue {
                 group_id: queued.worker,
                 position: *within,
-                priority: u32::from(matches!(queued.queue, "low" | "long")),
+                priority: u32::from(matches!(place.queue, Queue::Low | Queue::Long)),
                 connection_id: queued.client,
                 queueing_time_microseconds: queued.queued_us,
             });
@@ -88,7 +82,7 @@ fn client(worker: u32, view: ClientView) -> Client {
         account: view.account,
         address: address(&view.peer),
         schema_name: view.schema,
-        state: view.state,
+        state: view.state.name(),
         in_transaction: view.in_transaction,
         transaction_us: view.transaction.map(micros),
         holds_locks: view.holds_locks,
@@ -98,7 +92,7 @@ fn client(worker: u32, view: ClientView) -> Client {
         lock_wait_us: view.lock_wait.map(|wait| micros(wait.time)),
         backend: view.backend,
         pins: (!pins.is_empty()).then(|| pins.join(",")),
-        queue: view.queue,
+        queue: view.queue.map(Queue::name),
         queued_us: view.queued.map(micros),
         running_us: view.running.map(micros),
         idle_us: micros(view.idle),
@@ -110,10 +104,10 @@ fn client(worker: u32, view: ClientView) -> Client {
     }
 }
 
-fn queued(worker: u32, queue: &'static str, waited: Duration, view: &ClientView) -> Queued {
+fn queued(worker: u32, queue: Queue, waited: Duration, view: &ClientView) -> Queued {
     Queued {
         worker,
-        queue,
+        queue: queue.name(),
         position: 0,
         client: view.id,
         user: view.user.clone(),
@@ -133,8 +127,8 @@ fn process(view: &ClientView) -> Process {
         db: view.schema.clone(),
         command: match view.state {
             _ if view.killed => "Killed",
-            "connecting" | "logging_in" => "Connect",
-            "idle" => "Sleep",
+            ClientState::Connecting | ClientState::LoggingIn => "Connect",
+            ClientState::Idle => "Sleep",
             _ => "Query",
         },
         time: time.as_secs(),
@@ -149,27 +143,27 @@ fn state(view: &ClientView) -> String {
     let pins: Vec<_> = view.pins.names().collect();
     match (view.state, view.queue) {
         (_, Some(queue)) => format!("queued ({queue})"),
-        ("idle", None) if view.in_transaction => String::from("idle in transaction"),
-        ("idle", None) if !pins.is_empty() => format!("pinned: {}", pins.join(", ")),
-        ("running", None) if view.stalled.is_some() => String::from("slow to take its reply"),
-        (state, None) => state.replace('_', " "),
+        (ClientState::Idle, None) if view.in_transaction => String::from("idle in transaction"),
+        (ClientState::Idle, None) if !pins.is_empty() => format!("pinned: {}", pins.join(", ")),
+        (ClientState::Running, None) if view.stalled.is_some() => String::from("slow to take its reply"),
+        (state, None) => state.name().replace('_', " "),
     }
 }
 
 fn connection(worker: u32, view: &ClientView) -> TpConnection {
-    let state = match view.state {
-        "connecting" | "logging_in" => "ESTABLISHED",
-        "idle" => "ARMED",
-        "queued" if view.backend.is_some() => "WAITING_FOR_CREDIT",
-        "queued" => "QUEUED",
-        _ => "ATTACHED",
+    let (state, active_flag) = match view.state {
+        ClientState::Connecting | ClientState::LoggingIn => ("ESTABLISHED", false),
+        ClientState::Idle => ("ARMED", false),
+        ClientState::Queued if view.backend.is_some() => ("WAITING_FOR_CREDIT", true),
+        ClientState::Queued => ("QUEUED", true),
+        _ => ("ATTACHED", true),
     };
     TpConnection {
         connection_id: view.id,
         tp_group_id: worker,
         tp_processing_thread_number: view.backend,
         state,
-        active_flag: !matches!(state, "ESTABLISHED" | "ARMED"),
+        active_flag,
         r#type: "User",
     }
 }

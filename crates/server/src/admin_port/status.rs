@@ -3,7 +3,7 @@
 use admin::Rows;
 use admin::tables::{Limit, MemoryPart, PoolGroup, PoolStats, Status, TpGroupState, TpGroupStats, Worker};
 use drivers::Counters;
-use engine::{Memory, WorkerView};
+use engine::{Memory, Queue, WorkerView};
 use seam::Signal;
 
 use super::counters::{self, Wholes};
@@ -62,7 +62,7 @@ fn put_groups_of_mysql(control: &Control, rows: &mut Rows<'_>, number: u32, view
         connect_thread_count: view.opening_backends as u64,
         connection_count: view.clients as u64,
         queued_queries: before_low(view),
-        queued_transactions: queued(view, "low") + queued(view, "long"),
+        queued_transactions: queued(view, Queue::Low) + queued(view, Queue::Long),
         stall_limit: micros(stall_limit) / 1000,
         prio_kickup_timer: micros(prio_kickup_timer) / 1000,
         thread_count: view.backends as u64,
@@ -92,8 +92,8 @@ fn worker_row(control: &Control, worker: u32, view: &WorkerView, counters: &Coun
         idle_backends: view.idle_backends as u64,
         permits: view.permits,
         queued_high: before_low(view),
-        queued_low: queued(view, "low"),
-        queued_long: queued(view, "long"),
+        queued_low: queued(view, Queue::Low),
+        queued_long: queued(view, Queue::Long),
         session_states: view.session_states as u64,
         connections: view.connections,
         refused_logins: view.totals.refused_logins,
@@ -180,15 +180,14 @@ pub(super) fn line(control: &Control) -> String {
 
 /// Statements in the high queue and those that go before it.
 pub(super) fn before_low(view: &WorkerView) -> u64 {
-    waiting(view) - queued(view, "low") - queued(view, "long") - queued(view, "contended")
+    waiting(view) - queued(view, Queue::Low) - queued(view, Queue::Long) - queued(view, Queue::Contended)
 }
 
-pub(super) fn queued(view: &WorkerView, queue: &str) -> u64 {
-    let found = view.queued.iter().find(|(name, _)| *name == queue);
-    found.map_or(0, |&(_, count)| count as u64)
+pub(super) fn queued(view: &WorkerView, queue: Queue) -> u64 {
+    view.queued.of(queue) as u64
 }
 
 /// Statements that wait in any queue.
 pub(super) fn waiting(view: &WorkerView) -> u64 {
-    view.queued.iter().map(|&(_, count)| count as u64).sum()
+    view.queued.all() as u64
 }

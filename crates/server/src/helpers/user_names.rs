@@ -13,6 +13,8 @@ use engine::{Finding, Task};
 
 use super::Asker;
 
+use crate::Failure;
+
 /// A user who is not on the system's list, and who wants to know the name.
 pub(super) struct Unlisted {
     pub(super) uid: u32,
@@ -30,7 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// Where the system has no threads left.
-pub(super) fn start(look_up: LookUp) -> Result<Sender<Unlisted>, String> {
+pub(super) fn start(look_up: LookUp) -> Result<Sender<Unlisted>, Failure> {
     let (names, asked) = channel();
     std::thread::Builder::new()
         .name(String::from("user names"))

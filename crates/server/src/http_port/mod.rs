@@ -14,6 +14,7 @@ use std::sync::Arc;
 use config::{Configuration, ListenAddress};
 use web::{Access, Router, Settings};
 
+use crate::Failure;
 use crate::addresses;
 use crate::control::Control;
 use glance::Glances;
@@ -34,7 +35,7 @@ impl HttpPort {
     ///
     /// # Errors
     /// A line that names the address and what may be in the way.
-    pub(crate) fn listen(configuration: &Configuration) -> Result<Option<Self>, String> {
+    pub(crate) fn listen(configuration: &Configuration) -> Result<Option<Self>, Failure> {
         let Some(address) = &configuration.http_listen else { return Ok(None) };
         match bind(address) {
             Ok(listener) => {
@@ -45,11 +46,14 @@ impl HttpPort {
                     return Err(format!(
                         "http_listen: {address} is {actual}, which other machines reach, and there is no http_password: set one, or \
                          listen on 127.0.0.1"
-                    ));
+                    )
+                    .into());
                 }
                 Ok(Some(Self { listener, name: actual.to_string() }))
             }
-            Err(error) if configuration.is_chosen(OPTION) => Err(addresses::refusal(OPTION, address, &error)),
+            Err(error) if configuration.is_chosen(OPTION) => {
+                Err(addresses::refusal(OPTION, address, &error).into())
+            }
             Err(error) => {
                 tracing::warn!(
                     "no HTTP, so neither metrics nor probes: {address} cannot be listened on: {error}. Set http_listen to an \
@@ -69,7 +73,7 @@ impl HttpPort {
     ///
     /// # Errors
     /// Where the system has no more threads or descriptors.
-    pub(crate) fn open(self, control: Arc<Control>) -> Result<(), String> {
+    pub(crate) fn open(self, control: Arc<Control>) -> Result<(), Failure> {
         let settings = {
             let configuration = control.configuration();
             Settings {
@@ -79,7 +83,7 @@ impl HttpPort {
             }
         };
         web::serve(self.listener, router(control), settings)
-            .map_err(|error| format!("HTTP cannot be served: {error}"))
+            .map_err(|error| format!("HTTP cannot be served: {error}").into())
     }
 }
 

@@ -12,6 +12,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
+use crate::Failure;
+
 /// Lines that may wait to be written: some hundred kilobytes. Further ones are counted and dropped.
 const MOST: usize = 1024;
 
@@ -43,7 +45,7 @@ impl Lines {
     ///
     /// # Errors
     /// Where the system has no threads left.
-    pub(super) fn write_to(out: impl Write + Send + 'static) -> Result<Self, String> {
+    pub(super) fn write_to(out: impl Write + Send + 'static) -> Result<Self, Failure> {
         let lines = Self(Arc::default());
         let shared = Arc::clone(&lines.0);
         std::thread::Builder::new()

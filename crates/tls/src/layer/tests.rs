@@ -567,11 +567,11 @@ fn a_key_has_to_belong_to_its_certificate() {
     let authority = Authority::new();
     let (certificate, _) = authority.sign("a");
     let (_, key) = authority.sign("b");
-    let refused = Identity::from_pem(&certificate, &key).err().unwrap();
+    let refused = Identity::from_pem(&certificate, &key).err().unwrap().to_string();
     assert_eq!(refused, "the key is not the key of the certificate in the certificate");
-    let refused = Identity::from_pem(&key, &key).err().unwrap();
+    let refused = Identity::from_pem(&key, &key).err().unwrap().to_string();
     assert_eq!(refused, "the key holds no certificate (PEM)");
-    let refused = Identity::from_pem(&certificate, &certificate).err().unwrap();
+    let refused = Identity::from_pem(&certificate, &certificate).err().unwrap().to_string();
     assert!(refused.starts_with("the certificate holds no private key"), "{refused}");
     assert!(Acceptor::new(Identity::self_signed().unwrap(), None).is_ok());
 }

@@ -68,16 +68,16 @@ fn a_waiting_client_shows_its_queue_and_text() {
     let mut engine = engine(2);
     query(&mut engine, client_key(1), "SELECT 'ä', 1");
     let rows = engine.clients_from(0, 10).rows;
-    assert_eq!((rows[0].state, rows[1].state), ("idle", "queued"));
+    assert_eq!((rows[0].state, rows[1].state), (ClientState::Idle, ClientState::Queued));
     assert_eq!(rows[0].user.as_deref(), Some("app"));
     assert_eq!(rows[0].account.as_deref(), Some("app@%"));
     assert_eq!(rows[0].schema.as_deref(), Some("shop"));
-    assert_eq!((rows[1].queue, rows[1].queued), (Some("low"), Some(Duration::ZERO)));
+    assert_eq!((rows[1].queue, rows[1].queued), (Some(Queue::Low), Some(Duration::ZERO)));
     assert_eq!(rows[1].statement.as_deref(), Some("SELECT 'ä', 1"));
     assert!(rows[1].digest.is_some() && rows[0].digest.is_none());
     let view = engine.overview();
-    let waiting: Vec<_> = view.queued.into_iter().filter(|(_, count)| *count > 0).collect();
-    assert_eq!((view.clients, waiting), (2, vec![("low", 1)]));
+    let waiting = (view.queued.of(Queue::Low), view.queued.all());
+    assert_eq!((view.clients, waiting), (2, (1, 1)));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_pause_keeps_the_clock_from_spinning() {
     let now = Instant::from_micros(5_000_000);
     seam::Program::handle(&mut engine, now, seam::Input::TurnEnd);
     assert!(engine.overview().paused);
-    assert_eq!(engine.overview().queued.iter().map(|(_, count)| count).sum::<usize>(), 1);
+    assert_eq!(engine.overview().queued.all(), 1);
     let timeout = seam::Program::next_timeout(&engine);
     assert!(timeout.is_some_and(|timeout| timeout > now), "{timeout:?} after {now:?}");
 }
@@ -155,7 +155,7 @@ fn a_text_that_may_hold_a_password_is_not_shown() {
         engine.clients[client_key(0)].phase = Phase::Idle;
         query(&mut engine, client_key(0), text);
         let rows = engine.clients_from(0, 10).rows;
-        assert_eq!((rows[0].state, rows[0].statement.is_some()), ("queued", is_shown), "{text}");
+        assert_eq!((rows[0].state, rows[0].statement.is_some()), (ClientState::Queued, is_shown), "{text}");
         engine.scheduler.remove(client_key(0));
         engine.take_request(client_key(0));
     }

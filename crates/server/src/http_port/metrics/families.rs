@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Command, Holders, WorkerView};
+use engine::{Command, Holders, Queue, WorkerView};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Family, Figures, Kind, Scene};
@@ -334,12 +334,9 @@ fn limits(scene: &Scene<'_>) -> std::collections::BTreeMap<&'static str, admin::
 }
 
 fn queues(scene: &Scene<'_>, figures: &mut Figures) {
-    let mut queues = std::collections::BTreeMap::new();
-    for (queue, waiting) in views(scene).flat_map(|view| view.queued) {
-        *queues.entry(queue).or_default() += waiting as u64;
-    }
-    for (queue, waiting) in queues {
-        figures.count(&[("queue", queue)], waiting);
+    for &queue in Queue::ALL {
+        let waiting: u64 = views(scene).map(|view| view.queued.of(queue) as u64).sum();
+        figures.count(&[("queue", queue.name())], waiting);
     }
 }
 
@@ -357,7 +354,7 @@ fn statements(scene: &Scene<'_>, figures: &mut Figures) {
 fn clients(scene: &Scene<'_>, figures: &mut Figures) {
     let all: u64 = views(scene).map(|view| view.clients as u64).sum();
     let logging_in = all.saturating_sub(u64::from(scene.measures.logged_in));
-    let queued: u64 = views(scene).flat_map(|view| view.queued).map(|(_, waiting)| waiting as u64).sum();
+    let queued: u64 = views(scene).map(|view| view.queued.all() as u64).sum();
     let Holders { running, holding, .. } = scene.holders;
     let idle = all.saturating_sub(logging_in + queued + running + holding);
     for (state, count) in [

@@ -1,0 +1,243 @@
+//! What outsiders are told in a word: each word is declared once, with what it stands for, and compared by that.
+
+use crate::backend::Permit;
+use crate::client::Phase;
+use crate::scheduler::Lane;
+
+/// Declares an enum, and the name of each of its variants.
+macro_rules! named {
+    ($(#[$about:meta])* $Named:ident { $($(#[$doc:meta])* $Variant:ident = $name:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $Named {
+            $($(#[$doc])* $Variant,)+
+        }
+
+        impl $Named {
+            /// All of them, in order.
+            pub const ALL: &[Self] = &[$(Self::$Variant,)+];
+
+            /// Its name, in small letters.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Variant => $name,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $Named {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+named! {
+    /// What a client does.
+    ClientState {
+        /// It waits for the server's greeting.
+        Connecting = "connecting",
+        /// It logs in.
+        LoggingIn = "logging_in",
+        /// It says nothing.
+        Idle = "idle",
+        /// Its large statement is read by another thread.
+        Reading = "reading",
+        /// Its statement waits.
+        Queued = "queued",
+        /// It gets the answer to another client's identical read.
+        Following = "following",
+        /// Its session state is set on its backend.
+        Preparing = "preparing",
+        /// Its statement runs.
+        Running = "running",
+        /// What its statement left is saved.
+        Settling = "settling",
+        /// Its KILL is under way.
+        Killing = "killing",
+    }
+}
+
+impl ClientState {
+    pub(super) fn of(phase: &Phase) -> Self {
+        match phase {
+            Phase::AwaitingServer => Self::Connecting,
+            Phase::Login(_) => Self::LoggingIn,
+            Phase::Idle => Self::Idle,
+            Phase::Reading(_) => Self::Reading,
+            Phase::Queued => Self::Queued,
+            Phase::Following { .. } => Self::Following,
+            Phase::Preparing => Self::Preparing,
+            Phase::Running(_) => Self::Running,
+            Phase::Settling => Self::Settling,
+            Phase::Killing(_) => Self::Killing,
+        }
+    }
+}
+
+named! {
+    /// What a backend does.
+    BackendState {
+        /// Its connection is being made.
+        Connecting = "connecting",
+        /// It logs in.
+        LoggingIn = "logging_in",
+        /// Its session is brought into the state in which backends begin.
+        SettingUp = "setting_up",
+        /// What its last client left is put back.
+        Resetting = "resetting",
+        /// It has a statement.
+        Running = "running",
+        /// A client holds it that runs nothing now.
+        Held = "held",
+        /// Nothing runs on it, and nobody holds it.
+        Idle = "idle",
+    }
+}
+
+named! {
+    /// What a backend has of the permits.
+    PermitState {
+        /// One.
+        Held = "held",
+        /// One that others use meanwhile: its statement is stalled, or its client slow to read.
+        Lent = "lent",
+        /// None.
+        None = "none",
+    }
+}
+
+impl PermitState {
+    pub(super) fn of(permit: Permit) -> Self {
+        match permit {
+            Permit::Held => Self::Held,
+            Permit::Lent => Self::Lent,
+            _ => Self::None,
+        }
+    }
+}
+
+named! {
+    /// A queue. The first is served first.
+    Queue {
+        /// Of what waits for nobody.
+        Urgent = "urgent",
+        /// Of those that others wait for.
+        Blocking = "blocking",
+        /// Of clients that hold locks.
+        Holding = "holding",
+        /// The high queue.
+        High = "high",
+        /// The low queue.
+        Low = "low",
+        /// Of statements whose like has been long.
+        Long = "long",
+        /// Of statements whose like wait for locks at present.
+        Contended = "contended",
+    }
+}
+
+impl Queue {
+    /// That of a lane; what is in none is urgent.
+    pub(super) fn of(lane: Option<Lane>) -> Self {
+        match lane {
+            None => Self::Urgent,
+            Some(Lane::Blocking) => Self::Blocking,
+            Some(Lane::Holding) => Self::Holding,
+            Some(Lane::High | Lane::KickedUp) => Self::High,
+            Some(Lane::Low) => Self::Low,
+            Some(Lane::Long) => Self::Long,
+            Some(Lane::Contended) => Self::Contended,
+        }
+    }
+}
+
+/// How many statements wait in each queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued([usize; Queue::ALL.len()]);
+
+impl Queued {
+    pub(super) fn add(&mut self, queue: Queue, count: usize) {
+        self.0[queue as usize] += count;
+    }
+
+    /// In this one.
+    pub fn of(&self, queue: Queue) -> usize {
+        self.0[queue as usize]
+    }
+
+    /// In any of them.
+    pub fn all(&self) -> usize {
+        self.0.iter().sum()
+    }
+}
+
+named! {
+    /// What the engine bounds, by the option that sets the bound.
+    Limit {
+        /// How long a statement runs whose client has gone, in seconds.
+        AbandonedTimeout = "abandoned_timeout",
+        /// Digests of statements that are counted apart.
+        DigestsSize = "digests_size",
+        /// Bytes of answers that are kept until they are whole.
+        HeldAnswerMemory = "held_answer_memory",
+        /// How long a client that holds a backend is idle while others wait.
+        IdleHoldTimeout = "idle_hold_timeout",
+        /// How long a client in a transaction is idle.
+        IdleTransactionTimeout = "idle_transaction_timeout",
+        /// Bytes of warnings kept for SHOW WARNINGS.
+        KeptWarningsMemory = "kept_warnings_memory",
+        /// Bytes of what clients have sent that have not logged in.
+        LoginMemory = "login_memory",
+        /// Statements that wait in the long lane.
+        LongQueueLimit = "long_queue_limit",
+        /// How long new work waits in the long lane.
+        LongQueueWaitLimit = "long_queue_wait_limit",
+        /// Bytes of a statement.
+        MaxAllowedPacket = "max_allowed_packet",
+        /// Connections to the server.
+        MaxBackends = "max_backends",
+        /// Clients.
+        MaxConnections = "max_connections",
+        /// Prepared statements of clients.
+        MaxPreparedStmtCount = "max_prepared_stmt_count",
+        /// Statements that execute.
+        Permits = "permits",
+        /// Bytes of the texts of prepared statements.
+        PreparedStatementMemory = "prepared_statement_memory",
+        /// How long a statement runs.
+        QueryTimeout = "query_timeout",
+        /// The standing delay of the queues.
+        QueueDelayTarget = "queue_delay_target",
+        /// Statements that wait in the high and the low queue.
+        QueueLimit = "queue_limit",
+        /// How long new work waits.
+        QueueWaitLimit = "queue_wait_limit",
+        /// Bytes of what clients have set and hold.
+        SessionMemory = "session_memory",
+        /// Backends that short reads share.
+        SharedBackends = "shared_backends",
+        /// Bytes of statements that wait.
+        StatementMemory = "statement_memory",
+        /// Short reads on one of the shared backends.
+        StatementsInFlight = "statements_in_flight",
+        /// How long a transaction is open.
+        TransactionTimeout = "transaction_timeout",
+        /// How long new work waits while others go before it.
+        UnfairWaitLimit = "unfair_wait_limit",
+        /// Percent of the backends that other users leave.
+        UserBackendsShare = "user_backends_share",
+    }
+}
+
+/// How much of what a limit bounds is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Of what.
+    pub limit: Limit,
+    /// So much.
+    pub in_use: u64,
+    /// And the bound as it is now.
+    pub bound: u64,
+}
