@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("config", &["drivers", "engine", "proxy_protocol"]),
     ("differential", &["private_server", "wire"]),
     ("drivers", &["seam"]),
-    ("bench", &["drivers", "login", "seam", "tls", "wire"]),
+    ("bench", &["drivers", "keys", "login", "seam", "tls", "wire"]),
     ("tls", &["seam"]),
     ("top", &["login", "tls", "wire"]),
     ("compression", &["seam"]),
