@@ -52,6 +52,10 @@ pub struct Configuration {
     pub core_dumps: bool,
     /// The least important line that is still logged.
     pub log_level: LogLevel,
+    /// How lines of the log look.
+    pub log_format: LogFormat,
+    /// The file of the slow log; `stderr`, or empty, for the standard error stream.
+    pub slow_log: PathBuf,
     /// New connections that a worker takes from each listener in one turn, from 1.
     pub logins_per_turn: u32,
     /// Bytes that one receive may bring.
@@ -121,6 +125,15 @@ pub enum LogLevel {
     Trace,
 }
 
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Time, level and message, for people.
+    Text,
+    /// An object of JSON, for programs.
+    Json,
+}
+
 impl Configuration {
     /// Nothing chosen yet: [`crate::load()`] starts from here and applies the table's defaults.
     pub(crate) fn blank() -> Self {
@@ -140,6 +153,8 @@ impl Configuration {
             driver: DriverChoice::Auto,
             core_dumps: false,
             log_level: LogLevel::Info,
+            log_format: LogFormat::Text,
+            slow_log: PathBuf::new(),
             receive_buffer: 0,
             logins_per_turn: 1,
             client_output_buffer: 0,

@@ -21,7 +21,9 @@ mod together;
 mod value;
 
 pub use backend_url::{BackendTarget, BackendUrl};
-pub use configuration::{BackendTls, Configuration, LogLevel, MOST_BACKENDS, OWN_FILES, TlsOptions};
+pub use configuration::{
+    BackendTls, Configuration, LogFormat, LogLevel, MOST_BACKENDS, OWN_FILES, TlsOptions,
+};
 pub use error::{Error, Place};
 pub use listen_address::ListenAddress;
 pub use live::{NotSet, Setting, Source};

@@ -6,6 +6,7 @@ mod places;
 mod program;
 mod scheduling;
 mod shares;
+mod slow_log;
 mod timeouts;
 mod tls;
 
@@ -120,6 +121,7 @@ pub(crate) const OPTIONS: Options = Options(&[
     places::ADMIN_PORT,
     places::PRIVATE_SERVER,
     program::PROGRAM,
+    slow_log::SLOW_LOG,
 ]);
 
 /// The table, by section.

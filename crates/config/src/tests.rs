@@ -144,6 +144,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         kept_warnings_memory,
         backend_prepared_statements,
         digests_size,
+        slow_log,
     );
 }
 

@@ -61,6 +61,7 @@ pub use learned::lock_waits::{Blocker, LockWaits};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::memory::Memory;
+pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,
 };
@@ -75,5 +76,6 @@ pub use settings::{
     ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
 };
 pub use shares::{FairShare, NamedNumbers, SharesSettings};
+pub use sql::TraceParent;
 pub use workers::Workers;
 pub use workers::letter::{Kill, Killed, Letter};

@@ -5,6 +5,7 @@ pub(crate) mod histogram;
 pub(crate) mod limits_reached;
 pub(crate) mod memory;
 pub(crate) mod orders;
+pub(crate) mod slow_log;
 pub(crate) mod snapshot;
 pub(crate) mod taken_for;
 pub(crate) mod totals;

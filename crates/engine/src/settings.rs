@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use crate::accounts::failed_logins::FailedLoginSettings;
 use crate::coalescing::CoalescingSettings;
 use crate::learned::limit::{Range, Worth};
+use crate::outside::slow_log::SlowLogSettings;
 use crate::overload::OverloadSettings;
 use crate::shares::{FairShare, SharesSettings};
 
@@ -157,6 +158,8 @@ pub struct Settings {
     pub backend_prepared_statements: u32,
     /// Digests of statements that are counted apart from each other, on each worker; the rest is counted together.
     pub digests_size: u32,
+    /// Which statements are worth a line of the slow log.
+    pub slow_log: SlowLogSettings,
     /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.
     pub entropy: [u8; 32],
 }
@@ -361,6 +364,7 @@ impl Settings {
 
 impl Default for Settings {
     /// What the table of options says, without a server and without entropy.
+    #[allow(clippy::too_many_lines, reason = "one line for each of them")]
     fn default() -> Self {
         Self {
             server: Vec::new(),
@@ -430,6 +434,7 @@ impl Default for Settings {
             kept_warnings_memory: 64 << 20,
             backend_prepared_statements: 256,
             digests_size: 10_000,
+            slow_log: SlowLogSettings::default(),
             entropy: [0; 32],
         }
     }

@@ -14,7 +14,7 @@ pub(crate) enum Happening {
     AskedToEnd,
     /// SIGUSR1.
     AskedToReport,
-    /// SIGHUP: certificates and keys are to be read again.
+    /// SIGHUP: certificates and keys are to be read again, and the slow log is to be opened anew.
     AskedForFiles,
     /// What the engine of the worker with this number holds; what its driver holds is known to its signaller by then.
     Memory(usize, Memory),

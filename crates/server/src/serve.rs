@@ -16,6 +16,7 @@ use crate::arguments::Arguments;
 use crate::happening::{Happening, QUEUE_LENGTH};
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
+use crate::slow_log::SlowLog;
 use crate::tls_files::TlsFiles;
 use crate::workers::{Reach, Workers};
 use crate::{addresses, admin_port, core_dumps, logging, open_files, tls_files};
@@ -36,13 +37,14 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         Err(error) => return crate::usage_error(&error.to_string()),
     };
     drivers::give_large_blocks_back();
-    let (log, lines) = match logging::start(configuration.log_level) {
+    let log = match logging::start(configuration.log_level, configuration.log_format) {
         Ok(started) => started,
         Err(message) => {
             eprintln!("onramp: {message}");
             return ExitCode::FAILURE;
         }
     };
+    let lines = log.lines.clone();
     if !configuration.core_dumps {
         core_dumps::forbid();
     }
@@ -64,6 +66,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
     }
     configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     let tls = Arc::new(TlsFiles::read(&configuration)?);
+    let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())?;
     let (sender, happenings) = sync_channel(QUEUE_LENGTH);
     forward_signals(sender.clone())?;
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
@@ -85,8 +88,13 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
         }
         private_server = Some(server);
     }
-    let running =
-        Running { workers: &workers, access: access.as_ref(), kept: log.kept.clone(), tls: Arc::clone(&tls) };
+    let running = Running {
+        workers: &workers,
+        access: access.as_ref(),
+        kept: log.kept.clone(),
+        slow_log: slow_log.clone(),
+        tls: Arc::clone(&tls),
+    };
     let open_admin_port = |configuration: &Configuration, reach| {
         let program = admin_port::Program {
             configuration: configuration.clone(),
@@ -95,11 +103,13 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
             driver: workers.driver(),
             happenings: sender,
             log,
+            slow_log: slow_log.clone(),
             tls,
         };
         admin_port.open(program, access.as_ref())
     };
     let served = run(configuration, &running, &happenings, open_admin_port);
+    running.slow_log.finish();
     let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
 }
@@ -215,6 +225,7 @@ struct Running<'a> {
     workers: &'a Workers,
     access: Option<&'a Access>,
     kept: Kept,
+    slow_log: SlowLog,
     tls: Arc<TlsFiles>,
 }
 
@@ -235,7 +246,7 @@ fn run(
         access.write_client_file(workers.listening().first().map(client_place).as_ref())?;
     }
     let shutdown_timeout = configuration.shutdown_timeout();
-    let reach = workers.begin(&configuration.engine, &running.tls)?;
+    let reach = workers.begin(&configuration.engine, &running.tls, &running.slow_log)?;
     open_admin_port(&configuration, reach)?;
     say_ready(workers.listening(), access);
     wait_for_workers(happenings, running, shutdown_timeout)
@@ -304,7 +315,10 @@ fn wait_for_workers(
             Some(Happening::CrowdLeft) => drivers::give_back_freed_memory(),
             Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
             Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
-            Some(Happening::AskedForFiles) => running.tls.read_again_and_say(),
+            Some(Happening::AskedForFiles) => {
+                running.slow_log.reopen();
+                running.tls.read_again_and_say();
+            }
             Some(Happening::AskedToReport) => {
                 reports.begin();
                 workers.signal(Signal::Report);

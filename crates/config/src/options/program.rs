@@ -3,8 +3,8 @@
 use drivers::DriverChoice;
 
 use super::{FILE_OPTION, OptionSpec, Section};
-use crate::LogLevel;
 use crate::value::Kind;
+use crate::{LogFormat, LogLevel};
 
 /// The program itself.
 pub(super) const PROGRAM: &[OptionSpec] = &[
@@ -64,6 +64,19 @@ pub(super) const PROGRAM: &[OptionSpec] = &[
         default: "info",
         example: "debug",
         doc: "The least important lines that are still logged, to the standard error stream.",
+        section: Section::Program,
+    },
+    OptionSpec {
+        name: "log_format",
+        kind: Kind::Word(&[
+            ("text", |configuration| configuration.log_format = LogFormat::Text),
+            ("json", |configuration| configuration.log_format = LogFormat::Json),
+        ]),
+        default: "text",
+        example: "json",
+        doc: "How lines of the log look. text is time, level and message, for people; json is one object a line, for what \
+              collects logs: timestamp (RFC 3339, UTC), level, message, and for what clients, backends and servers do its \
+              name (event) and the worker.",
         section: Section::Program,
     },
 ];

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
+use crate::outside::slow_log::SlowEnd;
 use crate::request::RequestKind;
 use crate::workers::places::Origin;
 
@@ -105,6 +106,8 @@ impl Engine {
             if place == 0 && statement.fingerprint != 0 {
                 self.count_execution(&statement, self.now.since(first_since), true);
             }
+            let took = if place == 0 { self.now.since(first_since) } else { Duration::ZERO };
+            self.note_slow(thread_id, &statement, took, SlowEnd::BackendLost);
             match statement.owner {
                 Owner::Client { client, .. } => self.statement_lost(client, begun),
                 Owner::ApplyState { client }

@@ -294,6 +294,7 @@ impl Engine {
         self.lock_wait_ended(key);
         self.note_progress(&statement);
         self.note_history(&statement, took);
+        self.note_slow_end(key, &statement, took);
         if statement.shared {
             self.rescues.answered();
             self.take_over_emptied(key, &mut statement);

@@ -75,6 +75,7 @@ impl Engine {
         now.prepared_statement_memory = new.prepared_statement_memory;
         now.kept_warnings_memory = new.kept_warnings_memory;
         now.backend_prepared_statements = new.backend_prepared_statements;
+        now.slow_log = new.slow_log;
         self.end_logins_by(self.now + new.connect_timeout);
         self.scheduler.change_settings(&self.settings);
         self.workers.change_permits(new);

@@ -65,6 +65,11 @@ const OTHERS: &[Counter] = &[
     of_workers("Onramp_session_states", "Session states that differ, of clients and backends.", |view| {
         view.session_states as u64
     }),
+    of_process(
+        "Onramp_slow_log_lost",
+        "Lines of the slow log that its file did not take, or that it took too slowly.",
+        |control, _| control.program.slow_log.lost(),
+    ),
     of_workers(
         "Onramp_stored_code_names",
         "Tables and views that lead to stored code which may change its session.",

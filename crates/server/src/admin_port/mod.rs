@@ -29,6 +29,7 @@ use crate::arguments::Arguments;
 use crate::ask::{Ask, Sight};
 use crate::happening::Happening;
 use crate::logging::Log;
+use crate::slow_log::SlowLog;
 use crate::tls_files::TlsFiles;
 use crate::workers::Reach;
 use answers::Answers;
@@ -51,6 +52,7 @@ pub(crate) struct Program {
     pub(crate) driver: drivers::DriverKind,
     pub(crate) happenings: SyncSender<Happening>,
     pub(crate) log: Log,
+    pub(crate) slow_log: SlowLog,
     pub(crate) tls: Arc<TlsFiles>,
 }
 
@@ -178,6 +180,7 @@ impl Control {
     /// What changed in the configuration holds from here on.
     fn take_effect(&self, configuration: &Configuration) -> Result<(), Refusal> {
         (self.program.log.change_level)(configuration.log_level);
+        self.program.log.lines.change_format(configuration.log_format);
         let settings = Arc::new(configuration.engine.clone());
         self.order(|answer| Ask::Change { settings: Arc::clone(&settings), answer })
     }
@@ -226,6 +229,7 @@ impl Pool for Control {
         let read = self.program.arguments.load();
         let fresh = read.map_err(|error| Refusal::Failed { reason: error.to_string() })?;
         // Files that have changed hold whatever else does not.
+        self.program.slow_log.reopen();
         self.program.tls.read_again().map_err(|reason| Refusal::Failed { reason })?;
         // Held to the end, so that two changes do not cross.
         let mut configuration = self.configuration();
