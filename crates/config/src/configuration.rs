@@ -61,6 +61,10 @@ settings! {
         pub core_dumps: bool = false, start;
         /// The least important line that is still logged.
         pub log_level: LogLevel = LogLevel::Info, live;
+        /// How lines of the log look.
+        pub log_format: LogFormat = LogFormat::Text, live;
+        /// The file of the slow log; `stderr`, or empty, for the standard error stream.
+        pub slow_log: PathBuf = PathBuf::from("stderr"), start;
         /// New connections that a worker takes from each listener in one turn, from 1.
         // 20,000 logins at once cost running statements 2 ms then, and 5 ms with 64, in docs/SCHEDULING.md's scenario.
         pub logins_per_turn: u32 = 16, start;
@@ -144,6 +148,15 @@ pub enum LogLevel {
     Debug,
     /// Everything.
     Trace,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Time, level and message, for people.
+    Text,
+    /// An object of JSON, for programs.
+    Json,
 }
 
 impl Configuration {

@@ -23,7 +23,9 @@ mod together;
 mod value;
 
 pub use backend_url::{BackendTarget, BackendUrl, NoBackend};
-pub use configuration::{BackendTls, Configuration, LogLevel, MOST_BACKENDS, OWN_FILES, TlsOptions};
+pub use configuration::{
+    BackendTls, Configuration, LogFormat, LogLevel, MOST_BACKENDS, OWN_FILES, TlsOptions,
+};
 pub use error::{Error, Fault, Instead, Misplaced, Place};
 pub use limits::{Counted, Limit, LimitRow, Scope, Unit};
 pub use listen_address::{ListenAddress, NoListener};

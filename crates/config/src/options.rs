@@ -7,6 +7,7 @@ mod places;
 mod program;
 mod scheduling;
 mod shares;
+mod slow_log;
 mod timeouts;
 mod tls;
 
@@ -155,6 +156,7 @@ pub(crate) const OPTIONS: Options = Options(&[
     http::HTTP,
     places::PRIVATE_SERVER,
     program::PROGRAM,
+    slow_log::SLOW_LOG,
 ]);
 
 /// The table, by section.

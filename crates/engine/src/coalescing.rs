@@ -242,6 +242,9 @@ impl Engine {
             request.waited = self.now.since(request.arrival.at);
             self.note_parts(&request.arrival);
             self.note_begun(key, &request);
+            self.buffered -= request.bytes();
+            self.note_slow_start(key, &mut request);
+            self.buffered += request.bytes();
             self.clients[key].request = Some(request);
         }
         (!group.followers.is_empty()).then(|| Box::new(group))

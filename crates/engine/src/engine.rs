@@ -37,7 +37,7 @@ use crate::learned::limit::Served;
 use crate::learned::lock_waits::Blocker;
 use crate::learned::long_permits::Pace;
 use crate::outbox::Outbox;
-use crate::outside::event::Event;
+use crate::outside::event::{Event, Reports};
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::measures::Measures;
 use crate::outside::named::Limit;
@@ -75,7 +75,7 @@ pub struct Engine {
     pub(crate) wanting_since: Option<Instant>,
     pub(crate) now: Instant,
     pub(crate) outbox: Outbox,
-    events: VecDeque<Event>,
+    pub(crate) reports: Reports,
     pub(crate) entropy: Entropy,
     /// Who is behind a connection, by the connection's index.
     roles: Vec<(u32, Role)>,
@@ -221,7 +221,7 @@ impl Engine {
             entropy: Entropy::new(settings.entropy),
             now: Instant::START,
             outbox: Outbox::default(),
-            events: VecDeque::new(),
+            reports: Reports::default(),
             roles: Vec::new(),
             clients: Table::new(),
             client_ids: BTreeMap::new(),
@@ -282,7 +282,7 @@ impl Engine {
 
     /// The oldest event not yet reported.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.reports.events.pop_front()
     }
 
     /// The next message for another worker, and for which; whoever runs the engines hands it to [`Self::read_letter`] of
@@ -334,10 +334,10 @@ impl Engine {
     pub(crate) fn event(&mut self, event: Event) {
         self.totals.count(&event);
         // Nobody reads along: the newest matter most.
-        if self.events.len() == 1024 {
-            self.events.pop_front();
+        if self.reports.events.len() == 1024 {
+            self.reports.events.pop_front();
         }
-        self.events.push_back(event);
+        self.reports.events.push_back(event);
     }
 
     pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {

@@ -67,6 +67,7 @@ pub use outside::histogram::Histogram;
 pub use outside::measures::{Command, Ended, Holders, Measures};
 pub use outside::memory::Memory;
 pub use outside::named::{BackendState, ClientState, Limit, PermitState, Queue, Queued, Use};
+pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,
 };
@@ -81,5 +82,6 @@ pub use settings::{
     ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
 };
 pub use shares::{FairShare, NamedNumbers, NoNamedNumber, SharesSettings};
+pub use sql::TraceParent;
 pub use workers::Workers;
 pub use workers::letter::{Kill, Killed, Letter};

@@ -16,6 +16,7 @@ use crate::client::login::Attempt;
 use crate::client::priority::Priority;
 use crate::client::reading::FoundAhead;
 use crate::found::Found;
+use crate::outside::slow_log::AtStart;
 use crate::outside::waits::Arrival;
 use crate::scheduler::Lane;
 use crate::session::statements::{DefinitionId, Template};
@@ -95,6 +96,8 @@ pub(crate) struct Request {
     pub(crate) becomes: Option<Box<Attempt>>,
     /// Of a large text.
     pub(crate) found_ahead: Option<Box<FoundAhead>>,
+    /// For the slow log, where that is on.
+    pub(crate) at_start: Option<Box<AtStart>>,
 }
 
 /// Named values beside a statement (MySQL's query attributes).
@@ -314,6 +317,7 @@ impl Request {
             contends: false,
             becomes: None,
             found_ahead: None,
+            at_start: None,
         }
     }
 
@@ -452,7 +456,8 @@ impl Request {
     pub(crate) fn bytes(&self) -> usize {
         let template = self.template.as_ref().map_or(0, |template| template.bytes());
         let parsed = self.statement.bytes() + template + variables_bytes(self.variables.as_deref());
-        self.raw.len() + self.growth + self.on_its_way + self.attributes.bytes() + parsed
+        let at_start = self.at_start.as_ref().map_or(0, |at_start| at_start.bytes());
+        self.raw.len() + self.growth + self.on_its_way + self.attributes.bytes() + parsed + at_start
     }
 
     /// It has been sent, and will not be again.

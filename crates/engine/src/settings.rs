@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use crate::accounts::failed_logins::FailedLoginSettings;
 use crate::coalescing::CoalescingSettings;
 use crate::learned::limit::{Range, Worth};
+use crate::outside::slow_log::SlowLogSettings;
 use crate::overload::OverloadSettings;
 use crate::shares::{FairShare, SharesSettings};
 
@@ -172,6 +173,8 @@ settings! {
         pub backend_prepared_statements: u32 = 256, live;
         /// Digests of statements that are counted apart from each other, on each worker; the rest is counted together.
         pub digests_size: u32 = 10_000, start;
+        /// Which statements are worth a line of the slow log.
+        pub slow_log: SlowLogSettings = SlowLogSettings::default(), parts;
         /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.
         pub entropy: [u8; 32] = [0; 32], found;
     }

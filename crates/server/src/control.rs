@@ -14,6 +14,7 @@ use crate::arguments::Arguments;
 use crate::ask::{Answer, Ask};
 use crate::happening::Happening;
 use crate::logging::Log;
+use crate::slow_log::SlowLog;
 use crate::tls_files::TlsFiles;
 use crate::workers::Reach;
 use answers::Answers;
@@ -28,6 +29,7 @@ pub(crate) struct Program {
     pub(crate) driver: drivers::DriverKind,
     pub(crate) happenings: SyncSender<Happening>,
     pub(crate) log: Log,
+    pub(crate) slow_log: SlowLog,
     pub(crate) tls: Arc<TlsFiles>,
     /// Set once it ends.
     pub(crate) ending: Arc<AtomicBool>,

@@ -14,7 +14,7 @@ pub(crate) enum Happening {
     AskedToEnd,
     /// SIGUSR1.
     AskedToReport,
-    /// SIGHUP: certificates and keys are to be read again.
+    /// SIGHUP: certificates and keys are to be read again, and the slow log is to be opened anew.
     AskedForFiles,
     /// The memory that the engine of the worker with this number holds; its signaller knows by then how much its driver holds.
     Memory(usize, Memory),

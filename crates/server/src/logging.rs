@@ -1,9 +1,10 @@
 //! The log: lines with time and level on the standard error stream.
 
+mod form;
 mod kept;
 mod lines;
 
-use config::LogLevel;
+use config::{LogFormat, LogLevel};
 use engine::Event;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
@@ -12,11 +13,12 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use form::{Fields, Form};
 use kept::KEPT_ALREADY;
 
 use crate::Failure;
 pub(crate) use kept::Kept;
-pub(crate) use lines::Lines;
+pub(crate) use lines::{Lines, time_now};
 
 /// The log while it is being written.
 pub(crate) struct Log {
@@ -24,28 +26,32 @@ pub(crate) struct Log {
     pub(crate) change_level: Box<dyn Fn(LogLevel) + Send + Sync>,
     /// Its last lines.
     pub(crate) kept: Kept,
+    /// Its lines on their way out.
+    pub(crate) lines: Lines,
 }
 
-/// Starts logging what is at least as important as `level`. The process ends with [`Lines::finish`].
+/// Starts logging what is at least as important as `level`, in lines that look like `format`. The process ends with [`Lines::finish`].
 ///
 /// # Errors
 /// Where the system has no threads left.
-pub(crate) fn start(level: LogLevel) -> Result<(Log, Lines), Failure> {
+pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, Failure> {
     let (filter, handle) = reload::Layer::new(filter_of(level));
     let writer = Lines::write_to(std::io::stderr())?;
+    writer.change_format(format);
     writer.take_panics();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(writer.clone())
         .with_ansi(rustix::termios::isatty(std::io::stderr()))
-        .with_target(false)
-        .with_span_events(FmtSpan::NONE);
+        .with_span_events(FmtSpan::NONE)
+        .event_format(Form::new(writer.clone()))
+        .fmt_fields(Fields);
     let kept = Kept::default();
     tracing_subscriber::registry().with(filter).with(lines).with(kept.clone()).init();
     let change_level = Box::new(move |level| {
         // It fails only where there is no log any more.
         let _ = handle.reload(filter_of(level));
     });
-    Ok((Log { change_level, kept }, writer))
+    Ok(Log { change_level, kept, lines: writer })
 }
 
 fn filter_of(level: LogLevel) -> LevelFilter {
@@ -81,9 +87,9 @@ impl EventLog {
         }
         let (level, name) = classify(event);
         match level {
-            Level::ERROR => tracing::error!(target: KEPT_ALREADY, "{event}"),
-            Level::WARN => tracing::warn!(target: KEPT_ALREADY, "{event}"),
-            _ => tracing::info!(target: KEPT_ALREADY, "{event}"),
+            Level::ERROR => tracing::error!(target: KEPT_ALREADY, event = name, worker, "{event}"),
+            Level::WARN => tracing::warn!(target: KEPT_ALREADY, event = name, worker, "{event}"),
+            _ => tracing::info!(target: KEPT_ALREADY, event = name, worker, "{event}"),
         }
         self.kept.keep(u32::try_from(worker).ok(), level, name, event.to_string());
     }

@@ -23,11 +23,13 @@ mod helpers;
 mod http_port;
 #[cfg(debug_assertions)]
 mod injected;
+mod json_line;
 mod logging;
 mod memory;
 mod open_files;
 mod program;
 mod serve;
+mod slow_log;
 mod tls_files;
 mod workers;
 

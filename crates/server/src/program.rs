@@ -14,6 +14,7 @@ use crate::ask::{Ask, Desk};
 use crate::crowd::Crowd;
 use crate::happening::Happening;
 use crate::helpers::HelpDesk;
+use crate::slow_log::SlowLog;
 
 /// How one worker reaches the others.
 pub(crate) struct Post {
@@ -27,6 +28,8 @@ pub(crate) struct Post {
     pub(crate) addressees: Vec<(Sender<Letter>, Signaller)>,
     /// The desk for work that takes long.
     pub(crate) help: HelpDesk,
+    /// Statements that took long are written there.
+    pub(crate) slow_log: SlowLog,
 }
 
 /// Bytes that the layers around hold for connections.
@@ -51,6 +54,7 @@ pub(crate) struct Reporting {
     addressees: Vec<(Sender<Letter>, Signaller)>,
     desk: Desk,
     help: HelpDesk,
+    slow_log: SlowLog,
     held: Held,
     /// When the turn that is under way has begun, and how long the last one has taken.
     turn_began: Option<std::time::Instant>,
@@ -65,7 +69,7 @@ pub(crate) struct Reporting {
 impl Reporting {
     /// Around `engine`.
     pub(crate) fn new(engine: Engine, post: Post, happenings: SyncSender<Happening>, held: Held) -> Self {
-        let Post { number, letters, asks, addressees, help } = post;
+        let Post { number, letters, asks, addressees, help, slow_log } = post;
         let desk = Desk::new(number, asks, addressees[number].1.clone());
         Self {
             engine,
@@ -74,6 +78,7 @@ impl Reporting {
             addressees,
             desk,
             help,
+            slow_log,
             held,
             turn_began: None,
             turn_took: None,
@@ -95,6 +100,9 @@ impl Reporting {
             {
                 self.lost += 1;
             }
+        }
+        while let Some(statement) = self.engine.poll_slow() {
+            self.slow_log.put(self.number, statement);
         }
     }
 

@@ -20,6 +20,7 @@ use crate::happening::{Happening, QUEUE_LENGTH};
 use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
+use crate::slow_log::SlowLog;
 use crate::tls_files::TlsFiles;
 use crate::workers::{Reach, Workers};
 use crate::{addresses, core_dumps, logging, open_files, tls_files};
@@ -40,13 +41,14 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         Err(error) => return crate::usage_error(&error.to_string()),
     };
     drivers::give_large_blocks_back();
-    let (log, lines) = match logging::start(configuration.log_level) {
+    let log = match logging::start(configuration.log_level, configuration.log_format) {
         Ok(started) => started,
         Err(message) => {
             eprintln!("onramp: {message}");
             return ExitCode::FAILURE;
         }
     };
+    let lines = log.lines.clone();
     if !configuration.core_dumps {
         core_dumps::forbid();
     }
@@ -68,6 +70,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
     }
     configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     let tls = Arc::new(TlsFiles::read(&configuration)?);
+    let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())?;
     let (sender, happenings) = sync_channel(QUEUE_LENGTH);
     forward_signals(sender.clone())?;
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
@@ -95,6 +98,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
         workers: &workers,
         access: access.as_ref(),
         kept: log.kept.clone(),
+        slow_log: slow_log.clone(),
         tls: Arc::clone(&tls),
         http: http_port.as_ref().map(|port| String::from(port.name())),
         ending: Arc::clone(&ending),
@@ -107,6 +111,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
             driver: workers.driver(),
             happenings: sender,
             log,
+            slow_log: slow_log.clone(),
             tls,
             ending,
         };
@@ -115,6 +120,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
         http_port.map_or(Ok(()), |port| port.open(control))
     };
     let served = run(configuration, &running, &happenings, open_ports);
+    running.slow_log.finish();
     let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
 }
@@ -231,6 +237,7 @@ struct Running<'a> {
     workers: &'a Workers,
     access: Option<&'a Access>,
     kept: Kept,
+    slow_log: SlowLog,
     tls: Arc<TlsFiles>,
     /// Where HTTP is answered.
     http: Option<String>,
@@ -255,7 +262,7 @@ fn run(
         access.write_client_file(workers.listening().first().map(client_place).as_ref())?;
     }
     let shutdown_timeout = configuration.shutdown_timeout();
-    let reach = workers.begin(&configuration.engine, &running.tls)?;
+    let reach = workers.begin(&configuration.engine, &running.tls, &running.slow_log)?;
     open_ports(&configuration, reach)?;
     say_ready(workers.listening(), running.http.as_deref(), access);
     wait_for_workers(happenings, running, shutdown_timeout)
@@ -325,7 +332,10 @@ fn wait_for_workers(
             Some(Happening::CrowdLeft) => drivers::give_back_freed_memory(),
             Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
             Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
-            Some(Happening::AskedForFiles) => running.tls.read_again_and_say(),
+            Some(Happening::AskedForFiles) => {
+                running.slow_log.reopen();
+                running.tls.read_again_and_say();
+            }
             Some(Happening::AskedToReport) => {
                 reports.begin();
                 workers.signal(Signal::Report);

@@ -22,6 +22,7 @@ use crate::handshakes::Handshakes;
 use crate::happening::Happening;
 use crate::helpers::{HandshakeDesk, Helpers};
 use crate::program::{Held, Post, Reporting};
+use crate::slow_log::SlowLog;
 use crate::tls_files::TlsFiles;
 
 /// Event loops that listen. They serve once they are told to; dropped before that, they close their listeners and end.
@@ -108,7 +109,12 @@ impl Workers {
     ///
     /// # Errors
     /// Where the system has no random bytes, or no threads left.
-    pub(crate) fn begin(&self, settings: &Settings, tls: &Arc<TlsFiles>) -> Result<Reach, Failure> {
+    pub(crate) fn begin(
+        &self,
+        settings: &Settings,
+        tls: &Arc<TlsFiles>,
+        slow_log: &SlowLog,
+    ) -> Result<Reach, Failure> {
         let count = u32::try_from(self.count()).expect("the option workers is a u32");
         let pool = engine::Workers::new(settings, count);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel::<Letter>()).unzip();
@@ -123,7 +129,7 @@ impl Workers {
             reach.push((asker, self.signallers[number].clone()));
             let help = helpers.desk(self.signallers[number].clone());
             let handshakes = helpers.handshake_desk(self.signallers[number].clone());
-            let post = Post { number, letters, asks, addressees, help };
+            let post = Post { number, letters, asks, addressees, help, slow_log: slow_log.clone() };
             // The thread waits for this; were it gone, there would be a panic's message in the log.
             let (pool, tls) = (Arc::clone(&pool), Arc::clone(tls));
             let _ =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{
     CoalescingSettings, FairShare, HighPrioMode, NamedNumbers, OverloadSettings, Profile, Settings,
-    SharesSettings, ThreadHandling,
+    SharesSettings, SlowLogSettings, ThreadHandling,
 };
 use seam::Address;
 use zeroize::Zeroizing;
@@ -369,6 +369,13 @@ impl Parameters {
             // Fewer than clients think of, so that some find no place.
             // What is known of a digest would have its statements lend their permits before stall_limit.
             digests_size: if self.counts_permits() { 0 } else { 32 },
+            // Most of what runs and some of what waits: each end of a statement is passed by.
+            slow_log: SlowLogSettings {
+                statement_time: Duration::from_micros(100),
+                wait_time: Duration::from_millis(1),
+                literals: true,
+                ..SlowLogSettings::default()
+            },
             entropy,
             oversubscribe: self.permits - 1,
             transaction_delay: self.transaction_delay,

@@ -174,6 +174,7 @@ impl Subject for Fleet {
     fn events(&mut self) -> Vec<String> {
         let mut events = Vec::new();
         for (worker, engine) in self.engines.iter_mut().enumerate() {
+            while engine.poll_slow().is_some() {}
             events
                 .extend(std::iter::from_fn(|| engine.poll_event()).map(|event| format!("{worker}: {event}")));
         }

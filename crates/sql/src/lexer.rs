@@ -116,6 +116,8 @@ pub(crate) struct Lexer<'a> {
     last_end: usize,
     /// Session variables that optimizer hints set, as they are written there.
     hinted: Vec<&'a [u8]>,
+    /// What stands in the latest comment, hints and code aside.
+    comment: Option<&'a [u8]>,
 }
 
 /// The token before, as far as it decides how a dot or a digit is read.
@@ -188,6 +190,7 @@ impl<'a> Lexer<'a> {
             last: Last::Other,
             last_end: usize::MAX,
             hinted: Vec::new(),
+            comment: None,
         }
     }
 
@@ -199,6 +202,11 @@ impl<'a> Lexer<'a> {
     /// Session variables that optimizer hints before the latest token set, since this was asked last.
     pub fn take_hinted(&mut self) -> Vec<&'a [u8]> {
         std::mem::take(&mut self.hinted)
+    }
+
+    /// What stands in the latest comment before the latest token, unless this was asked since: of `/* ... */` alone.
+    pub fn take_comment(&mut self) -> Option<&'a [u8]> {
+        self.comment.take()
     }
 
     /// One that goes ahead from here, with what was found so far left behind.
@@ -433,6 +441,8 @@ impl<'a> Lexer<'a> {
                 steps::add(inside.len());
                 self.doubtful |= !quotes_are_closed(inside);
                 self.hinted.extend(hint::variables(inside));
+            } else {
+                self.comment = Some(inside);
             }
             self.position = start + 2 + length.map_or(after.len(), |length| length + 2);
         }

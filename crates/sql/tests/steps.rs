@@ -20,7 +20,7 @@ const AT_LEAST: u64 = 64;
 type Reader = fn(&[u8], LexMode);
 
 /// Everything that reads a text of a client or of the server.
-const READERS: [(&str, Reader); 12] = [
+const READERS: [(&str, Reader); 13] = [
     ("classify", |text, mode| drop(sql::classify(text, mode))),
     ("digest_text", |text, mode| drop(sql::digest_text(text, mode, usize::MAX))),
     ("holding", |text, mode| drop(sql::holding(text, mode))),
@@ -29,6 +29,7 @@ const READERS: [(&str, Reader); 12] = [
     ("shown_variables", |text, _| drop(sql::shown_variables(text))),
     ("pool_set", |text, mode| drop(sql::pool_set(text, mode))),
     ("transaction_command", |text, _| _ = sql::transaction_command(text)),
+    ("trace_parent", |text, mode| _ = sql::trace_parent(text, mode)),
     ("definitions", |text, mode| drop(sql::definitions(text, mode))),
     ("names", |text, mode| sql::names(text, mode, |_| {})),
     ("stored_code", |text, mode| {
@@ -108,6 +109,9 @@ const OPENERS: &[&str] = &[
     "/*M!",
     "/*+",
     "*/",
+    "/*traceparent='",
+    "/*traceparent='%2d'*/",
+    "='\\',",
     "/*+ SET_VAR(",
     "/*+ SET_VAR(a=1) */",
     "SET_VAR(",

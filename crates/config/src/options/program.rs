@@ -3,8 +3,8 @@
 use drivers::DriverChoice;
 
 use super::{FILE_OPTION, OFF_ON, OptionSpec, Section, setting};
-use crate::LogLevel;
 use crate::value::{Kind, Words};
+use crate::{LogFormat, LogLevel};
 
 /// The program itself.
 pub(super) const PROGRAM: &[OptionSpec] = &[
@@ -56,6 +56,19 @@ pub(super) const PROGRAM: &[OptionSpec] = &[
         }),
         example: "debug",
         doc: "The least important lines that are still logged, to the standard error stream.",
+        section: Section::Program,
+        limit: None,
+    },
+    OptionSpec {
+        name: "log_format",
+        kind: Kind::Word(&Words {
+            slot: setting!(log_format),
+            words: &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+        }),
+        example: "json",
+        doc: "How lines of the log look. text is time, level and message, for people; json is one object a line, for what \
+              collects logs: timestamp (RFC 3339, UTC), level, message, and for what clients, backends and servers do its \
+              name (event) and the worker.",
         section: Section::Program,
         limit: None,
     },

@@ -15,6 +15,7 @@ use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::outside::named::Limit;
+use crate::outside::slow_log::SlowEnd;
 use crate::request::RequestKind;
 use crate::workers::places::Origin;
 
@@ -107,6 +108,8 @@ impl Engine {
                 self.count_execution(&statement, self.now.since(first_since), true);
             }
             self.measure_lost(&statement);
+            let took = if place == 0 { self.now.since(first_since) } else { Duration::ZERO };
+            self.note_slow(thread_id, &statement, took, SlowEnd::BackendLost);
             match statement.owner {
                 Owner::Client { client, .. } => self.statement_lost(client, begun),
                 Owner::ApplyState { client }

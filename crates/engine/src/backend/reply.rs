@@ -295,6 +295,7 @@ impl Engine {
         self.note_progress(&statement);
         self.note_history(&statement, took);
         self.measure_statement(&statement, took);
+        self.note_slow_end(key, &statement, took);
         if statement.shared {
             self.rescues.answered();
             self.take_over_emptied(key, &mut statement);

@@ -52,6 +52,7 @@ impl Engine {
         match &self.clients[key].phase {
             Phase::Queued => {
                 self.totals.cancelled += 1;
+                self.note_slow_wait(key, None);
                 self.leave_group(key);
                 self.note_abandoned_wait(key);
                 self.scheduler.remove(key);
@@ -115,6 +116,7 @@ impl Engine {
         self.note_abandoned_start(key);
         let Some(backend) = self.clients[key].backend.take() else { return };
         self.clients[key].stalled_since = None;
+        self.note_slow_abandoned(key, backend);
         self.note_abandoned(key, backend);
         let state = &mut self.backends[backend];
         for statement in &mut state.in_flight {

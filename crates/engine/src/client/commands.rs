@@ -521,6 +521,7 @@ impl Engine {
     pub(crate) fn cancel_queued(&mut self, key: ClientKey, error: &MySqlError) {
         self.leave_group(key);
         self.scheduler.remove(key);
+        self.note_slow_wait(key, Some(error.code));
         let Some(request) = self.take_request(key) else { return };
         self.totals.cancelled += 1;
         let login = request.command == RequestKind::LoginSchema;

@@ -1,10 +1,19 @@
 //! Events that the engine reports about itself: each is declared once and becomes a log line.
 
+use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
 
 use seam::{Address, Peer};
 
 use crate::outside::named::Limit;
+use crate::outside::slow_log::SlowLog;
+
+/// What a worker has to say, until it is fetched.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) slow: SlowLog,
+}
 
 /// Something that an operator may want to know. Never holds a secret or a statement's text.
 #[derive(Clone, Debug, PartialEq, Eq)]

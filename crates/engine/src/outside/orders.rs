@@ -22,8 +22,8 @@ pub(crate) struct OutsideKill {
 }
 
 impl Engine {
-    /// Takes up what is declared as live in [`Settings`]. Everything else in `new` is ignored. Permits are common to all workers, so that the first of them changes them for all. A turn has to
-    /// follow, with an end.
+    /// Takes up what is declared as live in [`Settings`]. Everything else in `new` is ignored. Permits are common to all workers, so
+    /// that the first of them changes them for all. A turn has to follow, with an end.
     pub fn change_settings(&mut self, new: &Settings) {
         self.settings.take_live(new);
         self.shares.settings_changed();

@@ -364,8 +364,9 @@ impl Engine {
             statement: request
                 .filter(|request| waits && !hides_its_text(request.statement.kind, request.command))
                 .and_then(|request| request.text())
-                .filter(|text| !text.is_empty() && !may_hold_password(text))
-                .map(|text| lossy(&text[..text.len().min(LONGEST_TEXT)])),
+                .map(|text| (text, &text[..text.len().min(LONGEST_TEXT)]))
+                .filter(|(text, shown)| !text.is_empty() && !may_hold_password(text, shown))
+                .map(|(_, shown)| lossy(shown)),
             input: client.input.len() + request.map_or(0, |request| request.bytes()),
             session_state: session.map(|(number, _)| number),
             holds_locks: client.holds_locks || client.pins.may_hold_locks(),
@@ -432,15 +433,15 @@ impl Engine {
 
 /// Statements of these kinds may hold a password in clear text (CREATE USER, GRANT, SET PASSWORD), and commands other than
 /// these two have no text.
-fn hides_its_text(kind: Kind, command: RequestKind) -> bool {
+pub(crate) fn hides_its_text(kind: Kind, command: RequestKind) -> bool {
     use Kind::{Admin, Ddl, Execute, Other, Prepare, Set};
     matches!(kind, Admin | Ddl | Execute | Other | Prepare | Set)
         || !matches!(command, RequestKind::Query | RequestKind::Prepare)
 }
 
-/// The kind is that of a text's first statement; what follows, or stands behind an EXPLAIN, may be of any.
-fn may_hold_password(text: &[u8]) -> bool {
-    let shown = &text[..text.len().min(LONGEST_TEXT)];
+/// The kind is that of a text's first statement; what follows, or stands behind an EXPLAIN, may be of any. What is shown of it is its
+/// beginning.
+pub(crate) fn may_hold_password(text: &[u8], shown: &[u8]) -> bool {
     may_be_several(text) || end_before_password(&lossy(shown).to_ascii_lowercase()).is_some()
 }
 
@@ -448,7 +449,8 @@ fn account_name(account: &Account) -> String {
     format!("{}@{}", String::from_utf8_lossy(&account.user), account.host)
 }
 
-fn lossy(bytes: &[u8]) -> String {
+/// What is not UTF-8 is shown as U+FFFD.
+pub(crate) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

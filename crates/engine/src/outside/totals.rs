@@ -87,6 +87,10 @@ totals! {
     statements_in_transactions as "Onramp_statements_in_transactions" and statements_by_backend { how = "transaction" },
     /// Statements of pinned clients.
     pinned_statements as "Onramp_statements_pinned" and statements_by_backend { how = "pinned" },
+    /// Statements above `slow_statement_time` or `slow_wait_time`.
+    slow_statements as "Slow_queries" and slow_statements,
+    /// Of these, those that have no line in the slow log, since there were too many (`slow_log_per_second`).
+    slow_left_out as "Onramp_slow_log_left_out" and slow_log_left_out,
     /// Statements of which not all was understood: whatever they may leave does not reach another client.
     doubtful_statements as "Onramp_statements_doubtful" and statements_doubtful,
 }

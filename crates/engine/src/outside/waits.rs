@@ -218,6 +218,7 @@ impl Engine {
         self.count_multiplexing(client);
         self.totals.doubtful_statements += u64::from(request.statement.effects.contains(Effects::UNKNOWN));
         self.note_begun(client, request);
+        self.note_slow_start(client, request);
         // Also of one that is only prepared now: its executions come without a text.
         let fingerprint = request.statement.fingerprint;
         let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);

@@ -83,6 +83,12 @@ const OTHERS: &[Counter] = &[
         view.session_states as u64
     })
     .varies("session_states"),
+    of_process(
+        "Onramp_slow_log_lost",
+        "Lines of the slow log that its file did not take, or that it took too slowly.",
+        |control, _| control.program.slow_log.lost(),
+    )
+    .grows("slow_log_lost", &[]),
     of_workers(
         "Onramp_stored_code_names",
         "Tables and views that lead to stored code which may change its session.",

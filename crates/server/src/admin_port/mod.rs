@@ -129,6 +129,7 @@ impl Control {
         let read = self.program.arguments.load();
         let fresh = read.map_err(|error| Refusal::Failed { reason: error.to_string() })?;
         // Files that have changed hold whatever else does not.
+        self.program.slow_log.reopen();
         self.program.tls.read_again().map_err(|failure| Refusal::Failed { reason: failure.to_string() })?;
         // Held to the end, so that two changes do not cross.
         let mut configuration = self.configuration();
@@ -140,6 +141,7 @@ impl Control {
     /// Makes a change of the configuration hold from here on.
     fn take_effect(&self, configuration: &Configuration) -> Result<(), Refusal> {
         (self.program.log.change_level)(configuration.log_level);
+        self.program.log.lines.change_format(configuration.log_format);
         let settings = Arc::new(configuration.engine.clone());
         self.order_all(|answer| Ask::Change { settings: Arc::clone(&settings), answer })
     }

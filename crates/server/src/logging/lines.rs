@@ -5,14 +5,17 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use config::LogFormat;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::Failure;
+use crate::json_line::JsonLine;
 
 /// Lines that may wait to be written: some hundred kilobytes. Further ones are counted and dropped.
 const MOST: usize = 1024;
@@ -29,6 +32,8 @@ struct Shared {
     waiting: Mutex<Waiting>,
     /// A line has come, or all have been written.
     changed: Condvar,
+    /// They are objects of JSON.
+    are_json: AtomicBool,
 }
 
 #[derive(Default)]
@@ -55,6 +60,16 @@ impl Lines {
         Ok(lines)
     }
 
+    /// Lines look like this from here on.
+    pub(crate) fn change_format(&self, format: LogFormat) {
+        self.0.are_json.store(format == LogFormat::Json, Relaxed);
+    }
+
+    /// Whether they are to be objects of JSON.
+    pub(super) fn are_json(&self) -> bool {
+        self.0.are_json.load(Relaxed)
+    }
+
     /// Takes what panics say, too, which would else wait for the reader: an event loop that panics could not tell of its end.
     pub(super) fn take_panics(&self) {
         let lines = self.clone();
@@ -69,8 +84,9 @@ impl Lines {
 
     /// The main thread may be the one that panics, and the process ends then: so the line is waited for, as at the end.
     fn put_panic(&self, panic: &dyn Display) {
-        let line = line_of(&format!("ERROR {panic}"));
-        self.0.lock().put(line.as_bytes());
+        let json = self.are_json();
+        let line = line_of("ERROR", &panic.to_string(), json);
+        self.0.lock().put(line.as_bytes(), json);
         self.0.changed.notify_all();
         self.finish();
     }
@@ -103,7 +119,7 @@ impl Shared {
         waiting.writing = false;
         loop {
             if waiting.lines.is_empty() {
-                waiting.say_what_was_dropped();
+                waiting.say_what_was_dropped(self.are_json.load(Relaxed));
             }
             if let Some(line) = waiting.lines.pop_front() {
                 waiting.writing = true;
@@ -116,37 +132,48 @@ impl Shared {
 }
 
 impl Waiting {
-    fn put(&mut self, line: &[u8]) {
+    fn put(&mut self, line: &[u8], json: bool) {
         // One place is for the line that tells what was dropped before this one.
         if self.lines.len() + 1 >= MOST {
             self.dropped += 1;
             return;
         }
-        self.say_what_was_dropped();
+        self.say_what_was_dropped(json);
         self.lines.push_back(line.to_vec());
     }
 
-    fn say_what_was_dropped(&mut self) {
+    fn say_what_was_dropped(&mut self, json: bool) {
         let count = std::mem::take(&mut self.dropped);
         if count > 0 {
-            let line = line_of(&format!(" WARN {count} lines of the log were lost: it is read too slowly"));
+            let message = format!("{count} lines of the log were lost: it is read too slowly");
+            let line = line_of("WARN", &message, json);
             self.lines.push_back(line.into_bytes());
         }
     }
 }
 
-/// Behind the time, as the other lines begin.
-fn line_of(text: &str) -> String {
-    let mut line = String::new();
+/// A line like the others.
+fn line_of(level: &str, message: &str, json: bool) -> String {
+    if !json {
+        return format!("{} {level:>5} {message}\n", time_now());
+    }
+    let mut line = JsonLine::new();
+    line.text("timestamp", &time_now()).text("level", level).text("message", message);
+    line.end()
+}
+
+/// The time as lines have it: RFC 3339, in UTC, with microseconds.
+pub(crate) fn time_now() -> String {
+    let mut time = String::new();
     // Writing to a String does not fail.
-    let _ = SystemTime.format_time(&mut Writer::new(&mut line));
-    line + " " + text + "\n"
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
 }
 
 impl Write for Lines {
     /// One line, whole.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().put(line);
+        self.0.lock().put(line, self.are_json());
         self.0.changed.notify_all();
         Ok(line.len())
     }
@@ -224,14 +251,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_beside_the_log_is_in_its_format() {
+        let (lines, read) = channel();
+        let (lets, let_go) = channel();
+        let log = Lines::write_to(Reader { lines, lets: let_go }).unwrap();
+        drop(lets);
+        log.change_format(LogFormat::Json);
+        log.put_panic(&"panicked at here.rs:1:1:\na \"defect\"");
+        log.0.lock().dropped = 3;
+        log.0.changed.notify_all();
+        let next = || -> serde_json::Value { serde_json::from_str(&read.recv().unwrap()).unwrap() };
+        let panic = next();
+        assert_eq!(
+            (&panic["level"], &panic["message"]),
+            (&"ERROR".into(), &"panicked at here.rs:1:1:\na \"defect\"".into())
+        );
+        let lost = next();
+        assert_eq!(lost["level"], "WARN");
+        assert_eq!(lost["message"], "3 lines of the log were lost: it is read too slowly");
+        assert_eq!(time_now().len(), "2026-01-31T12:34:56.789012Z".len());
+    }
+
+    #[test]
     fn the_loss_is_said_where_it_was() {
         let mut waiting = Waiting::default();
         for _ in 0..MOST + 1 {
-            waiting.put(b"before\n");
+            waiting.put(b"before\n", false);
         }
         assert_eq!((waiting.lines.len(), waiting.dropped), (MOST - 1, 2));
         waiting.lines.drain(..2);
-        waiting.put(b"behind\n");
+        waiting.put(b"behind\n", false);
         let end: Vec<_> =
             waiting.lines.iter().skip(MOST - 3).map(|line| String::from_utf8_lossy(line)).collect();
         assert!(end[0].contains("WARN 2 lines"), "{end:?}");

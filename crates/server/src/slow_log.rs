@@ -1,0 +1,395 @@
+//! The slow log on its way out. Its lines are made and written by a thread of their own: workers hand statements over and never wait,
+//! whatever becomes of the file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use engine::SlowStatement;
+
+use crate::json_line::JsonLine;
+use crate::logging::{Lines, time_now};
+
+/// Statements that may wait to be written: some megabytes where they have their texts. Further ones are counted and dropped.
+const MOST: usize = 1024;
+
+/// What the file cannot take is said once in this time, and how much that was.
+const COMPLAINTS: Duration = Duration::from_secs(60);
+
+/// A file that cannot be opened is tried again this often at most, while there are lines.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// At the end of the process the last lines have this long to be written: a disk needs milliseconds.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Those who collect logs are in the file's group, and nobody else has to know what is slow.
+const MODE: u32 = 0o640;
+
+/// The name of the standard error stream among files.
+const STDERR: &str = "stderr";
+
+/// Takes slow statements and never waits; all clones are the same.
+#[derive(Clone)]
+pub(crate) struct SlowLog {
+    orders: SyncSender<Order>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// How often the file was to be opened, for the first time or anew.
+    openings: AtomicU64,
+    /// Lines that were dropped here, or that the file did not take.
+    lost: AtomicU64,
+    /// How many of these no line has told of yet.
+    untold: AtomicU64,
+}
+
+enum Order {
+    Write {
+        worker: usize,
+        time: String,
+        statement: Box<SlowStatement>,
+    },
+    /// There is something else to look for.
+    Wake,
+    /// All before has been written.
+    Tell(Sender<()>),
+}
+
+impl SlowLog {
+    /// Starts the thread that writes to this file, or to the log's own `lines`.
+    ///
+    /// # Errors
+    /// Where the system has no threads left.
+    pub(crate) fn start(path: &Path, lines: Lines) -> Result<Self, String> {
+        let (orders, taken) = sync_channel(MOST);
+        let log = Self { orders, shared: Arc::default() };
+        let (shared, path) = (Arc::clone(&log.shared), path.to_path_buf());
+        std::thread::Builder::new()
+            .name(String::from("slow log"))
+            .spawn(move || Out::new(path, shared, lines).carry_out(&taken))
+            .map_err(|error| format!("no thread for the slow log: {error}"))?;
+        // A file that cannot be opened is to be heard of before there is something to write.
+        log.reopen();
+        Ok(log)
+    }
+
+    /// Opens the file anew: the one that was may have another name by now.
+    pub(crate) fn reopen(&self) {
+        self.shared.openings.fetch_add(1, Relaxed);
+        // Where there are too many orders, the thread looks before the next of them.
+        let _ = self.orders.try_send(Order::Wake);
+    }
+
+    /// Writes a statement of this worker, unless too many wait.
+    pub(crate) fn put(&self, worker: usize, statement: SlowStatement) {
+        let order = Order::Write { worker, time: time_now(), statement: Box::new(statement) };
+        if let Err(TrySendError::Full(Order::Write { statement, .. })) = self.orders.try_send(order) {
+            self.shared.lose(statement.left_out);
+        }
+    }
+
+    /// Lines that were dropped for want of a place, or that the file did not take.
+    pub(crate) fn lost(&self) -> u64 {
+        self.shared.lost.load(Relaxed)
+    }
+
+    /// Waits until all is written, or for as long as the end of the process may take for it.
+    pub(crate) fn finish(&self) {
+        let (tell, told) = channel();
+        if self.orders.try_send(Order::Tell(tell)).is_ok() {
+            let _ = told.recv_timeout(END_TIMEOUT);
+        }
+    }
+}
+
+impl Shared {
+    /// A line is lost, and with it how many had been left out before it.
+    fn lose(&self, left_out: u64) {
+        self.lost.fetch_add(1, Relaxed);
+        self.untold.fetch_add(1 + left_out, Relaxed);
+    }
+}
+
+/// The thread's own.
+struct Out {
+    shared: Arc<Shared>,
+    /// The log, which the standard error stream is left to.
+    lines: Lines,
+    path: PathBuf,
+    /// `None` for the standard error stream, and where it cannot be opened.
+    file: Option<File>,
+    /// As of this opening.
+    opening: u64,
+    opened_at: Instant,
+    /// The last line was written in part.
+    is_torn: bool,
+    complained_at: Option<Instant>,
+    lost_since: u64,
+}
+
+impl Out {
+    fn new(path: PathBuf, shared: Arc<Shared>, lines: Lines) -> Self {
+        Self {
+            shared,
+            lines,
+            path,
+            file: None,
+            opening: 0,
+            opened_at: Instant::now(),
+            is_torn: false,
+            complained_at: None,
+            lost_since: 0,
+        }
+    }
+
+    fn carry_out(mut self, orders: &Receiver<Order>) {
+        while let Ok(order) = orders.recv() {
+            self.open_where_asked();
+            match order {
+                Order::Write { worker, time, statement } => self.write(worker, &time, &statement),
+                Order::Wake => {}
+                Order::Tell(done) => {
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+
+    fn is_stderr(&self) -> bool {
+        self.path.as_os_str().is_empty() || self.path == Path::new(STDERR)
+    }
+
+    fn open_where_asked(&mut self) {
+        let opening = self.shared.openings.load(Relaxed);
+        if opening != self.opening {
+            self.opening = opening;
+            // A new reason is to be heard of at once.
+            self.complained_at = None;
+            self.open();
+        }
+    }
+
+    fn open(&mut self) {
+        self.opened_at = Instant::now();
+        (self.file, self.is_torn) = (None, false);
+        if self.is_stderr() {
+            return;
+        }
+        match OpenOptions::new().append(true).create(true).mode(MODE).open(&self.path) {
+            Ok(file) => self.file = Some(file),
+            Err(error) => self.complain("opened", &error),
+        }
+    }
+
+    fn write(&mut self, worker: usize, time: &str, statement: &SlowStatement) {
+        let left_out = statement.left_out + self.shared.untold.swap(0, Relaxed);
+        let line = line_of(worker, time, statement, left_out);
+        if self.is_stderr() {
+            // It takes all, and tells by itself of what is not read.
+            let _ = self.lines.write(line.as_bytes());
+            return;
+        }
+        if self.file.is_none() && self.opened_at.elapsed() >= RETRY {
+            self.open();
+        }
+        let Some(file) = &mut self.file else {
+            self.lost_since += 1;
+            return self.shared.lose(left_out);
+        };
+        let before: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        let result = write_whole(file, &[before, line.as_bytes()].concat());
+        self.is_torn = matches!(result, Err((_, true))) || (self.is_torn && result.is_err());
+        if let Err((error, _)) = result {
+            self.lost_since += 1;
+            self.shared.lose(left_out);
+            self.complain("written", &error);
+        }
+    }
+
+    fn complain(&mut self, what: &str, error: &io::Error) {
+        if self.complained_at.is_some_and(|at| at.elapsed() < COMPLAINTS) {
+            return;
+        }
+        self.complained_at = Some(Instant::now());
+        let lost = std::mem::take(&mut self.lost_since);
+        tracing::warn!(
+            "slow_log: {} cannot be {what}: {error}; {lost} lines were lost, and statements go on. It is tried again with each line, and at \
+             SIGHUP and RELOAD",
+            self.path.display()
+        );
+    }
+}
+
+/// An error says whether a part was written.
+fn write_whole(file: &mut impl Write, line: &[u8]) -> Result<(), (io::Error, bool)> {
+    let mut written = 0;
+    while written < line.len() {
+        match file.write(&line[written..]) {
+            Ok(0) => return Err((io::ErrorKind::WriteZero.into(), written > 0)),
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err((error, written > 0)),
+        }
+    }
+    Ok(())
+}
+
+/// The line of a statement. Members without a value are absent.
+fn line_of(worker: usize, time: &str, slow: &SlowStatement, left_out: u64) -> String {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let mut line = JsonLine::new();
+    line.text("timestamp", time).text("level", "INFO").text("event", "slow_statement");
+    line.plain("worker", worker).plain("client", slow.client).text("user", &slow.user);
+    line.text("address", &slow.peer.to_string());
+    if let Some(schema) = &slow.schema {
+        line.text("schema", schema);
+    }
+    line.text("command", slow.command);
+    if let Some(digest) = slow.digest {
+        line.text("digest", &format!("{digest:016x}"));
+    }
+    for (name, text) in [("text", &slow.text), ("sent_text", &slow.sent_text)] {
+        if let Some(text) = text {
+            line.text(name, text);
+        }
+    }
+    line.plain("wait_us", micros(slow.waited)).text("queue", slow.queue.name());
+    if let Some((reason, waited)) = slow.wait_reason {
+        line.text("wait_reason", reason.name()).plain("wait_reason_us", micros(waited));
+    }
+    line.plain("server_us", micros(slow.took)).text("end", slow.end.name());
+    line.plain("rows_sent", slow.rows_sent).plain("rows_affected", slow.rows_affected);
+    if let Some(error) = slow.error {
+        line.plain("error", error);
+    }
+    if let Some((in_use, permits)) = slow.permits {
+        line.plain("permits_in_use", in_use).plain("permits", permits);
+    }
+    if let Some(backend) = slow.backend {
+        line.plain("backend", backend);
+    }
+    line.plain("shared", slow.shared).plain("coalesced", slow.coalesced);
+    if let Some(trace) = &slow.trace {
+        line.text("traceparent", trace.as_str());
+        line.text("trace_id", trace.trace_id()).text("span_id", trace.span_id());
+    }
+    if left_out > 0 {
+        line.plain("left_out", left_out);
+    }
+    line.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{SlowEnd, WaitReason};
+    use seam::Peer;
+
+    use super::*;
+
+    fn slow(user: &str) -> SlowStatement {
+        SlowStatement {
+            client: 7,
+            peer: Peer::Tcp("127.0.0.1:5".parse().unwrap()),
+            user: String::from(user),
+            schema: None,
+            command: "query",
+            digest: Some(0xab),
+            text: Some(String::from("select ?")),
+            sent_text: None,
+            waited: Duration::from_micros(20),
+            queue: engine::Queue::Low,
+            wait_reason: Some((WaitReason::Permit, Duration::from_micros(15))),
+            took: Duration::from_millis(3),
+            end: SlowEnd::Answered,
+            rows_sent: 1,
+            rows_affected: 0,
+            error: None,
+            permits: Some((4, 8)),
+            backend: Some(99),
+            shared: false,
+            coalesced: false,
+            trace: None,
+            left_out: 0,
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_is_known() {
+        let read = |slow: &SlowStatement, left_out| -> serde_json::Value {
+            serde_json::from_str(&line_of(2, "now", slow, left_out)).unwrap()
+        };
+        let plain = read(&slow("a\"\u{1b}\u{fffd}"), 0);
+        assert_eq!(
+            (&plain["user"], &plain["digest"]),
+            (&"a\"\u{1b}\u{fffd}".into(), &"00000000000000ab".into())
+        );
+        assert_eq!((&plain["wait_reason"], &plain["wait_reason_us"]), (&"permit".into(), &15.into()));
+        assert_eq!((&plain["server_us"], &plain["permits_in_use"]), (&3000.into(), &4.into()));
+        for absent in ["schema", "sent_text", "error", "traceparent", "left_out"] {
+            assert!(plain.get(absent).is_none(), "{absent}");
+        }
+        let trace = engine_trace();
+        let more = SlowStatement { schema: Some(String::from("s")), trace, error: Some(1205), ..slow("a") };
+        let more = read(&more, 3);
+        assert_eq!(
+            (&more["schema"], &more["error"], &more["left_out"]),
+            (&"s".into(), &1205.into(), &3.into())
+        );
+        assert_eq!(more["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    }
+
+    fn engine_trace() -> Option<engine::TraceParent> {
+        engine::TraceParent::parse(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+    }
+
+    /// Takes so many bytes, then is full.
+    struct Disk {
+        taken: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.room);
+            if count == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.room -= count;
+            self.taken.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_torn_is_known_to_be() {
+        let mut disk = Disk { taken: Vec::new(), room: 5 };
+        assert!(write_whole(&mut disk, b"abc").is_ok());
+        assert!(matches!(write_whole(&mut disk, b"abc"), Err((_, true))));
+        assert!(matches!(write_whole(&mut disk, b"abc"), Err((_, false))));
+        assert_eq!(disk.taken, b"abcab");
+    }
+
+    #[test]
+    fn what_finds_no_place_is_counted_and_told_with_the_next_line() {
+        let (orders, taken) = sync_channel(1);
+        let log = SlowLog { orders, shared: Arc::default() };
+        log.put(0, slow("a"));
+        log.put(0, SlowStatement { left_out: 4, ..slow("b") });
+        assert_eq!((log.lost(), log.shared.untold.load(Relaxed)), (1, 5));
+        drop(taken);
+        // Nobody writes any more.
+        log.put(0, slow("c"));
+        log.finish();
+    }
+}
