@@ -494,9 +494,9 @@ impl Engine {
             return;
         }
         let client = &self.clients[key];
-        let waiting = matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
+        let waiting = matches!(client.phase(), Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
         // A replica waits for events that are to come, and connects again.
-        let replicates = matches!(client.phase, Phase::Running(Running::Replicating { .. }));
+        let replicates = matches!(client.phase(), Phase::Running(Running::Replicating { .. }));
         if replicates || (waiting && !client.in_transaction() && client.unstarted.is_none()) {
             self.drop_client(key);
         }

@@ -9,7 +9,7 @@ use super::preparing::stays;
 use super::sharing::Sharing;
 use super::{Backend, InFlight, Owner, Permit, PreludeEffects, Summary};
 use crate::client::prepared::put_statement_id;
-use crate::client::{Client, Phase, Running};
+use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::waits::WaitReason;
@@ -200,7 +200,7 @@ impl Engine {
         for (client, since) in std::mem::take(&mut self.urgent) {
             let waits = self.clients.find(client).is_some_and(|client| {
                 let urgent = client.request.as_ref().is_some_and(|request| request.urgent);
-                urgent && matches!(client.phase, Phase::Queued)
+                urgent && matches!(client.phase(), Phase::Queued)
             });
             let key = client.key;
             if !waits {
@@ -267,8 +267,7 @@ impl Engine {
             statement.group = group;
         }
         let dumps = request.command == RequestKind::BinlogDump;
-        self.clients[key].phase =
-            Phase::Running(if dumps { Running::Replicating { begun: false } } else { Running::OnServer });
+        self.clients[key].run(dumps);
         if !kept {
             request.forget_bytes();
         }
@@ -291,7 +290,7 @@ impl Engine {
         }
         self.buffered += request.bytes();
         self.clients[key].request = Some(request);
-        self.clients[key].phase = Phase::Preparing;
+        self.clients[key].prepare();
         self.set_multi_statements(backend_key, true);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
         let preludes = ahead.count();

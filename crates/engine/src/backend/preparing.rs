@@ -92,7 +92,7 @@ impl Engine {
         }
         self.buffered += request.bytes();
         self.clients[key].request = Some(request);
-        self.clients[key].phase = ClientPhase::Preparing;
+        self.clients[key].prepare();
         if stands {
             self.totals.prepared_again += 1;
             let text = Rc::clone(&self.definitions.get(definition).text);
@@ -120,7 +120,7 @@ impl Engine {
         self.begin_on(key, backend_key, false, None);
         self.buffered += request.bytes();
         self.clients[key].request = Some(request);
-        self.clients[key].phase = ClientPhase::Preparing;
+        self.clients[key].prepare();
         self.ask_doubts(backend_key, key);
     }
 
@@ -371,7 +371,7 @@ impl Engine {
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
     pub(super) fn is_preparing(&self, key: BackendKey) -> bool {
         let holder = self.backends[key].holder.and_then(|client| self.clients.get(client));
-        holder.is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
+        holder.is_some_and(|client| matches!(client.phase(), ClientPhase::Preparing))
     }
 
     /// Closes statements that no client has any more, or that can be prepared again, until their definitions leave room for

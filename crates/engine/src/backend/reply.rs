@@ -7,10 +7,10 @@ use wire::{ReplyEvent, ReplySink, StatusFlags};
 
 use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
+use crate::client::Client;
 use crate::client::held::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
 use crate::client::trackers::{self, Told};
-use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::coalescing::Group;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
@@ -268,8 +268,7 @@ impl Engine {
                 if let Some(sequence) = statement.summary.local_infile.take() {
                     let shift = statement.reader.sequence_shift_to_backend();
                     let next = sequence.wrapping_add(1).wrapping_sub(shift);
-                    self.clients[client].phase =
-                        ClientPhase::Running(Running::Uploading { continues: false, next });
+                    self.clients[client].upload(false, next);
                     self.lend_permit(key);
                     self.resume.push(client);
                 } else if command == RequestKind::BinlogDump && statement.summary.log_begun {

@@ -131,7 +131,7 @@ impl Engine {
             let runs_on = self
                 .clients
                 .find(kill.victim)
-                .filter(|client| matches!(client.phase, Phase::Preparing | Phase::Running(_)))
+                .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
                 .and_then(|client| self.backends.get(client.backend?))
                 .map(|backend| u64::from(backend.thread_id));
             if runs_on != Some(kill.ending.thread_id) {

@@ -310,7 +310,7 @@ impl Engine {
     fn client_view(&self, key: ClientKey, client: &Client) -> ClientView {
         let identity = client.identity.map(|identity| self.identities.identity(identity));
         let backend = client.backend.and_then(|backend| self.backends.get(backend));
-        let waits = matches!(client.phase, Phase::Queued | Phase::Following { .. });
+        let waits = matches!(client.phase(), Phase::Queued | Phase::Following { .. });
         let request = client.request.as_deref();
         let answers = backend.filter(|backend| backend.answers(key));
         let session = client.session.map(|session| (session.number(), self.sessions.state(session)));
@@ -321,7 +321,7 @@ impl Engine {
             user: identity.map(|identity| lossy(&identity.user)),
             account: identity.map(|identity| account_name(&identity.account)),
             schema: schema.map(lossy),
-            state: phase_name(&client.phase),
+            state: phase_name(client.phase()),
             in_transaction: client.in_transaction(),
             transaction: client.in_transaction().then(|| self.now.since(client.transaction_since)),
             backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
