@@ -21,7 +21,7 @@ impl Engine {
                 assert_eq!(held, Some(Some(key)), "{key:?} is held by {holder:?}");
             }
         }
-        let mut idle = self.idle.clone();
+        let mut idle = self.idle.to_vec();
         idle.sort_unstable();
         assert!(idle.windows(2).all(|two| two[0] != two[1]), "one is idle twice: {idle:?}");
         for key in idle {

@@ -36,6 +36,7 @@ mod found;
 mod ids;
 mod invariants;
 mod learned;
+mod moves;
 mod outbox;
 mod outside;
 mod overload;

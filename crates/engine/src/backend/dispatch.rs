@@ -121,11 +121,9 @@ impl Engine {
         if grant.has_permit() {
             self.workers.way.note_start();
         }
-        debug_assert!(self.backends[backend].permit != Permit::Held, "one permit each");
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
         self.backends[backend].runs_long = grant.is_long();
-        self.backends[backend].permit = if grant.has_permit() { Permit::Held } else { Permit::Lent };
-        self.backends[backend].permit_since = self.now;
+        self.begin_with_permit(backend, grant.has_permit());
         self.send_request(key, backend);
     }
 
@@ -140,7 +138,7 @@ impl Engine {
         let one_runs = self
             .backends
             .iter()
-            .any(|(_, backend)| backend.permit == Permit::Held && backend.holder.is_some_and(runs));
+            .any(|(_, backend)| backend.permit() == Permit::Held && backend.holder.is_some_and(runs));
         if one_runs {
             return false;
         }
@@ -321,7 +319,7 @@ impl Engine {
         }
         if backend.is_idle() {
             backend.only_kind = only_kind;
-            self.idle.retain(|&idle| idle != backend_key);
+            self.idle.remove(backend_key);
             if shared {
                 let session = self.clients[key].session.expect("a client with requests has logged in");
                 self.sharing.add(backend_key, (backend.identity, session));

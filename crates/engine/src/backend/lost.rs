@@ -217,7 +217,10 @@ impl Engine {
     pub(crate) fn backend_refused(&mut self, key: BackendKey, code: u16, message: String) {
         let identity = self.backends[key].identity;
         let connection = self.backends[key].connection;
-        debug_assert!(!matches!(self.backends[key].phase, Phase::Ready), "a login is refused before its end");
+        debug_assert!(
+            !matches!(self.backends[key].phase(), Phase::Ready),
+            "a login is refused before its end"
+        );
         if let Some(connection) = connection {
             self.outbox.close(connection);
         }
@@ -265,7 +268,7 @@ impl Engine {
         let how = match code {
             SERVER_FULL => Unproved::NoRoom,
             // Once it is logged in, only the account can be the wrong one.
-            WRONG_PASSWORD | WRONG_PASSWORD_UNSAID if matches!(backend.phase, Phase::LoggingIn(_)) => {
+            WRONG_PASSWORD | WRONG_PASSWORD_UNSAID if matches!(backend.phase(), Phase::LoggingIn(_)) => {
                 Unproved::Wrong
             }
             _ => {
@@ -422,7 +425,7 @@ mod tests {
         assert_eq!(silent, 1158);
         let held = error_code(|engine, _| {
             for (key, backend) in engine.backends.iter_mut() {
-                backend.phase = Phase::Ready;
+                backend.set_phase(Phase::Ready);
                 engine.clients[client_key(1)].backend = Some(key);
                 backend.holder = Some(client_key(1));
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wire::{ReplyEvent, ReplySink, StatusFlags};
 
 use super::preparing::LARGEST_ANSWER;
-use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
+use super::{Change, InFlight, Owner, Phase, ServerError, Summary};
 use crate::client::Client;
 use crate::client::held::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
@@ -185,7 +185,7 @@ impl Summary {
 impl Engine {
     /// Bytes of the server on a backend, cut anywhere: each belongs to the first statement in flight.
     pub(crate) fn backend_bytes(&mut self, key: BackendKey, mut bytes: &[u8]) {
-        if matches!(self.backends[key].phase, Phase::LoggingIn(_)) {
+        if matches!(self.backends[key].phase(), Phase::LoggingIn(_)) {
             return self.backend_login_bytes(key, bytes);
         }
         while !bytes.is_empty() && self.backends.contains(key) {
@@ -337,8 +337,8 @@ impl Engine {
         }
         let kept = self.scheduler.keeps_permits()
             && backend.holder.is_some_and(|client| self.clients[client].in_transaction());
-        if !kept && std::mem::replace(&mut backend.permit, Permit::None) == Permit::Held {
-            self.scheduler.finish();
+        if !kept {
+            self.give_permit(key);
         }
         if std::mem::take(&mut self.backends[key].runs_long) {
             self.scheduler.finish_long();

@@ -1,7 +1,7 @@
 //! Clients and servers that do not keep up, and files that clients send.
 
 use super::compression::is_compressed;
-use super::{Afterwards, Permit, Summary};
+use super::{Afterwards, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
@@ -77,20 +77,6 @@ impl Engine {
             self.outbox.pause_reading(state.connection);
         } else {
             self.outbox.resume_reading(state.connection);
-        }
-    }
-
-    pub(crate) fn lend_permit(&mut self, key: BackendKey) {
-        if self.backends[key].permit == Permit::Held {
-            self.backends[key].permit = Permit::Lent;
-            self.scheduler.finish();
-        }
-    }
-
-    pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
-        if self.backends[key].permit == Permit::Lent {
-            self.backends[key].permit = Permit::Held;
-            self.scheduler.resume();
         }
     }
 

@@ -496,7 +496,7 @@ impl Engine {
     /// The transaction of a client whose statements need no permits of their own has one.
     fn has_kept_permit(&self, key: ClientKey) -> bool {
         let held = self.clients[key].backend;
-        held.is_some_and(|backend| self.backends[backend].permit == Permit::Held)
+        held.is_some_and(|backend| self.backends[backend].permit() == Permit::Held)
     }
 
     /// What the client holds before this request, and takes note of what it will hold behind it.

@@ -8,6 +8,7 @@ use super::Client;
 use super::kill::Killing;
 use super::login::{Attempt, Login};
 use super::reading::Reading;
+use crate::moves::{self, Move};
 
 /// Where a client stands.
 #[derive(Debug)]
@@ -120,15 +121,8 @@ impl At {
     }
 }
 
-/// A function of this module, and where it may lead.
-struct Move {
-    by: &'static str,
-    from: &'static [At],
-    to: &'static [At],
-}
-
 /// All moves there are. A client may end anywhere.
-const MOVES: &[Move] = &[
+const MOVES: &[Move<At>] = &[
     Move { by: "greet", from: &[At::AwaitingServer], to: &[At::Greeted] },
     Move {
         by: "take_login",
@@ -201,15 +195,6 @@ const MOVES: &[Move] = &[
         to: &[At::Idle],
     },
 ];
-
-/// # Panics
-///
-/// Where the table has no such move.
-fn check(by: &str, from: &Phase, to: &Phase) {
-    let (from, to) = (At::of(from), At::of(to));
-    let is_it = |it: &Move| it.by == by && it.from.contains(&from) && it.to.contains(&to);
-    assert!(MOVES.iter().any(is_it), "a client must not `{by}` from {from:?} to {to:?}");
-}
 
 impl Client {
     pub(crate) fn phase(&self) -> &Phase {
@@ -368,9 +353,7 @@ impl Client {
 
     /// The one place that sets the phase. Gives the one before.
     fn go(&mut self, by: &str, to: Phase) -> Phase {
-        if cfg!(debug_assertions) {
-            check(by, &self.state.0, &to);
-        }
+        moves::check(MOVES, "a client", by, At::of(&self.state.0), At::of(&to));
         std::mem::replace(&mut self.state.0, to)
     }
 

@@ -259,7 +259,7 @@ impl Engine {
             opening_backends: backends().filter(|backend| !backend.is_ready()).count(),
             transactions: backends().filter(in_transaction).count(),
             permits: self.scheduler.running(),
-            lent: backends().filter(|backend| backend.permit == Permit::Lent).count(),
+            lent: backends().filter(|backend| backend.permit() == Permit::Lent).count(),
             queued,
             oldest_queued: self.scheduler.oldest_in_need().map(|(_, since)| self.now.since(since)),
             is_stalled: self
@@ -351,7 +351,7 @@ impl Engine {
     fn backend_view(&self, backend: &Backend) -> BackendView {
         let holder = backend.holder.and_then(|client| self.clients.get(client));
         let busy = !backend.in_flight.is_empty();
-        let state = match backend.phase {
+        let state = match backend.phase() {
             BackendPhase::Connecting => "connecting",
             BackendPhase::LoggingIn(_) => "logging_in",
             BackendPhase::SettingUp => "setting_up",
@@ -369,7 +369,7 @@ impl Engine {
             state,
             client: holder.map(|client| client.id),
             in_flight: backend.in_flight.len(),
-            permit: match backend.permit {
+            permit: match backend.permit() {
                 Permit::Held => "held",
                 Permit::Lent => "lent",
                 _ => "none",
