@@ -306,8 +306,7 @@ impl Engine {
         // Its text has been sent, so to say.
         if let Some(mut request) = self.lift_request(next) {
             request.forget_bytes();
-            self.buffered += request.bytes();
-            self.clients[next].request = Some(request);
+            self.put_request_back(next, request);
         }
         true
     }

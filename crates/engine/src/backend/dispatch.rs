@@ -269,8 +269,7 @@ impl Engine {
         if !kept {
             request.forget_bytes();
         }
-        self.buffered += request.bytes();
-        self.clients[key].request = Some(request);
+        self.put_request_back(key, request);
     }
 
     /// Sends what is missing of the session state by itself; the request follows when it stands.
@@ -286,8 +285,7 @@ impl Engine {
         if let Some(hash) = request.group.take() {
             self.pass_on(hash);
         }
-        self.buffered += request.bytes();
-        self.clients[key].request = Some(request);
+        self.put_request_back(key, request);
         self.clients[key].prepare();
         self.set_multi_statements(backend_key, true);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);

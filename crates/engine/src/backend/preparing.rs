@@ -90,8 +90,7 @@ impl Engine {
         if !stands && client_agrees && !ahead.is_empty() {
             return self.apply_state_first(key, backend_key, request, ahead);
         }
-        self.buffered += request.bytes();
-        self.clients[key].request = Some(request);
+        self.put_request_back(key, request);
         self.clients[key].prepare();
         if stands {
             self.totals.prepared_again += 1;
@@ -118,8 +117,7 @@ impl Engine {
         request: Box<Request>,
     ) {
         self.begin_on(key, backend_key, false, None);
-        self.buffered += request.bytes();
-        self.clients[key].request = Some(request);
+        self.put_request_back(key, request);
         self.clients[key].prepare();
         self.ask_doubts(backend_key, key);
     }
@@ -278,8 +276,7 @@ impl Engine {
             (Some(error), _) if error.code == NO_ROOM => {
                 if let Some(tries) = self.room_may_come(key, request.prepare_tries) {
                     request.prepare_tries = tries;
-                    self.buffered += request.bytes();
-                    self.clients[client].request = Some(request);
+                    self.put_request_back(client, request);
                     self.send_request(client, key);
                     return None;
                 }

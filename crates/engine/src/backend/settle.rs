@@ -250,8 +250,7 @@ impl Engine {
         self.preludes_stand(key, client, statement, chooses_schema);
         if let Some(request) = self.lift_request(client) {
             self.variables_stand(client, key, &request);
-            self.buffered += request.bytes();
-            self.clients[client].request = Some(request);
+            self.put_request_back(client, request);
         }
         self.send_request(client, key);
     }

@@ -555,11 +555,18 @@ impl Engine {
         self.lift_request(key)
     }
 
-    /// The same while the request goes on.
+    /// The same while the request goes on, see [`Self::put_request_back`].
     pub(crate) fn lift_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
         let request = self.clients[key].request.take()?;
         self.buffered -= request.bytes();
         Some(request)
+    }
+
+    /// A request that was lifted goes on, and its bytes, which may have become others, count again.
+    pub(crate) fn put_request_back(&mut self, key: ClientKey, request: Box<Request>) {
+        debug_assert!(self.clients[key].request.is_none(), "a client has one request");
+        self.buffered += request.bytes();
+        self.clients[key].request = Some(request);
     }
 
     /// How the lexer has to read this client's text.
