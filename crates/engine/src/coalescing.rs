@@ -23,7 +23,7 @@ use seam::Instant;
 use wire::StatusFlags;
 
 use crate::backend::{InFlight, Owner};
-use crate::client::{Phase, Running};
+use crate::client::Phase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
@@ -207,7 +207,7 @@ impl Engine {
     /// A follower leads from now on, and waits where it would have waited alone.
     fn take_place_of(&mut self, next: ClientKey, hash: u64) {
         let client = &mut self.clients[next];
-        client.phase = Phase::Queued;
+        client.go_alone();
         let request = client.request.as_mut().expect("a follower that was not answered has a request");
         request.group = Some(hash);
         let (lane, since) = (request.lane.unwrap_or(Lane::Low), request.arrival.at);
@@ -252,7 +252,7 @@ impl Engine {
 
     fn is_following(&self, follower: ClientRef, number: u64) -> bool {
         let client = self.clients.find(follower);
-        client.is_some_and(|client| matches!(client.phase, Phase::Following { group } if group == number))
+        client.is_some_and(|client| matches!(client.phase(), Phase::Following { group } if *group == number))
     }
 
     /// Returns the clients that still follow.
@@ -285,14 +285,14 @@ impl Engine {
         statement.group = Some(group);
         let Some(next) = next else { return false };
         statement.asked_to_end = false;
-        let phase = match &mut statement.owner {
+        let settles = match &mut statement.owner {
             Owner::SaveDiagnostics { client } => {
                 *client = next;
-                Phase::Settling
+                true
             }
             owner => {
                 *owner = Owner::Client { client: next, command: RequestKind::Query };
-                Phase::Running(Running::OnServer)
+                false
             }
         };
         if backend.holder == Some(key) {
@@ -303,12 +303,11 @@ impl Engine {
         self.clients[key].backend = None;
         self.server_keeps_up(key);
         self.clients[next].backend = Some(backend_key);
-        self.clients[next].phase = phase;
+        self.clients[next].take_over(settles);
         // Its text has been sent, so to say.
         if let Some(mut request) = self.lift_request(next) {
             request.forget_bytes();
-            self.buffered += request.bytes();
-            self.clients[next].request = Some(request);
+            self.put_request_back(next, request);
         }
         true
     }
@@ -340,7 +339,7 @@ impl Engine {
         request.arrival = self.holdups.change_queue(&request.arrival, self.now, long);
         request.lane = Some(lane);
         self.clients[key].request = Some(request);
-        self.clients[key].phase = Phase::Queued;
+        self.clients[key].go_alone();
         self.queue_alone(key, lane, since);
     }
 
@@ -469,7 +468,7 @@ impl Engine {
 
     fn follower_rests(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
-        client.phase = Phase::Idle;
+        client.end_statement();
         client.last_heard = self.now;
         self.resume.push(key);
         self.drain_client(key);

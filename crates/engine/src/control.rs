@@ -568,7 +568,7 @@ impl Engine {
         let waiting: Vec<_> = self
             .clients
             .iter()
-            .filter(|(_, client)| matches!(client.phase, crate::client::Phase::AwaitingServer))
+            .filter(|(_, client)| matches!(client.phase(), crate::client::Phase::AwaitingServer))
             .map(|(key, _)| key)
             .collect();
         for key in waiting {

@@ -10,7 +10,6 @@ use crate::accounts::entropy::Entropy;
 use crate::accounts::failed_logins::LateRefusal;
 use crate::accounts::task::Tasks;
 use crate::accounts::{Identities, IdentityId};
-use crate::backend::Backend;
 use crate::backend::connect::Server;
 use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
@@ -20,6 +19,7 @@ use crate::backend::reserve::Reserve;
 use crate::backend::room::Room;
 use crate::backend::sharing::SharedBackends;
 use crate::backend::stall::Stalls;
+use crate::backend::{Backend, Idle};
 use crate::client::commands::Resume;
 use crate::client::delay::Delayed;
 use crate::client::delegation::Claims;
@@ -85,7 +85,7 @@ pub struct Engine {
     pub(crate) backends: Table<BackendKey, Backend>,
     pub(crate) last_token: u64,
     /// Backends that nobody holds and on which nothing runs, the latest used last.
-    pub(crate) idle: Vec<BackendKey>,
+    pub(crate) idle: Idle,
     /// Backends that run short reads, which others may follow.
     pub(crate) sharing: SharedBackends,
     /// Backends with bytes to send in this turn.
@@ -228,7 +228,7 @@ impl Engine {
             last_client_id: 0,
             backends: Table::new(),
             last_token: CONTROL_TOKEN,
-            idle: Vec::new(),
+            idle: Idle::default(),
             sharing: SharedBackends::default(),
             dirty: Vec::new(),
             server: Server::new(),
@@ -495,9 +495,9 @@ impl Engine {
             return;
         }
         let client = &self.clients[key];
-        let waiting = matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
+        let waiting = matches!(client.phase(), Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
         // A replica waits for events that are to come, and connects again.
-        let replicates = matches!(client.phase, Phase::Running(Running::Replicating { .. }));
+        let replicates = matches!(client.phase(), Phase::Running(Running::Replicating { .. }));
         if replicates || (waiting && !client.in_transaction() && client.unstarted.is_none()) {
             self.drop_client(key);
         }

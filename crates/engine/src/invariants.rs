@@ -1,13 +1,15 @@
 //! Checks what must agree between clients and backends, after each turn of a debug build, in the simulator first of all.
 
 use crate::backend::Owner;
+use crate::client::Phase;
+use crate::client::login::Login;
 use crate::engine::Engine;
 
 /// All clients are looked at where there are no more: tests with crowds would take their time for nothing else.
 const FEW: usize = 1000;
 
 impl Engine {
-    /// A client and the backend that it holds know of each other, and what is idle is so, and is there once.
+    /// A client and the backend that it holds know of each other, and what is idle is so, and is there once; no login is left in the middle of a step.
     ///
     /// # Panics
     ///
@@ -19,7 +21,7 @@ impl Engine {
                 assert_eq!(held, Some(Some(key)), "{key:?} is held by {holder:?}");
             }
         }
-        let mut idle = self.idle.clone();
+        let mut idle = self.idle.to_vec();
         idle.sort_unstable();
         assert!(idle.windows(2).all(|two| two[0] != two[1]), "one is idle twice: {idle:?}");
         for key in idle {
@@ -32,6 +34,8 @@ impl Engine {
 
     fn check_clients(&self) {
         for (key, client) in self.clients.iter() {
+            let is_judged = matches!(client.phase(), Phase::Login(Login::Judged));
+            assert!(!is_judged, "{key:?} has been judged, and nobody has said what follows from it");
             let Some(held) = client.backend else { continue };
             let backend = self.backends.get(held).expect("a client's backend is there");
             let shares = backend

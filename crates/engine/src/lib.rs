@@ -39,6 +39,7 @@ mod found;
 mod ids;
 mod invariants;
 mod learned;
+mod moves;
 mod outbox;
 mod outside;
 mod overload;

@@ -178,7 +178,7 @@ impl Engine {
     /// Tells a client later that its login is refused; it waits without any work.
     pub(crate) fn refuse_later(&mut self, delay: Duration, refusal: LateRefusal) {
         let place = (self.now + delay, u64::from(refusal.client.id));
-        self.clients[refusal.client.key].phase = Phase::Login(Login::Refused(place));
+        self.clients[refusal.client.key].wait_in_login(Login::Refused(place));
         self.late_refusals.insert(place, refusal);
     }
 
@@ -190,7 +190,7 @@ impl Engine {
             }
             let refusal = first.remove();
             let client = self.clients.find(refusal.client);
-            if client.is_some_and(|client| matches!(client.phase, Phase::Login(Login::Refused(_)))) {
+            if client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::Refused(_)))) {
                 self.tell_refusal(refusal.client.key, refusal.sequence, &refusal.error);
             }
         }

@@ -25,7 +25,7 @@ use seam::Instant;
 use wire::Capabilities;
 
 use super::opening::{LONGEST_WAIT, Login};
-use super::{Afterwards, Backend, Phase};
+use super::{Afterwards, Backend};
 use crate::engine::{Engine, Role};
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
@@ -131,7 +131,7 @@ impl Engine {
         let credentials = self.credentials_of(&backend);
         let established = before.established.expect("an idle backend has logged in");
         let login = ServerLogin::change(credentials, &established, &mut backend.out);
-        backend.phase = Phase::LoggingIn(Box::new(login));
+        backend.log_in(login);
         backend.connection = before.connection;
         backend.thread_id = before.thread_id;
         // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().

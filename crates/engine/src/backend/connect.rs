@@ -10,7 +10,8 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::prepared::Prepared;
 use super::rights::Rights;
-use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, PreludeEffects, Summary};
+use super::state::State;
+use super::{Afterwards, Backend, InFlight, Owner, Phase, PreludeEffects, Summary};
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::client::delegation::Unproved;
@@ -152,7 +153,7 @@ impl Engine {
         Some(Backend {
             token: self.last_token,
             connection: None,
-            phase: Phase::Connecting,
+            state: State::new(self.now),
             origin,
             fresh: true,
             companions_until: None,
@@ -180,8 +181,6 @@ impl Engine {
             holder: None,
             used: None,
             prepared: Prepared::default(),
-            permit: Permit::None,
-            permit_since: self.now,
             runs_long: false,
             lock_wait: None,
             waits_for_lock: false,
@@ -202,7 +201,7 @@ impl Engine {
         let credentials = self.credentials_of(&self.backends[key]);
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);
-        backend.phase = Phase::LoggingIn(Box::new(ServerLogin::new(credentials)));
+        backend.log_in(ServerLogin::new(credentials));
         let address = self.identities.identity(backend.identity).address;
         let header = self.proxy_header(address);
         self.put_to_backend(key, &header);
@@ -241,8 +240,8 @@ impl Engine {
     /// Bytes for a backend that is logging in.
     pub(crate) fn backend_login_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
         let backend = &mut self.backends[key];
-        let Phase::LoggingIn(login) = &mut backend.phase else { return };
-        match login.read(bytes, &mut backend.out) {
+        let Some((login, out)) = backend.login() else { return };
+        match login.read(bytes, out) {
             Ok(None) => self.mark_dirty(key),
             Ok(Some(Outcome::Established(established))) => {
                 if self.meets_another_server(key, &established) {
@@ -252,7 +251,7 @@ impl Engine {
                 backend.thread_id = established.thread_id;
                 self.workers.serving.add(established.thread_id, &backend.serves);
                 backend.capabilities = established.capabilities;
-                backend.phase = Phase::SettingUp;
+                backend.set_up();
                 let connection = backend.connection.expect("its bytes have just come");
                 self.start_server_compression(connection, established.capabilities);
                 self.backends[key].established = Some(established);
@@ -293,8 +292,8 @@ impl Engine {
     pub(crate) fn backend_finding(&mut self, token: u64, finding: Finding) {
         let (Some(key), Finding::Encrypted(bytes)) = (self.backend_of(token), finding) else { return };
         let backend = &mut self.backends[key];
-        if let Phase::LoggingIn(login) = &mut backend.phase {
-            login.encrypted(bytes.as_deref(), &mut backend.out);
+        if let Some((login, out)) = backend.login() {
+            login.encrypted(bytes.as_deref(), out);
             self.mark_dirty(key);
         }
     }
@@ -354,7 +353,7 @@ impl Engine {
             self.server_full = None;
         }
         let backend = &mut self.backends[key];
-        backend.phase = Phase::Ready;
+        backend.be_ready();
         backend.trackers = true;
         let took = self.now.since(backend.since);
         self.opening.took(took, changed);
@@ -434,7 +433,7 @@ impl Engine {
 
     /// Ends a backend on which nothing runs in the orderly way.
     pub(crate) fn quit_backend(&mut self, key: BackendKey) {
-        let in_login = matches!(self.backends[key].phase, Phase::Connecting | Phase::LoggingIn(_));
+        let in_login = matches!(self.backends[key].phase(), Phase::Connecting | Phase::LoggingIn(_));
         if let Some(connection) = self.backends[key].connection {
             // In the middle of a login the server would take it for a part of that.
             if !in_login {
@@ -460,17 +459,15 @@ impl Engine {
     /// Takes a backend out of all tables, but for its place and its connection.
     pub(super) fn take_backend_out(&mut self, key: BackendKey) -> Backend {
         self.forget_prepared(key);
+        self.give_permit(key);
         let backend = self.backends.remove(key);
-        if backend.permit == Permit::Held {
-            self.scheduler.finish();
-        }
         if backend.runs_long {
             self.scheduler.finish_long();
         }
         if backend.contends {
             self.contention.rests();
         }
-        self.idle.retain(|&idle| idle != key);
+        self.idle.remove(key);
         self.sharing.remove(key);
         self.dirty.retain(|&dirty| dirty != key);
         self.release_identity(backend.identity);

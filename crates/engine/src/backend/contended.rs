@@ -278,7 +278,7 @@ impl Engine {
 impl Backend {
     /// Lent for a stall that nobody has explained.
     pub(crate) fn lends_for_unknown_reasons(&self) -> bool {
-        self.permit == super::Permit::Lent && !self.waits_for_lock && !self.contends
+        self.permit() == super::Permit::Lent && !self.waits_for_lock && !self.contends
     }
 }
 

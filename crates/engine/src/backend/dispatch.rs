@@ -9,7 +9,7 @@ use super::preparing::stays;
 use super::sharing::Sharing;
 use super::{Backend, InFlight, Owner, Permit, PreludeEffects, Summary};
 use crate::client::prepared::put_statement_id;
-use crate::client::{Client, Phase, Running};
+use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::waits::WaitReason;
@@ -121,11 +121,9 @@ impl Engine {
         if grant.has_permit() {
             self.workers.way.note_start();
         }
-        debug_assert!(self.backends[backend].permit != Permit::Held, "one permit each");
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
         self.backends[backend].runs_long = grant.is_long();
-        self.backends[backend].permit = if grant.has_permit() { Permit::Held } else { Permit::Lent };
-        self.backends[backend].permit_since = self.now;
+        self.begin_with_permit(backend, grant.has_permit());
         self.send_request(key, backend);
     }
 
@@ -140,7 +138,7 @@ impl Engine {
         let one_runs = self
             .backends
             .iter()
-            .any(|(_, backend)| backend.permit == Permit::Held && backend.holder.is_some_and(runs));
+            .any(|(_, backend)| backend.permit() == Permit::Held && backend.holder.is_some_and(runs));
         if one_runs {
             return false;
         }
@@ -200,7 +198,7 @@ impl Engine {
         for (client, since) in std::mem::take(&mut self.urgent) {
             let waits = self.clients.find(client).is_some_and(|client| {
                 let urgent = client.request.as_ref().is_some_and(|request| request.urgent);
-                urgent && matches!(client.phase, Phase::Queued)
+                urgent && matches!(client.phase(), Phase::Queued)
             });
             let key = client.key;
             if !waits {
@@ -267,13 +265,11 @@ impl Engine {
             statement.group = group;
         }
         let dumps = request.command == RequestKind::BinlogDump;
-        self.clients[key].phase =
-            Phase::Running(if dumps { Running::Replicating { begun: false } } else { Running::OnServer });
+        self.clients[key].run(dumps);
         if !kept {
             request.forget_bytes();
         }
-        self.buffered += request.bytes();
-        self.clients[key].request = Some(request);
+        self.put_request_back(key, request);
     }
 
     /// Sends what is missing of the session state by itself; the request follows when it stands.
@@ -289,9 +285,8 @@ impl Engine {
         if let Some(hash) = request.group.take() {
             self.pass_on(hash);
         }
-        self.buffered += request.bytes();
-        self.clients[key].request = Some(request);
-        self.clients[key].phase = Phase::Preparing;
+        self.put_request_back(key, request);
+        self.clients[key].prepare();
         self.set_multi_statements(backend_key, true);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
         let preludes = ahead.count();
@@ -322,7 +317,7 @@ impl Engine {
         }
         if backend.is_idle() {
             backend.only_kind = only_kind;
-            self.idle.retain(|&idle| idle != backend_key);
+            self.idle.remove(backend_key);
             if shared {
                 let session = self.clients[key].session.expect("a client with requests has logged in");
                 self.sharing.add(backend_key, (backend.identity, session));

@@ -315,7 +315,7 @@ impl Engine {
 
     /// Asks how a transaction stands behind an error. A ping leaves all else on the backend as it is, FOUND_ROWS() included.
     pub(crate) fn ask_status(&mut self, key: BackendKey, client: ClientKey) {
-        self.clients[client].phase = ClientPhase::Settling;
+        self.clients[client].settle();
         self.send_own(key, Owner::ReadStatus { client }, CommandKind::Ping, b"", Expect::Simple, 0);
     }
 
@@ -407,7 +407,7 @@ impl Engine {
             self.clients[client].doubts =
                 (!rest.is_empty() && rest.len() < asked.len()).then(|| Box::new(rest));
         }
-        if matches!(self.clients[client].phase, ClientPhase::Settling) {
+        if matches!(self.clients[client].phase(), ClientPhase::Settling) {
             return self.settle(key, client, false);
         }
         if self.clients[client].killed {

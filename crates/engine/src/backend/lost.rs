@@ -151,18 +151,18 @@ impl Engine {
 
     /// Something still goes ahead of the client's statement.
     fn prepares(&self, key: ClientKey) -> bool {
-        self.clients.get(key).is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
+        self.clients.get(key).is_some_and(|client| matches!(client.phase(), ClientPhase::Preparing))
     }
 
     /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.
     pub(crate) fn statement_lost(&mut self, key: ClientKey, begun: bool) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let uploading = matches!(client.phase, ClientPhase::Running(Running::Uploading { .. }));
+        let uploading = matches!(client.phase(), ClientPhase::Running(Running::Uploading { .. }));
         // A transaction that was about to begin with it may have begun.
         let transaction = client.in_transaction() || client.unstarted.is_some();
         let (pinned, killed) = (!client.pins.is_empty(), client.killed);
         client.backend = None;
-        client.phase = ClientPhase::Idle;
+        client.end_statement();
         self.server_keeps_up(key);
         let request = self.take_request(key);
         let (answer, command) =
@@ -201,19 +201,19 @@ impl Engine {
             (true, true) => Some(Lost::Transaction),
             (true, false) => None,
         };
-        if matches!(client.phase, ClientPhase::Settling) {
+        if matches!(client.phase(), ClientPhase::Settling) {
             // Its answer is not lost, and has told how many warnings there were.
-            client.phase = ClientPhase::Idle;
+            client.end_statement();
             client.aftermath.diagnostics.lose_texts();
             self.resume.push(key);
         }
-        let queued = matches!(client.phase, ClientPhase::Queued);
+        let queued = matches!(client.phase(), ClientPhase::Queued);
         self.server_keeps_up(key);
         if queued {
             let lost = self.clients[key].lost.unwrap_or(Lost::Transaction);
             self.scheduler.remove(key);
             let answer = self.take_request(key).map_or(1, |request| request.answer);
-            self.clients[key].phase = ClientPhase::Idle;
+            self.clients[key].cancel();
             self.answer_lost(key, lost, answer);
         }
     }
@@ -222,7 +222,10 @@ impl Engine {
     pub(crate) fn backend_refused(&mut self, key: BackendKey, code: u16, message: String) {
         let identity = self.backends[key].identity;
         let connection = self.backends[key].connection;
-        debug_assert!(!matches!(self.backends[key].phase, Phase::Ready), "a login is refused before its end");
+        debug_assert!(
+            !matches!(self.backends[key].phase(), Phase::Ready),
+            "a login is refused before its end"
+        );
         if let Some(connection) = connection {
             self.outbox.close(connection);
         }
@@ -255,7 +258,7 @@ impl Engine {
             .filter(|(_, client)| {
                 client.identity == Some(identity)
                     && client.backend.is_none()
-                    && matches!(client.phase, ClientPhase::Queued | ClientPhase::Following { .. })
+                    && matches!(client.phase(), ClientPhase::Queued | ClientPhase::Following { .. })
             })
             .map(|(key, _)| key)
             .collect();
@@ -270,7 +273,7 @@ impl Engine {
         let how = match code {
             SERVER_FULL => Unproved::NoRoom,
             // Once it is logged in, only the account can be the wrong one.
-            WRONG_PASSWORD | WRONG_PASSWORD_UNSAID if matches!(backend.phase, Phase::LoggingIn(_)) => {
+            WRONG_PASSWORD | WRONG_PASSWORD_UNSAID if matches!(backend.phase(), Phase::LoggingIn(_)) => {
                 Unproved::Wrong
             }
             _ => {
@@ -397,7 +400,7 @@ mod tests {
     fn warnings_that_were_told_of_are_not_denied_with_their_backend_lost() {
         let mut engine = engine(1, Settings::default());
         let mut counted = |diagnostics| {
-            engine.clients[client_key(0)].phase = ClientPhase::Settling;
+            engine.clients[client_key(0)].set_phase(ClientPhase::Settling);
             engine.clients[client_key(0)].aftermath.diagnostics = diagnostics;
             engine.holder_lost(client_key(0));
             let diagnostics = &engine.clients[client_key(0)].aftermath.diagnostics;
@@ -427,7 +430,7 @@ mod tests {
         assert_eq!(silent, 1158);
         let held = error_code(|engine, _| {
             for (key, backend) in engine.backends.iter_mut() {
-                backend.phase = Phase::Ready;
+                backend.set_phase(Phase::Ready);
                 engine.clients[client_key(1)].backend = Some(key);
                 backend.holder = Some(client_key(1));
             }

@@ -33,6 +33,7 @@ pub(crate) mod settle;
 pub(crate) mod sharing;
 pub(crate) mod slow;
 pub(crate) mod stall;
+mod state;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -48,19 +49,22 @@ use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
-use crate::server_login::{Established, ServerLogin};
+use crate::server_login::Established;
 use crate::session::{Charset, SessionId};
 use crate::stored_code::{CodeChange, Hidden};
 use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
 use crate::workers::users::Used;
+use state::State;
+
+pub(crate) use state::{Idle, Permit, Phase};
 
 /// One connection to the server.
 pub(crate) struct Backend {
     /// Names the request for this connection towards the driver; never used twice.
     pub(crate) token: u64,
     pub(crate) connection: Option<ConnectionId>,
-    pub(crate) phase: Phase,
+    state: State,
     /// How we came by its place.
     pub(crate) origin: Origin,
     /// No client's statement has run on it yet.
@@ -113,9 +117,6 @@ pub(crate) struct Backend {
     pub(crate) holder: Option<ClientKey>,
     /// It counts among those that its user uses, from its first statement on until it is free again.
     pub(crate) used: Option<Used>,
-    pub(crate) permit: Permit,
-    /// Since when it has had its permit, if it has one.
-    pub(crate) permit_since: Instant,
     /// What runs on it has one of the long statements' permits too, to its end.
     pub(crate) runs_long: bool,
     /// What the first statement in flight was last seen to wait for on the server.
@@ -135,24 +136,6 @@ pub(crate) struct Backend {
     pub(crate) afterwards: Afterwards,
     /// Bytes for the server, collected over a turn so that all statements of the turn leave in one write.
     pub(crate) out: Vec<u8>,
-}
-
-/// Where a backend stands.
-pub(crate) enum Phase {
-    Connecting,
-    LoggingIn(Box<ServerLogin>),
-    /// Logged in; the trackers are being turned on and the account is being checked.
-    SettingUp,
-    Ready,
-}
-
-/// Whether what runs on a backend counts against the permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Permit {
-    None,
-    Held,
-    /// Given back for as long as the client is slow to take the reply or to send a file: the server does nothing then.
-    Lent,
 }
 
 /// What happens to a backend once nothing runs on it.
@@ -345,7 +328,7 @@ impl Change {
 
 impl Backend {
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready)
+        matches!(self.phase(), Phase::Ready)
     }
 
     /// Nobody holds it and nothing runs on it.

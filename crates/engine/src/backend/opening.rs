@@ -136,7 +136,7 @@ impl Engine {
         // A MariaDB takes a second to refuse a change: others do not wait for that.
         let under_way = to_come.len() - self.slow_changes();
         let mut room = most.saturating_sub(under_way);
-        to_come.extend(&self.idle);
+        to_come.extend(self.idle.iter());
         for &key in waiting {
             let client = &self.clients[key];
             let Some(login) = client.identity.map(|identity| (identity, client.class())) else { continue };

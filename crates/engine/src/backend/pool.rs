@@ -68,9 +68,7 @@ impl Engine {
                 if !self.is_kept_for_us(key) && self.leave_to_other_worker(needed) {
                     return self.quit_backend(key);
                 }
-                if !self.idle.contains(&key) {
-                    self.idle.push(key);
-                }
+                self.put_idle(key);
             }
             Afterwards::Reset => self.send_reset(key),
             Afterwards::Close => self.quit_backend(key),
@@ -83,7 +81,7 @@ impl Engine {
         let holder = backend.holder.take().and_then(|client| self.clients.get(client));
         let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.pins));
         backend.afterwards = backend.afterwards.max(clean);
-        if backend.in_flight.is_empty() && matches!(backend.phase, Phase::Ready) {
+        if backend.in_flight.is_empty() && matches!(backend.phase(), Phase::Ready) {
             self.free_backend(key);
         }
     }
@@ -166,7 +164,7 @@ mod tests {
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
         engine.handle(Instant::START, Input::TurnEnd);
         let (key, backend) = engine.backends.iter_mut().next().expect("one is begun for it");
-        backend.phase = Phase::Ready;
+        backend.set_phase(Phase::Ready);
         engine.draining = Some(Instant::START + Duration::from_secs(1));
         engine.change_lane(client_key(0), Lane::Contended);
         engine.scheduler.note_contended_room(0);
@@ -174,7 +172,7 @@ mod tests {
         engine.free_backend(key);
         assert_eq!((engine.backends.len(), &engine.idle[..]), (1, &[key][..]));
         engine.client_gone(client_key(0));
-        engine.idle.clear();
+        engine.idle.remove(key);
         engine.free_backend(key);
         assert!(engine.backends.is_empty(), "nobody comes any more");
     }

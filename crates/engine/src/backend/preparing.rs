@@ -91,9 +91,8 @@ impl Engine {
         if !stands && client_agrees && !ahead.is_empty() {
             return self.apply_state_first(key, backend_key, request, ahead);
         }
-        self.buffered += request.bytes();
-        self.clients[key].request = Some(request);
-        self.clients[key].phase = ClientPhase::Preparing;
+        self.put_request_back(key, request);
+        self.clients[key].prepare();
         if stands {
             self.totals.prepared_again += 1;
             let text = Rc::clone(&self.definitions.get(definition).text);
@@ -119,9 +118,8 @@ impl Engine {
         request: Box<Request>,
     ) {
         self.begin_on(key, backend_key, false, None);
-        self.buffered += request.bytes();
-        self.clients[key].request = Some(request);
-        self.clients[key].phase = ClientPhase::Preparing;
+        self.put_request_back(key, request);
+        self.clients[key].prepare();
         self.ask_doubts(backend_key, key);
     }
 
@@ -279,8 +277,7 @@ impl Engine {
             (Some(error), _) if error.code == NO_ROOM => {
                 if let Some(tries) = self.room_may_come(key, request.prepare_tries) {
                     request.prepare_tries = tries;
-                    self.buffered += request.bytes();
-                    self.clients[client].request = Some(request);
+                    self.put_request_back(client, request);
                     self.send_request(client, key);
                     return None;
                 }
@@ -372,7 +369,7 @@ impl Engine {
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
     pub(super) fn is_preparing(&self, key: BackendKey) -> bool {
         let holder = self.backends[key].holder.and_then(|client| self.clients.get(client));
-        holder.is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
+        holder.is_some_and(|client| matches!(client.phase(), ClientPhase::Preparing))
     }
 
     /// Closes statements that no client has any more, or that can be prepared again, until their definitions leave room for

@@ -68,7 +68,7 @@ impl Engine {
         for key in keys {
             // Closing one may take others with it.
             let Some(client) = self.clients.get_mut(key) else { continue };
-            match client.phase {
+            match *client.phase() {
                 ClientPhase::AwaitingServer => {}
                 ClientPhase::Login(_) => self.close_client(key, "the server was replaced during its login"),
                 ClientPhase::Queued => {

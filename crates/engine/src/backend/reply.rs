@@ -6,11 +6,11 @@ use std::time::Duration;
 use wire::{ReplyEvent, ReplySink, StatusFlags};
 
 use super::preparing::LARGEST_ANSWER;
-use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
+use super::{Change, InFlight, Owner, Phase, ServerError, Summary};
+use crate::client::Client;
 use crate::client::held::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
 use crate::client::trackers::{self, Told};
-use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::coalescing::Group;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
@@ -185,7 +185,7 @@ impl Summary {
 impl Engine {
     /// Bytes of the server on a backend, cut anywhere: each belongs to the first statement in flight.
     pub(crate) fn backend_bytes(&mut self, key: BackendKey, mut bytes: &[u8]) {
-        if matches!(self.backends[key].phase, Phase::LoggingIn(_)) {
+        if matches!(self.backends[key].phase(), Phase::LoggingIn(_)) {
             return self.backend_login_bytes(key, bytes);
         }
         while !bytes.is_empty() && self.backends.contains(key) {
@@ -268,8 +268,7 @@ impl Engine {
                 if let Some(sequence) = statement.summary.local_infile.take() {
                     let shift = statement.reader.sequence_shift_to_backend();
                     let next = sequence.wrapping_add(1).wrapping_sub(shift);
-                    self.clients[client].phase =
-                        ClientPhase::Running(Running::Uploading { continues: false, next });
+                    self.clients[client].upload(false, next);
                     self.lend_permit(key);
                     self.resume.push(client);
                 } else if command == RequestKind::BinlogDump && statement.summary.log_begun {
@@ -340,8 +339,8 @@ impl Engine {
         }
         let kept = self.scheduler.keeps_permits()
             && backend.holder.is_some_and(|client| self.clients[client].in_transaction());
-        if !kept && std::mem::replace(&mut backend.permit, Permit::None) == Permit::Held {
-            self.scheduler.finish();
+        if !kept {
+            self.give_permit(key);
         }
         if std::mem::take(&mut self.backends[key].runs_long) {
             self.scheduler.finish_long();

@@ -142,7 +142,7 @@ impl Engine {
         let has_text = client.request.as_ref().is_some_and(|request| !request.raw.is_empty());
         statement.shared
             && !of_its_kind
-            && matches!(client.phase, Phase::Running(Running::OnServer))
+            && matches!(client.phase(), Phase::Running(Running::OnServer))
             && !client.killed
             && has_text
     }
@@ -182,7 +182,7 @@ impl Engine {
     fn queue_again(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         client.backend = None;
-        client.phase = Phase::Queued;
+        client.queue_again();
         let began = client.began;
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;

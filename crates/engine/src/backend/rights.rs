@@ -88,7 +88,7 @@ impl Engine {
     /// The server is being asked for its count: it holds for whatever has been taken up before.
     pub(crate) fn note_question_for_changes(&mut self) {
         for (_, backend) in self.backends.iter_mut() {
-            if let (Phase::Ready, Rights::Since(seen)) = (&backend.phase, backend.rights) {
+            if let (Phase::Ready, Rights::Since(seen)) = (backend.phase(), backend.rights) {
                 backend.rights = Rights::Asked(seen);
             }
         }

@@ -115,7 +115,7 @@ impl Engine {
             }
             // On the others what runs there comes first.
             if some && self.backends[backend].is_idle() {
-                self.idle.retain(|&idle| idle != backend);
+                self.idle.remove(backend);
                 self.send_own(backend, Owner::Closing, CommandKind::Ping, b"", Expect::Simple, 0);
                 let (count, since) = self.room.closing.unwrap_or((0, self.now));
                 self.room.closing = Some((count + 1, since));

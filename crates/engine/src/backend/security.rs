@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use seam::{Address, ConnectionId, Peer};
 
-use super::Phase;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::outside::event::Event;
@@ -70,8 +69,8 @@ impl Engine {
     /// TLS stands on a backend.
     pub(crate) fn backend_secured(&mut self, key: BackendKey) {
         let backend = &mut self.backends[key];
-        let Phase::LoggingIn(login) = &mut backend.phase else { return };
-        match login.secured(&mut backend.out) {
+        let Some((login, out)) = backend.login() else { return };
+        match login.secured(out) {
             Ok(()) => self.mark_dirty(key),
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
         }

@@ -8,7 +8,6 @@ use wire::{CommandKind, Expect, StatusFlags};
 use super::kept::rows_of;
 use super::pool::behind_pins;
 use super::{Afterwards, InFlight, Owner, ServerError, Summary};
-use crate::client::Phase as ClientPhase;
 use crate::client::priority::Priority;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -251,8 +250,7 @@ impl Engine {
         self.preludes_stand(key, client, statement, chooses_schema);
         if let Some(request) = self.lift_request(client) {
             self.variables_stand(client, key, &request);
-            self.buffered += request.bytes();
-            self.clients[client].request = Some(request);
+            self.put_request_back(client, request);
         }
         self.send_request(client, key);
     }
@@ -338,7 +336,7 @@ impl Engine {
                 return self.save_diagnostics(key, client);
             }
             if !error && super::doubts::cannot_wait(&state.doubts) {
-                state.phase = ClientPhase::Settling;
+                state.settle();
                 self.ask_doubts(key, client);
                 return;
             }
@@ -355,7 +353,7 @@ impl Engine {
             return self.save_diagnostics(key, client);
         }
         if !shared && state.doubts.is_some() {
-            state.phase = ClientPhase::Settling;
+            state.settle();
             self.ask_doubts(key, client);
             return;
         }
@@ -378,7 +376,7 @@ impl Engine {
 
     /// Asks the backend for the diagnostics of the client's last statement.
     fn save_diagnostics(&mut self, key: BackendKey, client: ClientKey) {
-        self.clients[client].phase = ClientPhase::Settling;
+        self.clients[client].settle();
         let owner = Owner::SaveDiagnostics { client };
         self.send_own(key, owner, CommandKind::Query, b"SHOW WARNINGS", Expect::ResultSets, 0);
     }
@@ -386,7 +384,7 @@ impl Engine {
     /// Asks the backend for LAST_INSERT_ID(), and for FOUND_ROWS() where nobody else knows it.
     fn ask_insert_id(&mut self, key: BackendKey, client: ClientKey) {
         let state = &mut self.clients[client];
-        state.phase = ClientPhase::Settling;
+        state.settle();
         let text = if state.aftermath.found_rows.is_none() { ASK_FOUND_ROWS } else { ASK_INSERT_ID };
         self.send_own(key, Owner::SaveInsertId { client }, CommandKind::Query, text, Expect::ResultSets, 0);
     }
@@ -394,7 +392,7 @@ impl Engine {
     fn hold_on(&mut self, client: ClientKey) {
         let now = self.now;
         let state = &mut self.clients[client];
-        state.phase = ClientPhase::Idle;
+        state.end_statement();
         state.last_heard = now;
         self.resume.push(client);
         self.server_keeps_up(client);
@@ -412,7 +410,7 @@ impl Engine {
         state.backend = None;
         state.blocks_others = false;
         state.aftermath.insert_id_at = None;
-        state.phase = ClientPhase::Idle;
+        state.end_statement();
         self.resume.push(client);
         self.server_keeps_up(client);
         self.drain_client(client);

@@ -1,7 +1,7 @@
 //! Clients and servers that do not keep up, and files that clients send.
 
 use super::compression::is_compressed;
-use super::{Afterwards, Permit, Summary};
+use super::{Afterwards, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
@@ -80,25 +80,9 @@ impl Engine {
         }
     }
 
-    pub(crate) fn lend_permit(&mut self, key: BackendKey) {
-        if self.backends[key].permit == Permit::Held {
-            self.backends[key].permit = Permit::Lent;
-            self.scheduler.finish();
-        }
-    }
-
-    pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
-        if self.backends[key].permit == Permit::Lent {
-            self.backends[key].permit = Permit::Held;
-            self.scheduler.resume();
-        }
-    }
-
     /// The first event of the binary log has come: what the client has sent meanwhile may follow.
     pub(crate) fn log_begins(&mut self, client: ClientKey) {
-        let phase = &mut self.clients[client].phase;
-        if matches!(phase, ClientPhase::Running(Running::Replicating { begun: false })) {
-            *phase = ClientPhase::Running(Running::Replicating { begun: true });
+        if self.clients[client].begin_log() {
             self.resume.push(client);
         }
     }
@@ -116,7 +100,7 @@ impl Engine {
             // Whether the server has read the file to its end, nobody says.
             self.backends[key].afterwards = Afterwards::Close;
         }
-        let reason = match self.clients[client].phase {
+        let reason = match *self.clients[client].phase() {
             ClientPhase::Running(Running::Replicating { .. })
                 if summary.log_begun || summary.error.is_none() =>
             {
@@ -174,12 +158,10 @@ impl Engine {
             self.take_permit_back(key);
         }
         let continues = payload == wire::MAX_PAYLOAD;
-        let running = if ends {
-            Running::OnServer
-        } else {
-            Running::Uploading { continues, next: next.wrapping_add(1) }
-        };
-        self.clients[client].phase = ClientPhase::Running(running);
+        match ends {
+            true => self.clients[client].end_upload(),
+            false => self.clients[client].upload(continues, next.wrapping_add(1)),
+        }
         self.mark_dirty(key);
         Ok(packet.len())
     }

@@ -58,8 +58,8 @@ impl Engine {
         let over: Vec<_> = self
             .backends
             .iter()
-            .filter(|(_, backend)| backend.permit != Permit::None && self.stalls_at(backend) <= self.now)
-            .map(|(key, backend)| (key, backend.permit))
+            .filter(|(_, backend)| backend.permit() != Permit::None && self.stalls_at(backend) <= self.now)
+            .map(|(key, backend)| (key, backend.permit()))
             .collect();
         if over.is_empty() {
             return;
@@ -92,7 +92,7 @@ impl Engine {
         let unexplained = most(self.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
         let of_backends = most(self.workers.places.most() / 2)
-            .saturating_sub(count(|backend| backend.permit == Permit::Lent));
+            .saturating_sub(count(|backend| backend.permit() == Permit::Lent));
         unexplained.min(of_backends)
     }
 
@@ -114,7 +114,7 @@ impl Engine {
 
     /// Says whether this worker can only wait for others to give a permit back, or to lend one.
     fn depends_on_others(&self) -> bool {
-        let holds = |(_, backend): (BackendKey, &Backend)| backend.permit == Permit::Held;
+        let holds = |(_, backend): (BackendKey, &Backend)| backend.permit() == Permit::Held;
         self.workers.count() > 1 && self.scheduler.waiting() > 0 && !self.backends.iter().any(holds)
     }
 
@@ -136,7 +136,7 @@ impl Engine {
         if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
             return None;
         }
-        let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
+        let held = self.backends.iter().filter(|(_, backend)| backend.permit() == Permit::Held);
         let stalls: Vec<_> = held.map(|(_, backend)| self.stalls_at(backend)).collect();
         if stalls.is_empty() && self.depends_on_others() {
             return Some(self.stalls.look_at.map_or(self.now, |at| at.max(self.now)));
@@ -148,7 +148,7 @@ impl Engine {
         }
         // That something is stalled is a reason to ask the server all the same, and there is room again when a statement that has
         // lent its permit turns long.
-        let running = self.backends.iter().filter(|(_, backend)| backend.permit != Permit::None);
+        let running = self.backends.iter().filter(|(_, backend)| backend.permit() != Permit::None);
         let turns_long = running.filter_map(|(_, backend)| self.long_at(backend));
         stalls.into_iter().chain(turns_long).filter(|&at| at > self.now).min()
     }
@@ -161,7 +161,7 @@ impl Engine {
 
     /// Says whether the statement on a backend has run for that long, and is not known to wait for a lock.
     pub(super) fn is_overdue(&self, backend: &Backend) -> bool {
-        backend.permit != Permit::None
+        backend.permit() != Permit::None
             && !backend.waits_for_lock
             && !backend.contends
             && self.long_at(backend).is_some_and(|at| at <= self.now)
@@ -217,8 +217,9 @@ impl Engine {
         }
         let (now, backends) = (self.now, &self.backends);
         let long = |limit| {
-            let held =
-                |backend: &Backend| backend.permit == Permit::Held && now.since(backend.permit_since) > limit;
+            let held = |backend: &Backend| {
+                backend.permit() == Permit::Held && now.since(backend.permit_since()) > limit
+            };
             u32::try_from(backends.iter().filter(|(_, backend)| held(backend)).count()).unwrap_or(u32::MAX)
         };
         self.scheduler.group_turn(long);

@@ -15,9 +15,9 @@ use seam::Peer;
 use wire::{AuthSwitch, Capabilities, sha2_password};
 use zeroize::Zeroizing;
 
+use super::Client;
 use super::delegation::Question;
 use super::login::{Attempt, Login};
-use super::{Client, Phase};
 use crate::accounts::failed_logins::network;
 use crate::accounts::method::Method;
 use crate::accounts::secret::{Password, Secret};
@@ -160,13 +160,8 @@ impl Engine {
     pub(crate) fn client_finding(&mut self, client: ClientRef, finding: Finding) {
         let key = client.key;
         let Some(client) = self.clients.find_mut(client) else { return };
-        let mut attempt = match std::mem::replace(&mut client.phase, Phase::Idle) {
-            Phase::Login(Login::AwaitingFinding(attempt)) => attempt,
-            phase => {
-                client.phase = phase;
-                return;
-            }
-        };
+        let waits = |login: &Login| matches!(login, Login::AwaitingFinding(_));
+        let Some(Login::AwaitingFinding(mut attempt)) = client.take_login(waits) else { return };
         match finding {
             Finding::PublicKey(Some(public_key)) => {
                 let payload = [&[sha2_password::MORE_DATA_HEADER], &public_key[..]].concat();
@@ -223,7 +218,7 @@ impl Engine {
                 }
                 if self.control.can_refresh() && self.control.accounts_copy() < attempt.needs_copy {
                     self.control.ask_for_accounts();
-                    self.clients[key].phase = Phase::Login(Login::AwaitingAccounts(attempt));
+                    self.clients[key].wait_in_login(Login::AwaitingAccounts(attempt));
                     self.awaiting_accounts.push(self.clients.ref_to(key));
                 } else {
                     self.refuse(key, &attempt, &verdict);
@@ -236,11 +231,9 @@ impl Engine {
     pub(crate) fn judge_again(&mut self) {
         for waiting in std::mem::take(&mut self.awaiting_accounts) {
             let Some(client) = self.clients.find_mut(waiting) else { continue };
-            match std::mem::replace(&mut client.phase, Phase::Idle) {
-                Phase::Login(Login::AwaitingAccounts(attempt)) => {
-                    self.authenticate(waiting.key, attempt, false);
-                }
-                phase => client.phase = phase,
+            let waits = |login: &Login| matches!(login, Login::AwaitingAccounts(_));
+            if let Some(Login::AwaitingAccounts(attempt)) = client.take_login(waits) {
+                self.authenticate(waiting.key, attempt, false);
             }
         }
     }
@@ -271,7 +264,7 @@ impl Engine {
         let asker = Asker::Client(self.clients.ref_to(key));
         let network = network(&self.clients[key].peer);
         attempt.task = self.give_task(asker, work, network);
-        self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
+        self.clients[key].wait_in_login(Login::AwaitingFinding(attempt));
     }
 
     fn verdict(&self, client: &Client, attempt: &Attempt) -> Verdict {
@@ -423,7 +416,7 @@ impl Engine {
 
     /// Its next packet is a part of the login, for as long as a login may take.
     fn await_answer(&mut self, key: ClientKey, login: Login) {
-        self.clients[key].phase = Phase::Login(login);
+        self.clients[key].wait_in_login(login);
         self.begin_login(key);
         // It may have sent ahead.
         self.resume.push(key);

@@ -49,7 +49,7 @@ impl Engine {
 
     /// Takes a client out of everything. A statement of it that waits never runs; one that runs is answered to nobody.
     fn forget_client(&mut self, key: ClientKey) {
-        match &self.clients[key].phase {
+        match self.clients[key].phase() {
             Phase::Queued => {
                 self.totals.cancelled += 1;
                 self.note_slow_wait(key, None);
@@ -135,7 +135,7 @@ impl Engine {
         state.serves.nobody();
         self.resume_backend(backend);
         self.take_permit_back(backend);
-        match self.clients[key].phase {
+        match *self.clients[key].phase() {
             // The server waits for the rest of a file that nobody will send.
             Phase::Running(Running::Uploading { .. }) => {
                 self.close_backend(backend, "its client went away in the middle of LOAD DATA LOCAL INFILE");
@@ -172,7 +172,7 @@ impl Engine {
         let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
         let (mut idle_ones, mut stalled_ones) = (Vec::new(), Vec::new());
         for (key, client) in self.clients.iter() {
-            match (&client.phase, client.stalled_since) {
+            match (client.phase(), client.stalled_since) {
                 (Phase::Idle, None) if client.is_idle_too_long(now, idle) => idle_ones.push(key),
                 (_, Some(since)) if now.since(since) > stalled => stalled_ones.push(key),
                 _ => {}

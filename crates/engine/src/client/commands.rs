@@ -115,7 +115,7 @@ impl Engine {
             }
             input = behind;
         }
-        let logs_in = matches!(self.clients[key].phase, Phase::Login(_));
+        let logs_in = matches!(self.clients[key].phase(), Phase::Login(_));
         let used = self.client_messages(key, &input);
         if logs_in {
             // Its password may be among it.
@@ -131,12 +131,12 @@ impl Engine {
     fn keep_input(&mut self, key: ClientKey, input: Vec<u8>) {
         let client = &mut self.clients[key];
         let logs_in =
-            matches!(client.phase, Phase::AwaitingServer | Phase::Login(_)) && client.identity.is_none();
+            matches!(client.phase(), Phase::AwaitingServer | Phase::Login(_)) && client.identity.is_none();
         if logs_in && input.len() > wire::HEADER_LEN + LARGEST_LOGIN {
             // Not left in the socket: the driver may have taken in more already, and who has not logged in is trusted with nothing.
             return self.close_client(key, "it has sent too much ahead of the end of its login");
         }
-        let reads_on = match &client.phase {
+        let reads_on = match client.phase() {
             // What is whole waits until the answers before it are on their way.
             Phase::Idle => wire::message_len_hint(&input).is_none_or(|needed| needed > input.len()),
             Phase::Running(Running::Uploading { .. } | Running::Replicating { begun: true }) => true,
@@ -148,7 +148,7 @@ impl Engine {
         // What peers send before they have logged in is bounded above, and must not use up what is for statements.
         // Nor is a file: it goes on packet by packet.
         let counts =
-            client.identity.is_some() && !matches!(client.phase, Phase::Running(Running::Uploading { .. }));
+            client.identity.is_some() && !matches!(client.phase(), Phase::Running(Running::Uploading { .. }));
         // A command has 1 GiB at most.
         client.counted = if counts { u32::try_from(input.len()).unwrap_or(u32::MAX) } else { 0 };
         self.buffered += client.counted as usize;
@@ -163,7 +163,7 @@ impl Engine {
         }
         if counts && self.lacks_statement_memory() && self.clients.contains(key) {
             let limit = self.settings.statement_memory;
-            if matches!(self.clients[key].phase, Phase::Idle) {
+            if matches!(self.clients[key].phase(), Phase::Idle) {
                 self.answer_error(key, 1, &MySqlError::statement_memory(limit));
             }
             self.close_client(key, "statement_memory is used up");
@@ -180,11 +180,11 @@ impl Engine {
                 break;
             }
             let enough = used > ANSWERED_AT_ONCE || self.outbox.unsent() - answered > ANSWERED_AT_ONCE;
-            if enough && matches!(client.phase, Phase::Idle) {
+            if enough && matches!(client.phase(), Phase::Idle) {
                 self.resume.push_later(key);
                 break;
             }
-            let step = match client.phase {
+            let step = match *client.phase() {
                 _ if self.outbox.is_about_to_compress(client.connection) => Ok(self.unread(key, rest)),
                 // What it has sent ahead waits for the end of its login.
                 Phase::Login(ref login) if login.is_ours_to_go_on() => Ok(0),
@@ -212,7 +212,7 @@ impl Engine {
     }
 
     fn login_message(&mut self, key: ClientKey, bytes: &[u8]) -> Result<usize, WireError> {
-        let sequence = match (&self.clients[key].phase, bytes.get(3)) {
+        let sequence = match (self.clients[key].phase(), bytes.get(3)) {
             (_, None) => return Ok(0),
             (Phase::Login(Login::Greeted), _) => 1,
             // Behind the request for TLS.
@@ -241,7 +241,7 @@ impl Engine {
 
     /// A client that does not speak the protocol, or exceeds a limit of it.
     fn broken_client(&mut self, key: ClientKey, error: &WireError) {
-        let idle = matches!(self.clients[key].phase, Phase::Idle);
+        let idle = matches!(self.clients[key].phase(), Phase::Idle);
         match error {
             WireError::TooLarge { .. } if idle => {
                 self.limit_reached(Limit::MaxAllowedPacket, self.settings.max_allowed_packet as u64);
@@ -460,7 +460,7 @@ impl Engine {
         let arrival = self.holdups.arrival(self.now, long);
         let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };
-        let (mut phase, mut enters) = (Phase::Queued, None);
+        let (mut follows, mut enters) = (None, None);
         if urgent {
             self.urgent.push((ClientRef { key, id: client.id }, self.now));
         } else {
@@ -475,13 +475,16 @@ impl Engine {
             };
             request.lane = Some(lane);
             match self.settings.coalescing.reads.then(|| self.join_group(key, &mut request)).flatten() {
-                Some(group) => phase = Phase::Following { group },
+                Some(group) => follows = Some(group),
                 None => enters = Some(lane),
             }
         }
         let client = &mut self.clients[key];
         client.request = Some(Box::new(request));
-        client.phase = phase;
+        match follows {
+            Some(group) => client.follow(group),
+            None => client.queue(),
+        }
         if let Some(lane) = enters {
             self.enqueue(key, lane, standing);
         }
@@ -494,7 +497,7 @@ impl Engine {
     /// The transaction of a client whose statements need no permits of their own has one.
     fn has_kept_permit(&self, key: ClientKey) -> bool {
         let held = self.clients[key].backend;
-        held.is_some_and(|backend| self.backends[backend].permit == Permit::Held)
+        held.is_some_and(|backend| self.backends[backend].permit() == Permit::Held)
     }
 
     /// What the client holds before this request, and takes note of what it will hold behind it.
@@ -526,7 +529,7 @@ impl Engine {
         self.totals.cancelled += 1;
         let login = request.command == RequestKind::LoginSchema;
         let client = &mut self.clients[key];
-        client.phase = Phase::Idle;
+        client.cancel();
         let sequence = if login { client.login_sequence } else { request.answer };
         if login && error.code != MySqlError::interrupted().code {
             self.schema_refused(key, &error.packet(), &error.message);
@@ -554,11 +557,18 @@ impl Engine {
         self.lift_request(key)
     }
 
-    /// The same while the request goes on.
+    /// The same while the request goes on, see [`Self::put_request_back`].
     pub(crate) fn lift_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
         let request = self.clients[key].request.take()?;
         self.buffered -= request.bytes();
         Some(request)
+    }
+
+    /// A request that was lifted goes on, and its bytes, which may have become others, count again.
+    pub(crate) fn put_request_back(&mut self, key: ClientKey, request: Box<Request>) {
+        debug_assert!(self.clients[key].request.is_none(), "a client has one request");
+        self.buffered += request.bytes();
+        self.clients[key].request = Some(request);
     }
 
     /// How the lexer has to read this client's text.

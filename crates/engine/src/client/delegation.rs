@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use seam::{Instant, Peer};
 
-use super::Phase;
 use super::authentication::Answer;
 use super::login::{Attempt, Login};
+use super::{Client, Phase};
 use crate::accounts::secret::{Password, Secret};
 use crate::accounts::task::Proof;
 use crate::accounts::{Account, IdentityKey};
@@ -149,14 +149,14 @@ impl Engine {
             answer => answer,
         };
         attempt.held_at = None;
-        self.clients[key].phase = Phase::Login(Login::AwaitingServer(attempt));
+        self.clients[key].wait_in_login(Login::AwaitingServer(attempt));
         let client = self.clients.ref_to(key);
         let Some((_, guest)) = self.waiting_claim(client) else { return };
         if self.was_proved_lately(client) {
             return;
         }
         let peer = self.clients[key].peer;
-        let Phase::Login(Login::AwaitingServer(attempt)) = &mut self.clients[key].phase else { return };
+        let Some(attempt) = self.clients[key].attempt_at_server() else { return };
         let (failed, settings) = (&self.workers.failed_logins, &self.settings);
         let delay = failed.expected(self.now, &peer, &attempt.user, &settings.failed_logins);
         // A right password has to get there in time.
@@ -208,8 +208,7 @@ impl Engine {
             }
             let (guest, client) = first.remove();
             let waiting = self.clients.find_mut(client);
-            let Some(Phase::Login(Login::AwaitingServer(attempt))) = waiting.map(|client| &mut client.phase)
-            else {
+            let Some(attempt) = waiting.and_then(Client::attempt_at_server) else {
                 continue;
             };
             attempt.held_at = None;
@@ -229,7 +228,7 @@ impl Engine {
     /// The password of a client that still waits to be judged, and who it is.
     fn waiting_claim(&self, client: ClientRef) -> Option<(Arc<Password>, Guest)> {
         let client = self.clients.find(client)?;
-        match &client.phase {
+        match client.phase() {
             Phase::Login(Login::AwaitingServer(attempt)) => match &attempt.answer {
                 Answer::Sent(Proof::Clear(password)) => {
                     Some((Arc::clone(password), Guest::new(&client.peer, &attempt.user)))
@@ -256,7 +255,7 @@ impl Engine {
 
     /// What the server is to be asked for a client, and the account.
     fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
-        let Phase::Login(Login::AwaitingServer(attempt)) = &self.clients[key].phase else { return None };
+        let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[key].phase() else { return None };
         let facts = self.facts.as_ref()?;
         let peer = &self.clients[key].peer;
         let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution)?;
@@ -265,7 +264,7 @@ impl Engine {
 
     fn ask_server(&mut self, client: ClientRef, guest: Guest, password: Arc<Password>, origin: Origin) {
         let (Some((question, account)), Phase::Login(Login::AwaitingServer(attempt))) =
-            (self.question_of(client.key), &self.clients[client.key].phase)
+            (self.question_of(client.key), self.clients[client.key].phase())
         else {
             // Gone since: whoever looks again finds no such account.
             self.workers.places.give(self.worker);
@@ -341,7 +340,7 @@ impl Engine {
         if self.waiting_claim(client).is_none() {
             return;
         }
-        let Phase::Login(Login::AwaitingServer(attempt)) = &self.clients[client.key].phase else { return };
+        let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else { return };
         let (peer, sequence) = (self.clients[client.key].peer, attempt.sequence);
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         self.event(Event::LoginRefused { peer, user, reason: error.message.clone() });
@@ -352,8 +351,8 @@ impl Engine {
         if self.waiting_claim(client).is_none() {
             return;
         }
-        let phase = std::mem::replace(&mut self.clients[client.key].phase, Phase::Idle);
-        if let Phase::Login(Login::AwaitingServer(mut attempt)) = phase {
+        let waits = |login: &Login| matches!(login, Login::AwaitingServer(_));
+        if let Some(Login::AwaitingServer(mut attempt)) = self.clients[client.key].take_login(waits) {
             attempt.answer = answer;
             self.judge(client.key, attempt);
         }

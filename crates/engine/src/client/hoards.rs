@@ -69,7 +69,7 @@ impl Hoards {
 impl Client {
     /// Bytes that it holds until it goes on by itself.
     fn hoard(&self) -> usize {
-        match self.phase {
+        match *self.phase() {
             Phase::Idle => {
                 self.counted as usize
                     + self.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
@@ -109,7 +109,7 @@ impl Engine {
             let Some((.., key)) = holders.pop() else { return };
             let error = MySqlError::login_memory(self.settings.login_memory);
             let client = &self.clients[key];
-            match client.phase {
+            match *client.phase() {
                 Phase::AwaitingServer => self.send_early_error(client.connection, &error),
                 Phase::Login(Login::StartingTls) => {}
                 // The number that the packet has of which this is the beginning.

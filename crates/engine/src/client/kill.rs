@@ -160,8 +160,7 @@ impl Engine {
             let outcome = self.kill_victim(victim, query_only, &rights);
             self.kill_settled(key, victim, outcome, answer, rest);
         } else {
-            self.clients[key].phase =
-                Phase::Killing(Box::new(Killing { answer, victim, since: self.now, rest }));
+            self.clients[key].kill_elsewhere(Killing { answer, victim, since: self.now, rest });
             let killer = self.clients.ref_to(key);
             let kill = Kill { from: self.worker, killer, victim, query_only, rights };
             self.write_letter(owner, Letter::Kill(kill));
@@ -188,16 +187,14 @@ impl Engine {
     /// Another worker has done what a client of ours asked for, unless that has gone meanwhile.
     pub(crate) fn killed_by_worker(&mut self, killed: &Killed) {
         let Some(client) = self.clients.find(killed.killer) else { return };
-        let answered = matches!(&client.phase, Phase::Killing(killing) if killing.victim == killed.victim);
+        let answered = matches!(client.phase(), Phase::Killing(killing) if killing.victim == killed.victim);
         if answered {
             self.end_killing(killed.killer.key, killed.outcome);
         }
     }
 
     fn end_killing(&mut self, key: ClientKey, outcome: Outcome) {
-        let phase = std::mem::replace(&mut self.clients[key].phase, Phase::Idle);
-        if let Phase::Killing(killing) = phase {
-            let Killing { answer, victim, rest, .. } = *killing;
+        if let Some(Killing { answer, victim, rest, .. }) = self.clients[key].end_killing() {
             self.resume.push(key);
             self.kill_settled(key, victim, outcome, answer, rest);
         }
@@ -208,7 +205,7 @@ impl Engine {
         let over: Vec<_> = self
             .clients
             .iter()
-            .filter_map(|(key, client)| match &client.phase {
+            .filter_map(|(key, client)| match client.phase() {
                 Phase::Killing(killing) if self.now.since(killing.since) >= ANSWER_TIMEOUT => Some(key),
                 _ => None,
             })
@@ -307,7 +304,7 @@ impl Engine {
 
     /// Ends what a client does, or the client itself, as far as that can be done here.
     pub(crate) fn end_for_client(&mut self, victim: ClientKey, query_only: bool) -> Outcome {
-        match self.clients[victim].phase {
+        match *self.clients[victim].phase() {
             Phase::Preparing | Phase::Running(_) => self.kill_running(victim, query_only),
             Phase::Queued | Phase::Following { .. } if query_only => {
                 self.note_abandoned_wait(victim);
@@ -340,7 +337,7 @@ impl Engine {
         }
         if self.hand_over(victim) {
             // Others wait for the same answer; only the victim goes without.
-            self.clients[victim].phase = Phase::Queued;
+            self.clients[victim].hand_over();
             match query_only {
                 true => self.cancel_queued(victim, &MySqlError::interrupted()),
                 false => self.close_client(victim, "killed"),
@@ -381,7 +378,7 @@ impl Engine {
         };
         let is_only = backend.in_flight.len() == 1 && statement.group.is_none();
         let stalls = state.stalled_since.is_some() && statement.summary.relayed > 0;
-        is_only && (stalls || matches!(state.phase, Phase::Running(Running::Uploading { .. })))
+        is_only && (stalls || matches!(state.phase(), Phase::Running(Running::Uploading { .. })))
     }
 
     fn queue_kill(&mut self, killer: ClientKey, ending: Ending, of_client: bool) {

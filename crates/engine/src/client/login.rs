@@ -38,6 +38,8 @@ pub(crate) enum Login {
     StartingTls,
     /// TLS stands; the rest is as after the greeting.
     Secured,
+    /// What it has said is being looked at; never longer than within a turn.
+    Judged,
     /// The client has been asked for another method's answer.
     Switched(Box<Attempt>),
     /// The client has been asked for its password.
@@ -58,7 +60,8 @@ impl Login {
     /// Whether the client has nothing to say before it is answered.
     pub(crate) fn is_ours_to_go_on(&self) -> bool {
         match self {
-            Self::AwaitingFinding(_)
+            Self::Judged
+            | Self::AwaitingFinding(_)
             | Self::AwaitingAccounts(_)
             | Self::AwaitingServer(_)
             | Self::Refused(_)
@@ -176,28 +179,27 @@ impl Engine {
         }
         .put(&mut payload);
         client.scramble = scramble;
-        client.phase = Phase::Login(Login::Greeted);
+        client.greet();
         let connection = client.connection;
         self.send_packet_to(connection, 0, &payload);
     }
 
     /// Takes in a whole packet of a client that is logging in.
     pub(crate) fn login_packet(&mut self, key: ClientKey, payload: &[u8], sequence: u8) {
-        let client = &mut self.clients[key];
-        match std::mem::replace(&mut client.phase, Phase::Idle) {
-            Phase::Login(Login::Greeted | Login::Secured) => match self.read_login(key, payload, sequence) {
+        match self.clients[key].take_login(|login| !login.is_ours_to_go_on()) {
+            Some(Login::Greeted | Login::Secured) => match self.read_login(key, payload, sequence) {
                 Ok(()) => {}
                 Err(error) => {
                     self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
                     self.close_client(key, &format!("bad login packet: {error}"));
                 }
             },
-            Phase::Login(Login::Switched(mut attempt)) => {
+            Some(Login::Switched(mut attempt)) => {
                 attempt.answer = Answer::Token(Zeroizing::new(payload.to_vec()));
                 attempt.sequence = sequence.wrapping_add(1);
                 self.judge(key, attempt);
             }
-            Phase::Login(Login::PasswordAsked(mut attempt)) => {
+            Some(Login::PasswordAsked(mut attempt)) => {
                 attempt.sequence = sequence.wrapping_add(1);
                 self.password_sent(key, attempt, payload);
             }
@@ -379,7 +381,7 @@ impl Engine {
     /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset.
     fn keep_user(&mut self, key: ClientKey) {
         self.clients[key].login_until = None;
-        self.clients[key].phase = Phase::Idle;
+        self.clients[key].end_login();
         self.resume.push(key);
     }
 
@@ -417,7 +419,7 @@ impl Engine {
         client.tickets = self.scheduler.full_tickets();
         client.login_sequence = attempt.sequence;
         client.scramble = attempt.scramble;
-        client.phase = Phase::Idle;
+        client.end_login();
         match attempt.schema {
             Some(schema) if !self.schema_is_known(key, identity, &schema) => {
                 self.check_schema(key, identity, schema);
@@ -535,7 +537,7 @@ impl Engine {
             let key = client.key;
             let is_its = |client: &&Client| client.login_until == Some(deadline);
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };
-            match client.phase {
+            match *client.phase() {
                 Phase::AwaitingServer => {
                     let error = self.unreachable_error();
                     let connection = self.clients[key].connection;

@@ -64,7 +64,7 @@ impl Engine {
         match self.schema_checks.entry((identity, schema)) {
             Entry::Occupied(mut check) => {
                 check.get_mut().waiting.push(client);
-                self.clients[key].phase = Phase::Login(Login::AwaitingSchema);
+                self.clients[key].await_schema();
             }
             Entry::Vacant(check) => {
                 let request = question(&check.key().1);
@@ -77,7 +77,7 @@ impl Engine {
     /// The schema is there for the client that asked: those that waited with it are logged in.
     pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
         for key in self.end_schema_check(asked) {
-            self.clients[key].phase = Phase::Idle;
+            self.clients[key].end_login();
             self.answer_login(key, self.clients[key].login_sequence);
             self.resume.push(key);
         }
@@ -108,7 +108,7 @@ impl Engine {
     /// Whether this client is still there and waits for the answer that another one will get.
     fn awaits_schema(&self, client: ClientRef) -> bool {
         let client = self.clients.find(client);
-        client.is_some_and(|client| matches!(client.phase, Phase::Login(Login::AwaitingSchema)))
+        client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::AwaitingSchema)))
     }
 
     /// Whether a client is to ask for its schema and those of others.
@@ -172,7 +172,7 @@ mod tests {
             client.identity = Some(identity);
             client.session = Some(engine.sessions.hold(SessionState::default()));
             client.login_sequence = 2;
-            client.phase = Phase::Idle;
+            client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
             engine.client_ids.insert(id, key);
             engine.check_schema(key, identity, b"shop".to_vec());
@@ -215,7 +215,7 @@ mod tests {
         let mut engine = engine(4);
         engine.client_gone(client_key(1));
         engine.client_gone(client_key(0));
-        assert!(matches!(engine.clients[client_key(3)].phase, Phase::Queued));
+        assert!(matches!(engine.clients[client_key(3)].phase(), Phase::Queued));
         assert_eq!(engine.snapshot().waiting, 1);
         engine.schema_allowed(client_key(3));
         assert_eq!(told(&mut engine), [(2, 0)]);

@@ -38,6 +38,7 @@ pub(crate) mod process_list;
 pub(crate) mod reading;
 pub(crate) mod security;
 mod session_hoards;
+mod state;
 pub(crate) mod trackers;
 pub(crate) mod transaction;
 pub(crate) mod variables;
@@ -57,10 +58,13 @@ use holdings::Holdings;
 use prepared::ClientStatements;
 use priority::Priority;
 use security::Security;
+use state::State;
 use trackers::Trackers;
 use transaction::Unstarted;
 use variables::Variables;
 use wait_timeout::WaitTimeout;
+
+pub(crate) use state::{Phase, Running};
 
 /// One client. Idle, it owns no buffer.
 pub(crate) struct Client {
@@ -71,7 +75,7 @@ pub(crate) struct Client {
     pub(crate) wanted_compression: Option<Compression>,
     /// What it saw in its greeting and CONNECTION_ID() gives.
     pub(crate) id: u32,
-    pub(crate) phase: Phase,
+    state: State,
     pub(crate) capabilities: Capabilities,
     /// The collation number of its login, in the server's reading.
     pub(crate) collation: u8,
@@ -145,44 +149,6 @@ pub(crate) struct Client {
     pub(crate) contends: bool,
 }
 
-/// Where a client stands.
-#[derive(Debug)]
-pub(crate) enum Phase {
-    AwaitingServer,
-    Login(login::Login),
-    Idle,
-    Reading(Box<reading::Reading>),
-    Queued,
-    Following {
-        /// The number of the group.
-        group: u64,
-    },
-    Preparing,
-    Running(Running),
-    Settling,
-    Killing(Box<kill::Killing>),
-}
-
-/// What a running statement is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Running {
-    /// The server has it.
-    OnServer,
-    /// The client has asked for the binary log.
-    Replicating {
-        /// Its first event has come: the client may acknowledge events (semi-synchronous replication). Before that the server
-        /// may refuse, and read what the client sends as commands.
-        begun: bool,
-    },
-    /// The server asked for a local file (LOAD DATA LOCAL INFILE); the client sends it.
-    Uploading {
-        /// The last packet was full, so that the next one is a part of it even if it is empty.
-        continues: bool,
-        /// The number of the next packet, as the client counts.
-        next: u8,
-    },
-}
-
 /// What went with a backend that was lost while its client was idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
@@ -206,7 +172,7 @@ impl Client {
             security: Security::default(),
             wanted_compression: None,
             id,
-            phase: Phase::AwaitingServer,
+            state: State::new(),
             capabilities: Capabilities(0),
             collation: 0,
             scramble: [0; 20],

@@ -185,7 +185,7 @@ impl Engine {
         let has_text = [QUERY, PREPARE].contains(input.get(wire::HEADER_LEN)?);
         let large = has_text
             && input.len() > self.settings.large_statement_size
-            && matches!(client.phase, Phase::Idle)
+            && matches!(client.phase(), Phase::Idle)
             && client.stalled_since.is_none()
             && client.lost.is_none()
             && !self.outbox.is_about_to_compress(client.connection);
@@ -231,7 +231,7 @@ impl Engine {
         let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };
         let task = self.give_task(asker, Work::Read(Box::new(text)), network);
         self.buffered += bytes;
-        self.clients[key].phase = Phase::Reading(Box::new(Reading { task, bytes, answer }));
+        self.clients[key].read_elsewhere(Reading { task, bytes, answer });
         if self.lacks_statement_memory() {
             self.cancel_reading(key, &MySqlError::statement_memory(self.settings.statement_memory));
         }
@@ -239,17 +239,17 @@ impl Engine {
 
     /// What was to be read is not to run.
     pub(crate) fn cancel_reading(&mut self, key: ClientKey, error: &MySqlError) {
-        let Phase::Reading(reading) = &self.clients[key].phase else { return };
+        let Phase::Reading(reading) = self.clients[key].phase() else { return };
         let answer = reading.answer;
         self.forget_reading(key);
-        self.clients[key].phase = Phase::Idle;
+        self.clients[key].end_reading();
         self.answer_error(key, answer, error);
         self.resume.push(key);
     }
 
     /// Nobody waits for it any more.
     pub(super) fn forget_reading(&mut self, key: ClientKey) {
-        let Phase::Reading(reading) = &self.clients[key].phase else { return };
+        let Phase::Reading(reading) = self.clients[key].phase() else { return };
         let Reading { task, bytes, .. } = **reading;
         self.give_up_task(task);
         self.buffered -= bytes;
@@ -259,9 +259,9 @@ impl Engine {
     pub(crate) fn text_is_read(&mut self, client: ClientRef, read: ReadText) {
         let key = client.key;
         let Some(client) = self.clients.find_mut(client) else { return };
-        let Phase::Reading(reading) = &client.phase else { return };
+        let Phase::Reading(reading) = client.phase() else { return };
         let Reading { bytes, answer, .. } = **reading;
-        client.phase = Phase::Idle;
+        client.end_reading();
         self.buffered -= bytes;
         self.resume.push(key);
         let mut request = *read.0;
@@ -281,7 +281,7 @@ impl Engine {
             request.raw = raw;
             self.queue_request(key, request);
         }
-        if self.clients.contains(key) && matches!(self.clients[key].phase, Phase::Idle) {
+        if self.clients.contains(key) && matches!(self.clients[key].phase(), Phase::Idle) {
             self.drain_client(key);
         }
     }

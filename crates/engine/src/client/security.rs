@@ -81,7 +81,7 @@ impl Engine {
         if client.security.offered() == Capabilities::NONE {
             return Err(WireError::Malformed { what: "TLS was requested but not offered" });
         }
-        client.phase = Phase::Login(Login::StartingTls);
+        client.await_tls();
         self.outbox.accept_tls(client.connection, network(&client.peer));
         Ok(())
     }
@@ -126,9 +126,9 @@ impl Engine {
         match self.role(connection) {
             Role::Client(key) => {
                 let client = &mut self.clients[key];
-                if matches!(client.phase, Phase::Login(Login::StartingTls)) {
+                if matches!(client.phase(), Phase::Login(Login::StartingTls)) {
                     client.security = Security::Tls(Box::new(session));
-                    client.phase = Phase::Login(Login::Secured);
+                    client.note_tls();
                 }
             }
             Role::Backend(key) => self.backend_secured(key),

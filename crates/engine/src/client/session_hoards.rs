@@ -51,7 +51,7 @@ impl Engine {
     pub(crate) fn keep_to_session_memory(&mut self) {
         for holder in std::mem::take(&mut self.hoards.beyond_share) {
             let Some(client) = self.clients.find(holder) else { continue };
-            if !matches!(client.phase, Phase::Idle) {
+            if !matches!(client.phase(), Phase::Idle) {
                 self.hoards.beyond_share.push(holder);
             } else if client.counted_for_session > MOST_OF_ONE {
                 self.end_for_session(holder.key, ONES_SHARE);
@@ -66,7 +66,7 @@ impl Engine {
         if self.session_memory_held() <= most {
             return;
         }
-        let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase, Phase::Idle));
+        let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
         let holds = |(key, client): (ClientKey, &Client)| {
             let state = client.session.map_or(0, |session| self.sessions.share_of_each(session));
             (client.counted_for_session as usize + state, key)
@@ -145,9 +145,9 @@ mod tests {
             "until a quarter is free, and those with a common state have half of it each"
         );
         track(&mut engine, client_key(6), (1 << 20) + 1);
-        engine.clients[client_key(6)].phase = Phase::Settling;
+        engine.clients[client_key(6)].set_phase(Phase::Settling);
         assert_eq!(told(&mut engine), [4, 1, 3, 2, 5], "it is about to become idle");
-        engine.clients[client_key(6)].phase = Phase::Idle;
+        engine.clients[client_key(6)].set_phase(Phase::Idle);
         assert_eq!(told(&mut engine), [6]);
         assert!(engine.session_memory_held() < 10_000 && engine.hoards.beyond_share.is_empty());
         assert!(engine.clients.contains(client_key(7)), "who holds nothing has done nothing");

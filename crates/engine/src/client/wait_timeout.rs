@@ -38,7 +38,7 @@ impl Client {
     /// Whether it has been idle for longer than it may be, where others may be for `usual`.
     pub(crate) fn is_idle_too_long(&self, now: Instant, usual: Duration) -> bool {
         let most = self.wait_timeout.map_or(usual, |seconds| Duration::from_secs(u64::from(seconds.get())));
-        let idle = matches!(self.phase, Phase::Idle) && self.stalled_since.is_none();
+        let idle = matches!(self.phase(), Phase::Idle) && self.stalled_since.is_none();
         idle && now.since(self.last_heard) > most
     }
 }
@@ -169,7 +169,7 @@ mod tests {
             let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
             client.identity = Some(engine.identities.hold(&account, b"app", Secret::None));
             client.wait_timeout = *value;
-            client.phase = Phase::Idle;
+            client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
             engine.client_ids.insert(id, key);
         }

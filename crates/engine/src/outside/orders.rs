@@ -39,11 +39,11 @@ impl Engine {
 
     /// Under other rules open transactions may have kept their permits between their statements.
     fn give_kept_permits(&mut self) {
-        for (_, backend) in self.backends.iter_mut() {
-            if backend.permit == Permit::Held && backend.in_flight.is_empty() {
-                backend.permit = Permit::None;
-                self.scheduler.finish();
-            }
+        let between = self.backends.iter().filter(|(_, backend)| backend.in_flight.is_empty());
+        let kept: Vec<_> =
+            between.filter(|(_, it)| it.permit() == Permit::Held).map(|(key, _)| key).collect();
+        for key in kept {
+            self.give_permit(key);
         }
     }
 
@@ -85,7 +85,7 @@ impl Engine {
             let runs_on = self
                 .clients
                 .find(kill.victim)
-                .filter(|client| matches!(client.phase, Phase::Preparing | Phase::Running(_)))
+                .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
                 .and_then(|client| self.backends.get(client.backend?))
                 .map(|backend| u64::from(backend.thread_id));
             if runs_on != Some(kill.ending.thread_id) {
@@ -104,7 +104,7 @@ impl Engine {
 
     /// Asks the server to end something, on an idle backend of the same user.
     pub(crate) fn send_kill(&mut self, backend: BackendKey, ending: Ending) {
-        self.idle.retain(|&idle| idle != backend);
+        self.idle.remove(backend);
         let text = ending.text();
         let owner = Owner::Abandoned;
         self.send_own(backend, owner, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 0);

@@ -215,7 +215,7 @@ const WHOLE_WAITS: [WaitReason; 4] =
 impl Backend {
     /// What it does, whose holder is there or not.
     pub(crate) fn state(&self, held: bool) -> BackendState {
-        match self.phase {
+        match self.phase() {
             BackendPhase::Connecting => BackendState::Connecting,
             BackendPhase::LoggingIn(_) => BackendState::LoggingIn,
             BackendPhase::SettingUp => BackendState::SettingUp,
@@ -271,7 +271,7 @@ impl Engine {
             opening_backends: backends().filter(|backend| !backend.is_ready()).count(),
             transactions: backends().filter(in_transaction).count(),
             permits: self.scheduler.running(),
-            lent: backends().filter(|backend| backend.permit == Permit::Lent).count(),
+            lent: backends().filter(|backend| backend.permit() == Permit::Lent).count(),
             queued,
             oldest_queued: self.scheduler.oldest_in_need().map(|(_, since)| self.now.since(since)),
             is_stalled: self
@@ -339,7 +339,7 @@ impl Engine {
     fn client_view(&self, key: ClientKey, client: &Client) -> ClientView {
         let identity = client.identity.map(|identity| self.identities.identity(identity));
         let backend = client.backend.and_then(|backend| self.backends.get(backend));
-        let waits = matches!(client.phase, Phase::Queued | Phase::Following { .. });
+        let waits = matches!(client.phase(), Phase::Queued | Phase::Following { .. });
         let request = client.request.as_deref();
         let answers = backend.filter(|backend| backend.answers(key));
         let session = client.session.map(|session| (session.number(), self.sessions.state(session)));
@@ -350,7 +350,7 @@ impl Engine {
             user: identity.map(|identity| lossy(&identity.user)),
             account: identity.map(|identity| account_name(&identity.account)),
             schema: schema.map(lossy),
-            state: ClientState::of(&client.phase),
+            state: ClientState::of(client.phase()),
             in_transaction: client.in_transaction(),
             transaction: client.in_transaction().then(|| self.now.since(client.transaction_since)),
             backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
@@ -387,7 +387,7 @@ impl Engine {
             state,
             client: holder.map(|client| client.id),
             in_flight: backend.in_flight.len(),
-            permit: PermitState::of(backend.permit),
+            permit: PermitState::of(backend.permit()),
             running: (busy && backend.is_ready()).then(|| self.now.since(backend.first_since)),
             idle: (!busy && holder.is_none() || !backend.is_ready()).then(|| self.now.since(backend.since)),
             schema: session.schema.as_deref().map(lossy),

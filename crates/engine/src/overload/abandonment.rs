@@ -12,7 +12,7 @@ impl Engine {
     /// A client does not want its statement any more, which waits in a queue.
     pub(crate) fn note_abandoned_wait(&mut self, key: ClientKey) {
         let client = &self.clients[key];
-        let (Phase::Queued, Some(request)) = (&client.phase, &client.request) else { return };
+        let (Phase::Queued, Some(request)) = (client.phase(), &client.request) else { return };
         // What was not in a queue yet waited for nobody.
         let waited = self.now.since(request.arrival.at).saturating_sub(self.settings.transaction_delay);
         if client.backend.is_none() {
@@ -27,7 +27,7 @@ impl Engine {
         let client = &self.clients[key];
         let Some(request) = client.request.as_ref().filter(|request| request.started) else { return };
         let since_arrival = self.now.since(request.arrival.at);
-        let starts = matches!(client.phase, Phase::Preparing | Phase::Running(Running::OnServer));
+        let starts = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
         let new = !client.in_transaction() && client.pins.is_empty();
         if !starts || !new || since_arrival > 2 * request.waited {
             return;

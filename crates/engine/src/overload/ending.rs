@@ -122,7 +122,7 @@ impl Engine {
             .clients
             .iter()
             .filter(|(_, client)| client.in_transaction() && client.lost.is_none() && !client.killed)
-            .filter_map(|(key, client)| match client.phase {
+            .filter_map(|(key, client)| match *client.phase() {
                 _ if over(open, client.transaction_since) => Some((key, Lost::OpenTooLong)),
                 Phase::Idle if over(idle, client.last_heard) => Some((key, Lost::IdleTooLong)),
                 _ => None,
@@ -148,14 +148,14 @@ impl Engine {
 
     fn end_transaction(&mut self, key: ClientKey, lost: Lost) {
         let client = &self.clients[key];
-        match client.phase {
+        match *client.phase() {
             Phase::Idle => self.take_backend_from_idle(key, lost),
             // It holds its backend and waits for nothing else.
             Phase::Queued if ends_transaction(client) => return,
             Phase::Queued => {
                 self.scheduler.remove(key);
                 let answer = self.take_request(key).map_or(1, |request| request.answer);
-                self.clients[key].phase = Phase::Idle;
+                self.clients[key].cancel();
                 self.answer_lost(key, lost, answer);
             }
             Phase::Running(Running::OnServer) if !ends_transaction(client) => {
@@ -214,7 +214,7 @@ impl Engine {
         let limit = self.settings.overload.query_timeout;
         let statement = backend.in_flight.front().filter(|statement| !statement.asked_to_end)?;
         let Owner::Client { client, .. } = statement.owner else { return None };
-        let executes = matches!(self.clients[client].phase, Phase::Running(Running::OnServer));
+        let executes = matches!(self.clients[client].phase(), Phase::Running(Running::OnServer));
         if limit.is_zero() || !executes || ends_transaction(&self.clients[client]) {
             return None;
         }

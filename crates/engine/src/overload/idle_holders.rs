@@ -29,7 +29,7 @@ impl Engine {
             return;
         }
         let is_idle = |client: &Client| {
-            matches!(client.phase, Phase::Idle)
+            matches!(client.phase(), Phase::Idle)
                 && client.lost.is_none()
                 && !client.killed
                 && self.now.since(client.last_heard) >= limit

@@ -133,7 +133,7 @@ impl Engine {
     /// New work starts: what it has waited tells whether there is a standing delay, and how fast the queues move.
     fn note_queue_delay(&mut self, client: ClientKey, request: &Request) {
         // Who follows another's statement has not come through the queue.
-        let queued = !matches!(self.clients[client].phase, Phase::Following { .. });
+        let queued = !matches!(self.clients[client].phase(), Phase::Following { .. });
         let Some(lane) = request.lane.filter(|_| queued && self.clients[client].backend.is_none()) else {
             return;
         };

@@ -34,7 +34,7 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
         let mut client = Client::new(connection(index), peer, id, Instant::START);
         client.identity = Some(engine.identities.hold(&account, b"app", Secret::None));
         client.session = Some(engine.sessions.hold(SessionState::default()));
-        client.phase = Phase::Idle;
+        client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
         engine.client_ids.insert(id, key);
         engine.set_role(connection(index), crate::engine::Role::Client(key));
@@ -130,7 +130,7 @@ fn what_is_sent_ahead_of_a_login_is_bounded() {
         let mut engine = engine(1, Settings::default());
         let identity = engine.clients[client_key(0)].identity.take().unwrap();
         engine.release_identity(identity);
-        engine.clients[client_key(0)].phase = Phase::Login(Login::Refused((Instant::START, 0)));
+        engine.clients[client_key(0)].set_phase(Phase::Login(Login::Refused((Instant::START, 0))));
         let mut reads = true;
         for piece in vec![b'z'; len].chunks(1000) {
             if engine.clients.contains(client_key(0)) {
@@ -155,15 +155,15 @@ fn a_shorter_connect_timeout_holds_at_once() {
     let long = Settings { connect_timeout: Duration::from_secs(300), ..Settings::default() };
     let mut engine = engine(3, long);
     for number in [0, 1] {
-        engine.clients[client_key(number)].phase = Phase::Login(Login::Greeted);
+        engine.clients[client_key(number)].set_phase(Phase::Login(Login::Greeted));
         engine.begin_login(client_key(number));
     }
     // One has ended.
     engine.clients[client_key(0)].login_until = None;
-    engine.clients[client_key(0)].phase = Phase::Idle;
+    engine.clients[client_key(0)].set_phase(Phase::Idle);
     let short = Settings { connect_timeout: Duration::from_secs(2), ..engine.settings.clone() };
     engine.change_settings(&short);
-    engine.clients[client_key(2)].phase = Phase::Login(Login::Greeted);
+    engine.clients[client_key(2)].set_phase(Phase::Login(Login::Greeted));
     engine.begin_login(client_key(2));
     for (seconds, left) in [(1, [true, true, true]), (3, [true, false, false])] {
         engine.handle(Instant::START + Duration::from_secs(seconds), Input::TurnEnd);

@@ -25,7 +25,7 @@ fn engine(clients: u32) -> Engine {
         client.identity =
             Some(engine.identities.hold(&account, b"app", crate::accounts::secret::Secret::None));
         client.session = Some(engine.sessions.hold(state.clone()));
-        client.phase = Phase::Idle;
+        client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
         engine.client_ids.insert(id, key);
     }
@@ -152,7 +152,7 @@ fn a_text_that_may_hold_a_password_is_not_shown() {
         ("EXPLAIN CREATE USER u IDENTIFIED BY 'secret'", false),
         ("SELECT 1;", true),
     ] {
-        engine.clients[client_key(0)].phase = Phase::Idle;
+        engine.clients[client_key(0)].set_phase(Phase::Idle);
         query(&mut engine, client_key(0), text);
         let rows = engine.clients_from(0, 10).rows;
         assert_eq!((rows[0].state, rows[0].statement.is_some()), (ClientState::Queued, is_shown), "{text}");

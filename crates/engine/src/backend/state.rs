@@ -1,0 +1,227 @@
+//! Where a backend stands, whether what runs on it has a permit, and which backends are idle: nothing else sets any of these.
+//!
+//! As of clients ([`crate::client`]), each way from one state to another is a function and a line of a table, at which
+//! a debug build looks; `moves.txt` shows the tables. A permit changes together with the scheduler's count of those that are in use.
+
+use std::ops::Deref;
+
+use seam::Instant;
+
+use super::Backend;
+use crate::engine::Engine;
+use crate::ids::BackendKey;
+use crate::moves::{self, Move};
+use crate::server_login::ServerLogin;
+
+/// Where a backend stands.
+pub(crate) enum Phase {
+    Connecting,
+    LoggingIn(Box<ServerLogin>),
+    /// Logged in; the trackers are being turned on and the account is being checked.
+    SettingUp,
+    Ready,
+}
+
+/// Whether what runs on a backend counts against the permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permit {
+    None,
+    Held,
+    /// Given back for as long as the client is slow to take the reply or to send a file: the server does nothing then.
+    Lent,
+}
+
+/// A backend's phase and permit, which only this module can set.
+pub(super) struct State {
+    phase: Phase,
+    permit: Permit,
+    /// Since when it has had its permit, if it has one.
+    permit_since: Instant,
+}
+
+impl State {
+    /// That of a backend whose connection is asked for.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { phase: Phase::Connecting, permit: Permit::None, permit_since: now }
+    }
+}
+
+/// A phase as the table names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Connecting,
+    LoggingIn,
+    SettingUp,
+    Ready,
+}
+
+impl At {
+    fn of(phase: &Phase) -> Self {
+        match phase {
+            Phase::Connecting => Self::Connecting,
+            Phase::LoggingIn(_) => Self::LoggingIn,
+            Phase::SettingUp => Self::SettingUp,
+            Phase::Ready => Self::Ready,
+        }
+    }
+}
+
+/// One that changes its account begins as a new one; any may end anywhere.
+const MOVES: &[Move<At>] = &[
+    Move { by: "log_in", from: &[At::Connecting], to: &[At::LoggingIn] },
+    Move { by: "set_up", from: &[At::LoggingIn], to: &[At::SettingUp] },
+    Move { by: "be_ready", from: &[At::SettingUp], to: &[At::Ready] },
+];
+
+const PERMITS: &[Move<Permit>] = &[
+    // Statements share a backend without a permit each, and some begin with a permit that is lent already.
+    Move { by: "begin", from: &[Permit::None, Permit::Lent], to: &[Permit::Held, Permit::Lent] },
+    Move { by: "lend", from: &[Permit::Held], to: &[Permit::Lent] },
+    Move { by: "take_back", from: &[Permit::Lent], to: &[Permit::Held] },
+    Move { by: "give", from: &[Permit::None, Permit::Held, Permit::Lent], to: &[Permit::None] },
+];
+
+impl Backend {
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.state.phase
+    }
+
+    pub(crate) fn permit(&self) -> Permit {
+        self.state.permit
+    }
+
+    /// Since when it has had its permit, if it has one.
+    pub(crate) fn permit_since(&self) -> Instant {
+        self.state.permit_since
+    }
+
+    /// Its connection stands: it logs in.
+    pub(super) fn log_in(&mut self, login: ServerLogin) {
+        self.go("log_in", Phase::LoggingIn(Box::new(login)));
+    }
+
+    /// Its login, and where what that says to the server goes; none where it does not log in.
+    pub(super) fn login(&mut self) -> Option<(&mut ServerLogin, &mut Vec<u8>)> {
+        match &mut self.state.phase {
+            Phase::LoggingIn(login) => Some((login, &mut self.out)),
+            _ => None,
+        }
+    }
+
+    /// The server has let it in.
+    pub(super) fn set_up(&mut self) {
+        self.go("set_up", Phase::SettingUp);
+    }
+
+    /// Statements may run on it.
+    pub(super) fn be_ready(&mut self) {
+        self.go("be_ready", Phase::Ready);
+    }
+
+    fn go(&mut self, by: &str, to: Phase) {
+        moves::check(MOVES, "a backend", by, At::of(&self.state.phase), At::of(&to));
+        self.state.phase = to;
+    }
+
+    /// Gives what it had before.
+    fn set_permit(&mut self, by: &str, to: Permit) -> Permit {
+        moves::check(PERMITS, "a permit", by, self.state.permit, to);
+        std::mem::replace(&mut self.state.permit, to)
+    }
+
+    /// As if it had come there.
+    #[cfg(test)]
+    pub(crate) fn set_phase(&mut self, phase: Phase) {
+        self.state.phase = phase;
+    }
+}
+
+impl Engine {
+    /// A statement begins on a backend; the scheduler has counted its permit, if it has one.
+    pub(super) fn begin_with_permit(&mut self, key: BackendKey, has_permit: bool) {
+        let now = self.now;
+        let backend = &mut self.backends[key];
+        backend.set_permit("begin", if has_permit { Permit::Held } else { Permit::Lent });
+        backend.state.permit_since = now;
+    }
+
+    /// Another statement may run as long as the server does nothing for this one.
+    pub(crate) fn lend_permit(&mut self, key: BackendKey) {
+        if self.backends[key].permit() == Permit::Held {
+            self.backends[key].set_permit("lend", Permit::Lent);
+            self.scheduler.finish();
+        }
+    }
+
+    pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
+        if self.backends[key].permit() == Permit::Lent {
+            self.backends[key].set_permit("take_back", Permit::Held);
+            self.scheduler.resume();
+        }
+    }
+
+    /// Nothing runs there any more.
+    pub(crate) fn give_permit(&mut self, key: BackendKey) {
+        if self.backends[key].set_permit("give", Permit::None) == Permit::Held {
+            self.scheduler.finish();
+        }
+    }
+
+    /// Nothing runs on a backend, and nobody holds it: it is there for the next.
+    pub(super) fn put_idle(&mut self, key: BackendKey) {
+        debug_assert!(self.backends[key].is_idle(), "{key:?} is in use");
+        if !self.idle.contains(&key) {
+            self.idle.0.push(key);
+        }
+    }
+}
+
+/// The backends that nobody uses, the longest idle one first.
+#[derive(Default)]
+pub(crate) struct Idle(Vec<BackendKey>);
+
+impl Idle {
+    /// It is used, or goes.
+    pub(crate) fn remove(&mut self, key: BackendKey) {
+        self.0.retain(|&idle| idle != key);
+    }
+}
+
+impl Deref for Idle {
+    type Target = [BackendKey];
+
+    fn deref(&self) -> &[BackendKey] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{At, MOVES, PERMITS, Permit};
+    use crate::moves::{check, check_table, rendered};
+
+    #[test]
+    fn the_tables_of_moves_are_as_written_down() {
+        let now = format!("{}\n{}", rendered(MOVES), rendered(PERMITS));
+        assert_eq!(now, include_str!("state/moves.txt"), "\nmoves.txt has to be:\n{now}");
+    }
+
+    #[test]
+    fn no_function_has_two_lines_and_no_state_is_a_dead_end() {
+        // A ready backend ends, or becomes another one.
+        check_table(MOVES, &[At::Ready]);
+        check_table(PERMITS, &[]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a backend must not `be_ready` from LoggingIn to Ready")]
+    fn no_statement_runs_ahead_of_the_end_of_a_login() {
+        check(MOVES, "a backend", "be_ready", At::LoggingIn, At::Ready);
+    }
+
+    #[test]
+    #[should_panic(expected = "a permit must not `begin` from Held to Held")]
+    fn nothing_has_two_permits() {
+        check(PERMITS, "a permit", "begin", Permit::Held, Permit::Held);
+    }
+}
