@@ -278,6 +278,7 @@ impl Engine {
                 if let Some(tries) = self.room_may_come(key, request.prepare_tries) {
                     request.prepare_tries = tries;
                     self.put_request_back(client, request);
+                    self.clients[client].try_again();
                     self.send_request(client, key);
                     return None;
                 }
