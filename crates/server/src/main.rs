@@ -17,6 +17,7 @@ mod ask;
 mod control;
 mod core_dumps;
 mod crowd;
+mod ending;
 mod handshakes;
 mod happening;
 mod helpers;
