@@ -178,6 +178,34 @@ fn nobody_new_is_served_once_the_wait_is_over() {
     assert!(site.onramp.wait().success(), "{}", site.onramp.log());
 }
 
+#[test]
+fn health_is_asked_for_where_there_is_no_other_program() {
+    let site = Site::without_server(&["--http-password", "secret"]);
+    let health = |arguments: &[&str]| {
+        let output = run(&site.folder, &[&["health"], arguments].concat());
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let beside = ["--http-listen", &site.address];
+    assert_eq!(health(&beside), (Some(0), String::from("live\n")));
+    let unread = "not ready: worker 0 has not read the server's accounts yet\n";
+    assert_eq!(health(&[&["--ready"], &beside[..]].concat()), (Some(1), String::from(unread)));
+    let address = site.address.clone();
+    site.onramp.end();
+    let folder = TestFolder::new();
+    let gone = run(&folder, &["health", "--http-listen", &address]);
+    assert_eq!(gone.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&gone.stderr);
+    assert!(said.contains(&format!("{address} (http_listen) does not answer /livez")), "{said}");
+    for (wrong, why) in
+        [("off", "http_listen is off"), ("127.0.0.1:0", "port 0"), ("nonsense::", "http-listen")]
+    {
+        let output = run(&folder, &["health", "--http-listen", wrong]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.contains(why)), (Some(2), true), "{said}");
+    }
+}
+
 /// What is counted in a text of metrics, all labels together.
 fn sum(text: &str, name: &str) -> f64 {
     let of = |line: &str| {
