@@ -102,7 +102,7 @@ class Container:
         return found.returncode, found.stdout + found.stderr
 
     def signal(self, number):
-        os.kill(self.first_process(), number)
+        self.podman.run("kill", "--signal", signal.Signals(number).name, self.name)
 
     def log_text(self):
         return self.log.read_text(errors="replace")
@@ -136,6 +136,9 @@ class Chroot(Container):
     def first_process(self):
         """unshare's only child."""
         return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text())
+
+    def signal(self, number):
+        os.kill(self.first_process(), number)
 
     def health(self, *arguments):
         found = subprocess.run(
