@@ -73,6 +73,23 @@ fn every_setting_is_an_option() {
 }
 
 #[test]
+fn what_kubernetes_says_of_a_service_is_no_option() {
+    // Of each Service all pods of a namespace get such variables; this one is named onramp.
+    let links = [
+        ("ONRAMP_PORT", "tcp://10.96.0.7:3306"),
+        ("ONRAMP_PORT_3306_TCP", "tcp://10.96.0.7:3306"),
+        ("ONRAMP_PORT_3306_TCP_ADDR", "10.96.0.7"),
+        ("ONRAMP_PORT_3306_TCP_PORT", "3306"),
+        ("ONRAMP_PORT_3306_TCP_PROTO", "tcp"),
+        ("ONRAMP_SERVICE_HOST", "10.96.0.7"),
+        ("ONRAMP_SERVICE_PORT", "3306"),
+        ("ONRAMP_SERVICE_PORT_MYSQL", "3306"),
+        ("ONRAMP_SERVICE_PORT_HTTP", "9126"),
+    ];
+    assert!(load(&[], links).is_ok());
+}
+
+#[test]
 fn every_default_and_example_is_a_good_value_and_they_differ() {
     let mut configuration = Configuration::default();
     for option in OPTIONS {

@@ -16,6 +16,7 @@ use crate::Failure;
 use crate::admin_port::AdminPort;
 use crate::arguments::Arguments;
 use crate::control::{Control, Program};
+use crate::ending::Ending;
 use crate::happening::{Happening, QUEUE_LENGTH};
 use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
@@ -24,10 +25,6 @@ use crate::slow_log::SlowLog;
 use crate::tls_files::TlsFiles;
 use crate::workers::{Reach, Workers};
 use crate::{addresses, core_dumps, logging, open_files, tls_files};
-
-/// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
-/// one that hangs must not keep the process.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs `onramp serve` with the arguments after that word. Exit code 2 for options that cannot be used, 1 where
 /// something else prevents serving, 0 after an orderly end.
@@ -261,11 +258,11 @@ fn run(
     if let Some(access) = access {
         access.write_client_file(workers.listening().first().map(client_place).as_ref())?;
     }
-    let shutdown_timeout = configuration.shutdown_timeout();
+    let ending = Ending::new(configuration.drain_wait, configuration.shutdown_timeout());
     let reach = workers.begin(&configuration.engine, &running.tls, &running.slow_log)?;
     open_ports(&configuration, reach)?;
     say_ready(workers.listening(), running.http.as_deref(), access);
-    wait_for_workers(happenings, running, shutdown_timeout)
+    wait_for_workers(happenings, running, ending)
 }
 
 fn client_place(listening: &drivers::ListenAddress) -> ClientPlace {
@@ -297,32 +294,33 @@ fn say_ready(listening: &[drivers::ListenAddress], http: Option<&str>, access: O
 fn wait_for_workers(
     happenings: &Receiver<Happening>,
     running: &Running<'_>,
-    shutdown_timeout: Duration,
+    mut ending: Ending,
 ) -> Result<(), Failure> {
     let workers = running.workers;
-    let mut signals_seen = 0;
-    let mut deadline: Option<Instant> = None;
     let mut left = workers.count();
     let mut outcome = Ok(());
     let mut reports = Reports::of(workers.count());
     let mut log = EventLog::new(running.kept.clone());
     while left > 0 {
-        let happening = match deadline {
+        let left_of_stage = ending.until().map(|until| until.saturating_duration_since(Instant::now()));
+        let happening = match left_of_stage {
             None => happenings.recv().ok(),
-            Some(deadline) => {
-                happenings.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
-            }
+            // However much there is to log.
+            Some(Duration::ZERO) => None,
+            Some(left) => happenings.recv_timeout(left).ok(),
         };
         match happening {
-            None => return outcome.and(Err("an event loop does not end; giving up".into())),
+            None => match ending.time_is_up() {
+                Some(signal) => workers.signal(signal),
+                None => return outcome.and(Err("an event loop does not end; giving up".into())),
+            },
             Some(Happening::WorkerEnded(number, result)) => {
                 left -= 1;
                 reports.ended(number);
                 if let Err(error) = result {
                     // Its clients are gone, and what of its state the others share is in doubt: nothing to go on with.
                     outcome = outcome.and(Err(format!("an event loop has ended: {error}").into()));
-                    workers.signal(Signal::Stop);
-                    deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
+                    workers.signal(ending.stop(Instant::now()));
                 }
             }
             Some(Happening::Event(number, event)) => log.event(number, &event),
@@ -343,17 +341,8 @@ fn wait_for_workers(
             Some(Happening::Memory(number, memory)) => reports.take(number, memory, &workers.counters()),
             Some(Happening::AskedToEnd) => {
                 running.ending.store(true, Ordering::Relaxed);
-                signals_seen += 1;
-                if signals_seen == 1 {
-                    tracing::info!(
-                        "ending: no new clients; open transactions have {} s (shutdown_timeout). Once more (Ctrl-C, \
-                         SIGTERM) ends at once",
-                        shutdown_timeout.as_secs()
-                    );
-                    workers.signal(Signal::Drain);
-                } else {
-                    workers.signal(Signal::Stop);
-                    deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
+                if let Some(signal) = ending.asked(Instant::now()) {
+                    workers.signal(signal);
                 }
             }
         }
