@@ -33,19 +33,19 @@ impl Engine {
     /// service account has to find out.
     pub(crate) fn meets_another_server(&mut self, key: BackendKey, established: &Established) -> bool {
         let found = Facts::new(established);
-        if !self.facts.as_ref().is_some_and(|facts| facts.is_another(&found)) {
+        if !self.server.facts.as_ref().is_some_and(|facts| facts.is_another(&found)) {
             return false;
         }
-        if let Some(connection) = self.backends[key].connection {
+        if let Some(connection) = self.server.backends[key].connection {
             self.outbox.close(connection);
         }
         self.remove_backend(key);
         let version = String::from_utf8_lossy(found.version.text());
         let reason = format!("it has been replaced by {version}");
         // Where the service account is just asking the new one, backends wait for that.
-        if self.control.can_refresh() && self.pending_facts.is_none() {
+        if self.server.control.can_refresh() && self.server.pending_facts.is_none() {
             self.control_lost(&reason);
-        } else if self.pending_facts.is_none() {
+        } else if self.server.pending_facts.is_none() {
             self.server_failed(reason);
         }
         true
@@ -53,7 +53,7 @@ impl Engine {
 
     /// The service account has found another server than before, whose facts are in place.
     pub(crate) fn server_replaced(&mut self, before: &Facts) {
-        let facts = self.facts.as_ref().expect("set by the caller");
+        let facts = self.server.facts.as_ref().expect("set by the caller");
         if !before.is_another(facts) {
             return;
         }

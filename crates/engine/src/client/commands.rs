@@ -497,7 +497,7 @@ impl Engine {
     /// The transaction of a client whose statements need no permits of their own has one.
     fn has_kept_permit(&self, key: ClientKey) -> bool {
         let held = self.clients[key].backend;
-        held.is_some_and(|backend| self.backends[backend].permit() == Permit::Held)
+        held.is_some_and(|backend| self.server.backends[backend].permit() == Permit::Held)
     }
 
     /// What the client holds before this request, and takes note of what it will hold behind it.
@@ -574,7 +574,7 @@ impl Engine {
     /// How the lexer has to read this client's text.
     pub(crate) fn lex_mode(&self, key: ClientKey) -> sql::LexMode {
         let session = self.clients[key].session.expect("a client with commands has logged in");
-        let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
+        let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
         let mode = self.sessions.lex_mode(session, facts.lex_mode);
         // The server says of this one in each OK whether it is in force.
         let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);

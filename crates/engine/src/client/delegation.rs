@@ -256,7 +256,7 @@ impl Engine {
     /// What the server is to be asked for a client, and the account.
     fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[key].phase() else { return None };
-        let facts = self.facts.as_ref()?;
+        let facts = self.server.facts.as_ref()?;
         let peer = &self.clients[key].peer;
         let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution)?;
         Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
@@ -291,14 +291,14 @@ impl Engine {
     /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
     /// with the claim.
     pub(crate) fn claim_proved(&mut self, backend: BackendKey) -> bool {
-        let Some(claim) = self.claims.end(self.backends[backend].token) else { return true };
+        let Some(claim) = self.claims.end(self.server.backends[backend].token) else { return true };
         let Claim { client, guest, password, question } = claim;
         self.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
         let others = self.claims.line.take_all(&guest);
         self.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
         self.judge_claim(client, Answer::Judged { password, question, right: true });
         let proved = self.clients.find(client);
-        let claimed = self.backends[backend].identity;
+        let claimed = self.server.backends[backend].identity;
         let identity = proved.and_then(|client| client.identity).filter(|&identity| {
             let (one, other) = (self.identities.identity(identity), self.identities.identity(claimed));
             // What it may do is what it could when it was asked for.
@@ -311,7 +311,7 @@ impl Engine {
             self.quit_backend(backend);
             return false;
         };
-        self.backends[backend].identity = self.identities.hold_again(identity);
+        self.server.backends[backend].identity = self.identities.hold_again(identity);
         self.release_identity(claimed);
         true
     }

@@ -330,7 +330,7 @@ impl Engine {
             // Such a server notices no KILL QUERY, but that its connection has ended (my_net_read, net_write_packet).
             let backend = self.clients[victim].backend;
             self.close_client(victim, "killed");
-            if let Some(backend) = backend.filter(|&backend| self.backends.contains(backend)) {
+            if let Some(backend) = backend.filter(|&backend| self.server.backends.contains(backend)) {
                 self.close_backend(backend, "its client was killed, for which the server waited");
             }
             return Outcome::Done;
@@ -345,7 +345,7 @@ impl Engine {
             return Outcome::Done;
         }
         let Some(backend) = self.clients[victim].backend else { return Outcome::Done };
-        let backend = &mut self.backends[backend];
+        let backend = &mut self.server.backends[backend];
         let others = backend
             .in_flight
             .iter()
@@ -372,7 +372,7 @@ impl Engine {
     /// The server waits for a client that sends no more of a file, or takes no more of its reply, and for nobody else.
     fn waits_for_its_client(&self, client: ClientKey) -> bool {
         let state = &self.clients[client];
-        let Some(backend) = state.backend.map(|backend| &self.backends[backend]) else { return false };
+        let Some(backend) = state.backend.map(|backend| &self.server.backends[backend]) else { return false };
         let Some(statement) = backend.in_flight.front().filter(|_| backend.answers(client)) else {
             return false;
         };

@@ -100,7 +100,7 @@ impl Engine {
         let secret = client.identity.map(|id| &self.identities.identity(id).secret);
         match (fingerprint, secret) {
             (Some(fingerprint), Some(Secret::Native(stage1)))
-                if self.facts.as_ref().is_some_and(Facts::is_mariadb) =>
+                if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) =>
             {
                 native_password::certificate_proof(
                     &native_password::stage2(stage1),
