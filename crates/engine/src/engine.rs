@@ -28,7 +28,7 @@ use crate::outbox::Outbox;
 use crate::outside::event::{Event, Reports};
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::measures::Measures;
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::outside::orders::OutsideKill;
 use crate::outside::totals::Totals;
 use crate::outside::waits::{Holdups, WaitReason, Waits};
@@ -281,6 +281,7 @@ impl Engine {
 
     pub(crate) fn event(&mut self, event: Event) {
         self.totals.count(&event);
+        self.measures.count(&event);
         // Nobody reads along: the newest matter most.
         if self.reports.events.len() == 1024 {
             self.reports.events.pop_front();
@@ -456,7 +457,7 @@ impl Engine {
         if self.now >= deadline {
             let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
             for key in all {
-                self.close_client(key, "shutdown_timeout is over");
+                self.close_client(key, ClosedFor::ShutdownTimeout, "shutdown_timeout is over");
             }
         }
         if self.clients.is_empty() {

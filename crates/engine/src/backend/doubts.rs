@@ -19,6 +19,7 @@ use crate::client::trackers::sets_list;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
+use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
 use crate::session::aftermath::WHATEVER_LIMIT;
@@ -411,7 +412,7 @@ impl Engine {
             return self.settle(key, client, false);
         }
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         self.send_request(client, key);
     }

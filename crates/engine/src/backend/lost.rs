@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::outside::slow_log::SlowEnd;
 use crate::request::RequestKind;
 use crate::workers::places::Origin;
@@ -169,18 +169,26 @@ impl Engine {
         let (answer, command) =
             request.map_or((1, RequestKind::Other), |request| (request.answer, request.command));
         if begun || uploading || self.clients[key].wants_end_for_loss {
-            return self.close_client(key, "its backend was lost in the middle of a statement");
+            return self.close_client(
+                key,
+                ClosedFor::BackendLost,
+                "its backend was lost in the middle of a statement",
+            );
         }
         let login = command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[key].login_sequence } else { answer };
         if killed {
             self.answer_error(key, sequence, &MySqlError::killed());
-            return self.close_client(key, "killed");
+            return self.close_client(key, ClosedFor::Killed, "killed");
         }
         self.answer_error(key, sequence, &MySqlError::server_lost(transaction));
         if transaction || pinned || login {
             // Going on would run the rest of the transaction outside of it, or without the state it counts on.
-            self.close_client(key, "its backend was lost with its transaction or state");
+            self.close_client(
+                key,
+                ClosedFor::BackendLost,
+                "its backend was lost with its transaction or state",
+            );
         } else {
             self.clients[key].aftermath.insert_id_at = None;
             self.resume.push(key);
@@ -193,7 +201,11 @@ impl Engine {
         client.backend = None;
         // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
         if client.pins.replicates() {
-            return self.close_client(key, "the server closed the connection of this replica");
+            return self.close_client(
+                key,
+                ClosedFor::BackendLost,
+                "the server closed the connection of this replica",
+            );
         }
         client.aftermath.insert_id_lost();
         client.lost = match (client.pins.is_empty(), client.in_transaction()) {

@@ -16,7 +16,7 @@ use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{About, Action, Request, RequestKind};
 use crate::session::SessionState;
 use crate::session::literals::Literals;
@@ -153,7 +153,7 @@ impl Engine {
             return self.preparation_lost(key, client, &request, &statement.summary);
         }
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let Some(about) = self.about(client) else { return };
         let state = self.state_to_prepare(client, key, about.definition);
@@ -188,7 +188,7 @@ impl Engine {
         state: SessionState,
     ) {
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let session = self.sessions.hold(state);
         self.set_backend_session(key, session);
@@ -217,7 +217,7 @@ impl Engine {
             }
         }
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         self.send_request(client, key);
     }
@@ -253,7 +253,11 @@ impl Engine {
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
         if state.killed || state.in_transaction() || !state.pins.is_empty() {
-            return self.close_client(client, "its session state or transaction was lost");
+            return self.close_client(
+                client,
+                ClosedFor::BackendLost,
+                "its session state or transaction was lost",
+            );
         }
         self.let_go(key, client);
     }

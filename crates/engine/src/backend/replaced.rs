@@ -12,6 +12,7 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::BackendKey;
+use crate::outside::named::ClosedFor;
 use crate::server_login::Established;
 
 impl Facts {
@@ -70,12 +71,20 @@ impl Engine {
             let Some(client) = self.clients.get_mut(key) else { continue };
             match *client.phase() {
                 ClientPhase::AwaitingServer => {}
-                ClientPhase::Login(_) => self.close_client(key, "the server was replaced during its login"),
+                ClientPhase::Login(_) => self.close_client(
+                    key,
+                    ClosedFor::ServerReplaced,
+                    "the server was replaced during its login",
+                ),
                 ClientPhase::Queued => {
                     if !client.wants_end_for_loss {
                         self.cancel_queued(key, &MySqlError::server_replaced());
                     }
-                    self.close_client(key, "the server was replaced by another kind");
+                    self.close_client(
+                        key,
+                        ClosedFor::ServerReplaced,
+                        "the server was replaced by another kind",
+                    );
                 }
                 _ => client.lost = Some(Lost::Server),
             }

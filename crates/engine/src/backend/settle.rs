@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::learned::digests::Execution;
 use crate::learned::history::Left;
+use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, List, OF_SQL_MODE};
 use crate::session::pins::Pins;
@@ -207,14 +208,22 @@ impl Engine {
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
         if state.killed || state.in_transaction() || !state.pins.is_empty() {
-            return self.close_client(client, "its session state or transaction was lost");
+            return self.close_client(
+                client,
+                ClosedFor::BackendLost,
+                "its session state or transaction was lost",
+            );
         }
         let session = state.session.expect("a client with requests has logged in");
         let mut without = self.sessions.state(session).clone();
         if SCHEMA_GONE.contains(&error.code) {
             without.schema = None;
         } else if !INTERRUPTED.contains(&error.code) && !without.forget_named(&error.message) {
-            return self.close_client(client, "its session state cannot be set again");
+            return self.close_client(
+                client,
+                ClosedFor::BackendLost,
+                "its session state cannot be set again",
+            );
         }
         self.clients[client].session = Some(self.sessions.hold(without));
         self.sessions.release(session);
@@ -232,7 +241,7 @@ impl Engine {
         if login {
             let reason = String::from_utf8_lossy(&error.message).into_owned();
             self.schema_refused(client, &payload, &reason);
-            self.close_client(client, &reason);
+            self.close_client(client, ClosedFor::LoginRefused, &reason);
         }
     }
 
@@ -243,7 +252,7 @@ impl Engine {
             return self.prelude_failed(key, client, &request, &statement.summary);
         }
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let chooses_schema =
             self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
@@ -326,7 +335,7 @@ impl Engine {
     pub(crate) fn settle(&mut self, key: BackendKey, client: ClientKey, error: bool) {
         let state = &mut self.clients[client];
         if state.killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let in_transaction = state.in_transaction();
         let shared = self.server.backends[key].holder != Some(client);

@@ -5,6 +5,7 @@ use super::{Afterwards, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
+use crate::outside::named::ClosedFor;
 
 impl Engine {
     /// A client's connection does not take its reply as fast as the server sends it: the server has to wait, and
@@ -114,7 +115,7 @@ impl Engine {
             }
             _ => return false,
         };
-        self.close_client(client, reason);
+        self.close_client(client, ClosedFor::BackendLost, reason);
         true
     }
 

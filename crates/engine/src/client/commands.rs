@@ -18,7 +18,7 @@ use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::scheduler::{Lane, Standing};
 use crate::session::aftermath::Diagnostics;
@@ -133,8 +133,8 @@ impl Engine {
         let logs_in =
             matches!(client.phase(), Phase::AwaitingServer | Phase::Login(_)) && client.identity.is_none();
         if logs_in && input.len() > wire::HEADER_LEN + LARGEST_LOGIN {
-            // Not left in the socket: the driver may have taken in more already, and who has not logged in is trusted with nothing.
-            return self.close_client(key, "it has sent too much ahead of the end of its login");
+            // Not left in the socket: the driver may have taken in more, and who has not logged in is trusted with nothing.
+            return self.close_malformed(key, "it has sent too much ahead of the end of its login");
         }
         let reads_on = match client.phase() {
             // What is whole waits until the answers before it are on their way.
@@ -166,7 +166,7 @@ impl Engine {
             if matches!(self.clients[key].phase(), Phase::Idle) {
                 self.answer_error(key, 1, &MySqlError::statement_memory(limit));
             }
-            self.close_client(key, "statement_memory is used up");
+            self.close_client(key, ClosedFor::Memory, "statement_memory is used up");
         }
     }
 
@@ -252,7 +252,7 @@ impl Engine {
             }
             _ => {}
         }
-        self.close_client(key, &format!("broken protocol: {error}"));
+        self.close_malformed(key, &format!("broken protocol: {error}"));
     }
 
     /// One command of an idle client.
@@ -536,7 +536,7 @@ impl Engine {
         }
         self.answer_error(key, sequence, error);
         if login {
-            self.close_client(key, &error.message);
+            self.close_client(key, ClosedFor::LoginRefused, &error.message);
         } else {
             self.resume.push(key);
         }

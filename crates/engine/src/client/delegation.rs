@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::event::Event;
+use crate::outside::named::RefusedFor;
 use crate::workers::places::Origin;
 use line::{Guest, Line};
 
@@ -343,7 +344,8 @@ impl Engine {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else { return };
         let (peer, sequence) = (self.clients[client.key].peer, attempt.sequence);
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
-        self.event(Event::LoginRefused { peer, user, reason: error.message.clone() });
+        let (refused_for, reason) = (RefusedFor::Server, error.message.clone());
+        self.event(Event::LoginRefused { peer, user, refused_for, reason });
         self.tell_refusal(client.key, sequence, error);
     }
 

@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::event::Event;
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit, RefusedFor};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind};
 use crate::session::{SessionState, is_utf8};
@@ -191,7 +191,7 @@ impl Engine {
                 Ok(()) => {}
                 Err(error) => {
                     self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
-                    self.close_client(key, &format!("bad login packet: {error}"));
+                    self.close_malformed(key, &format!("bad login packet: {error}"));
                 }
             },
             Some(Login::Switched(mut attempt)) => {
@@ -204,7 +204,7 @@ impl Engine {
                 self.password_sent(key, attempt, payload);
             }
             // A client that goes on talking before it has its answer.
-            _ => self.close_client(key, "a packet in the middle of its login"),
+            _ => self.close_malformed(key, "a packet in the middle of its login"),
         }
     }
 
@@ -253,7 +253,7 @@ impl Engine {
             Ok(change) => change,
             Err(error) => {
                 self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
-                return self.close_client(key, &format!("bad COM_CHANGE_USER: {error}"));
+                return self.close_malformed(key, &format!("bad COM_CHANGE_USER: {error}"));
             }
         };
         let collation = change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation);
@@ -305,7 +305,8 @@ impl Engine {
             return false;
         };
         let user = String::from_utf8_lossy(user).into_owned();
-        self.event(Event::LoginRefused { peer, user, reason: format!("{}{why}", error.message) });
+        let (refused_for, reason) = (RefusedFor::CharacterSet, format!("{}{why}", error.message));
+        self.event(Event::LoginRefused { peer, user, refused_for, reason });
         self.tell_refusal(key, sequence, &error);
         true
     }
@@ -329,7 +330,7 @@ impl Engine {
         };
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         let reason = format!("{}{}", error.message, self.why_refused(&peer, attempt, verdict));
-        self.event(Event::LoginRefused { peer, user, reason });
+        self.event(Event::LoginRefused { peer, user, refused_for: refused_for(attempt, verdict), reason });
         let delay = match verdict {
             Verdict::Denied => {
                 let failed = &self.workers.failed_logins;
@@ -542,14 +543,35 @@ impl Engine {
                     let error = self.unreachable_error();
                     let connection = self.clients[key].connection;
                     self.send_early_error(connection, &error);
-                    self.close_client(key, "the server could not be reached before connect_timeout");
+                    self.close_client(
+                        key,
+                        ClosedFor::ConnectTimeout,
+                        "the server could not be reached before connect_timeout",
+                    );
                 }
                 // It will hear of it in time.
                 Phase::Login(Login::Refused(_)) => {}
-                Phase::Login(_) => self.close_client(key, "its login took longer than connect_timeout"),
+                Phase::Login(_) => self.close_client(
+                    key,
+                    ClosedFor::ConnectTimeout,
+                    "its login took longer than connect_timeout",
+                ),
                 _ => {}
             }
         }
+    }
+}
+
+/// What a refused login is counted as.
+fn refused_for(attempt: &Attempt, verdict: &Verdict) -> RefusedFor {
+    match verdict {
+        Verdict::Unsupported(_) | Verdict::TooOld => RefusedFor::Method,
+        Verdict::Locked => RefusedFor::Locked,
+        Verdict::Expired => RefusedFor::Expired,
+        Verdict::InTheOpen | Verdict::Insecure => RefusedFor::Tls,
+        Verdict::NotThatUser => RefusedFor::Denied,
+        _ if is_malformed(attempt) => RefusedFor::Protocol,
+        _ => RefusedFor::Denied,
     }
 }
 

@@ -11,6 +11,7 @@ use super::login::Login;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
+use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind};
 use crate::session::is_utf8;
 
@@ -88,7 +89,7 @@ impl Engine {
         for key in self.end_schema_check(asked) {
             let client = &self.clients[key];
             self.send_packet_to(client.connection, client.login_sequence, error);
-            self.close_client(key, reason);
+            self.close_client(key, ClosedFor::LoginRefused, reason);
         }
     }
 

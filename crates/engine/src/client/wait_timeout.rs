@@ -18,6 +18,7 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
+use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind, Statement};
 
 /// Seconds, 1 to 31,536,000; `None` for what a new connection has.
@@ -127,7 +128,7 @@ impl Engine {
         if self.server.facts.as_ref().is_some_and(Facts::tells_idle_clients) {
             self.answer_error(key, headers, &error);
         }
-        self.close_client(key, reason);
+        self.close_client(key, ClosedFor::WaitTimeout, reason);
     }
 }
 

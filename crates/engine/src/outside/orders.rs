@@ -8,6 +8,7 @@ use crate::client::Phase;
 use crate::declared::Declared;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientRef};
+use crate::outside::named::ClosedFor;
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Outcome};
 
@@ -115,6 +116,7 @@ impl Engine {
         if !kill.query_only {
             self.close_client(
                 kill.victim.key,
+                ClosedFor::Killed,
                 "killed; its statement goes on, for want of a backend to end it",
             );
         }
