@@ -32,6 +32,7 @@ mod open_files;
 mod program;
 mod serve;
 mod slow_log;
+mod supervisor;
 mod tls_files;
 mod workers;
 
