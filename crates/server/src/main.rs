@@ -14,6 +14,7 @@ mod addresses;
 mod admin_port;
 mod arguments;
 mod ask;
+mod check;
 mod control;
 mod core_dumps;
 mod crowd;

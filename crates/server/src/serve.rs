@@ -26,15 +26,20 @@ use crate::slow_log::SlowLog;
 use crate::supervisor::Supervisor;
 use crate::tls_files::TlsFiles;
 use crate::workers::{Reach, Workers};
-use crate::{addresses, core_dumps, logging, open_files, supervisor, tls_files};
+use crate::{addresses, check, core_dumps, logging, open_files, supervisor, tls_files};
 
 /// Runs `onramp serve` with the arguments after that word. Exit code 2 for options that cannot be used, 1 where
-/// something else prevents serving, 0 after an orderly end.
+/// something else prevents serving, 0 after an orderly end. With [`check::FLAG`] it only says whether it would.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         return crate::print(&config::help());
     }
-    let arguments = Arguments::new(arguments);
+    let (checks, arguments): (Vec<_>, Vec<_>) =
+        arguments.iter().cloned().partition(|argument| argument == check::FLAG);
+    let arguments = Arguments::new(&arguments);
+    if !checks.is_empty() {
+        return check::command(&arguments);
+    }
     let configuration = match arguments.load() {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
