@@ -104,7 +104,7 @@ fn serve(
         match wait_for_server(&happenings)? {
             Some(ready) => access = Some(ready),
             None => {
-                supervisor.stopping(Duration::ZERO);
+                supervisor.stopping(configuration.shutdown_timeout());
                 return stop_server(&server, &happenings);
             }
         }
