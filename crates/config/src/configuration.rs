@@ -46,6 +46,8 @@ settings! {
         pub http_password: Zeroizing<String> = Zeroizing::default(), start;
         /// Connections to it at the same time, from 1.
         pub http_max_connections: u32 = 64, start;
+        /// Whether a private server is started where there is no backend.
+        pub private_server: bool = true, start;
         /// Where the private server keeps its data.
         pub data_dir: PathBuf = PathBuf::from("./onramp-data"), start;
         /// The folder that holds the private server's programs; empty for those of the system.

@@ -53,6 +53,11 @@ impl Ending {
         }
     }
 
+    /// How long the end takes at most, once somebody has asked for it.
+    pub(crate) fn longest(&self) -> Duration {
+        self.drain_wait + self.shutdown_timeout + STOP_TIMEOUT
+    }
+
     /// Everything is to be closed at once.
     pub(crate) fn stop(&mut self, now: Instant) -> Signal {
         if !matches!(self.stage, Stage::Stopping { .. }) {

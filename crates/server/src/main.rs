@@ -14,6 +14,7 @@ mod addresses;
 mod admin_port;
 mod arguments;
 mod ask;
+mod check;
 mod control;
 mod core_dumps;
 mod crowd;
@@ -32,6 +33,7 @@ mod open_files;
 mod program;
 mod serve;
 mod slow_log;
+mod supervisor;
 mod tls_files;
 mod workers;
 

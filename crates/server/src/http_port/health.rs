@@ -3,8 +3,8 @@
 
 use web::Answer;
 
-use super::glance::Glances;
 use crate::control::answers::have;
+use crate::control::glance::Glances;
 
 /// Whether the workers' loops turn.
 pub(super) fn live(glances: &Glances) -> Answer {
