@@ -1,11 +1,14 @@
-//! HTTP for operators: metrics, probes, an overview, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
+//! HTTP for operators: metrics, probes, a page, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
 //! threads of `web`.
 
+mod api;
 mod glance;
 mod health;
 mod metrics;
 mod orders;
-mod overview;
+mod page;
+mod ring;
+mod together;
 
 use std::io;
 use std::net::TcpListener;
@@ -17,8 +20,10 @@ use web::{Access, Router, Settings};
 use crate::Failure;
 use crate::addresses;
 use crate::control::Control;
+use api::Api;
 use glance::Glances;
 use metrics::Metrics;
+use ring::Ring;
 
 /// Says where it is.
 const OPTION: &str = "http_listen";
@@ -82,22 +87,28 @@ impl HttpPort {
                 on_wrong_password: Box::new(|peer| tracing::warn!("http: wrong password from {}", peer.ip())),
             }
         };
-        web::serve(self.listener, router(control), settings)
+        router(control)
+            .and_then(|router| web::serve(self.listener, router, settings))
             .map_err(|error| format!("HTTP cannot be served: {error}").into())
     }
 }
 
-/// What there is. Files of a page belong into the program (`include_bytes!`), figures for it under /api/.
-fn router(control: Arc<Control>) -> Router {
+/// What there is.
+fn router(control: Arc<Control>) -> io::Result<Router> {
     let glances = Arc::new(Glances::new(Arc::clone(&control)));
+    let ring = Ring::start(Arc::clone(&glances))?;
     let metrics = Metrics::new(Arc::clone(&glances));
+    let api = Arc::new(Api::new(Arc::clone(&glances), ring));
+    let (now, tables) = (Arc::clone(&api), api);
     let (live, ready) = (Arc::clone(&glances), glances);
-    Router::default()
-        .with("/", Access::Private, |_| overview::page())
+    let router = Router::default()
+        .with("/api/now", Access::Private, move |request| now.now(request))
+        .with("/api/tables", Access::Private, move |request| tables.tables(request))
         .with("/metrics", Access::Free, move |_| metrics.answer())
         .with("/livez", Access::Free, move |_| health::live(&live))
         .with("/readyz", Access::Free, move |_| health::ready(&ready))
-        .with("/drain", Access::Order, move |request| orders::drain(&control, request))
+        .with("/drain", Access::Order, move |request| orders::drain(&control, request));
+    Ok(page::add(router))
 }
 
 fn bind(address: &ListenAddress) -> io::Result<TcpListener> {
