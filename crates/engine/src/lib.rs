@@ -63,7 +63,7 @@ pub use client::reading::{LargeText, ReadText};
 pub use coalescing::CoalescingSettings;
 pub use declared::{Change, Declared};
 pub use engine::{Engine, Snapshot};
-pub use learned::digests::{Digest, Digests, Times};
+pub use learned::digests::{Digest, DigestCost, Digests, Times};
 pub use learned::lock_waits::{Blocker, LockWaits};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
@@ -79,7 +79,7 @@ pub use outside::snapshot::{
 pub use outside::taken_for::TakenFor;
 pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
-pub use outside::waits::{WaitReason, Waits};
+pub use outside::waits::{HeldUpBy, WaitReason, Waits};
 pub use overload::OverloadSettings;
 pub use session::pin_counts::{PinCause, PinReason, PinReport};
 pub use session::pins::Pins;

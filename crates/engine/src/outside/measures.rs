@@ -180,6 +180,8 @@ pub struct Holders {
     pub lock_holders: u64,
     /// Clients for whose locks others wait.
     pub blocking: u64,
+    /// Statements that were last seen to wait for locks on the server.
+    pub lock_waits: u64,
     /// How long the oldest open transaction has been open.
     pub oldest_transaction: Option<Duration>,
 }
@@ -238,6 +240,7 @@ impl Holders {
         let clients =
             backend.in_flight.iter().filter(|one| matches!(one.owner, Owner::Client { .. })).count();
         self.running += clients as u64;
+        self.lock_waits += u64::from(backend.lock_wait.is_some() && !backend.in_flight.is_empty());
         self.holding += u64::from(held && backend.in_flight.is_empty());
     }
 
@@ -268,6 +271,7 @@ impl std::ops::AddAssign<&Self> for Holders {
         }
         self.lock_holders += other.lock_holders;
         self.blocking += other.blocking;
+        self.lock_waits += other.lock_waits;
         self.oldest_transaction = self.oldest_transaction.max(other.oldest_transaction);
     }
 }

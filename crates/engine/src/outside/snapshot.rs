@@ -13,14 +13,14 @@ use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
-use crate::learned::digests::Digest;
 use crate::learned::digests::text::end_before_password;
+use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::lock_waits::Blocker;
 use crate::outside::named::{BackendState, ClientState, Limit, PermitState, Queue, Queued, Use};
 use crate::outside::taken_for::TakenFor;
 use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
-use crate::outside::waits::WaitReason;
+use crate::outside::waits::{HeldUpBy, WaitReason};
 use crate::request::{RequestKind, may_be_several};
 use crate::scheduler::Class;
 use crate::session::pins::Pins;
@@ -163,6 +163,8 @@ pub struct WorkerView {
     pub lent: usize,
     /// Statements that wait in each queue.
     pub queued: Queued,
+    /// What they lack at the moment.
+    pub held_up_by: HeldUpBy,
     /// How long the one that has waited longest for a backend has.
     pub oldest_queued: Option<Duration>,
     /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
@@ -238,6 +240,17 @@ impl Engine {
         Piece { rows, next: (next < self.clients.capacity()).then_some(next) }
     }
 
+    /// The clients in `count` slots of the table from slot `from` on that want or hold something: those that have a statement, or
+    /// keep a backend, or that others wait for. Most clients of most pools are none of these.
+    pub fn busy_clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
+        let is_busy =
+            |client: &Client| client.request.is_some() || client.backend.is_some() || client.blocks_others;
+        let rows = self.clients.in_slots(from, count).filter(|(_, client)| is_busy(client));
+        let rows = rows.map(|(key, client)| self.client_view(key, client)).collect();
+        let next = from.saturating_add(count);
+        Piece { rows, next: (next < self.clients.capacity()).then_some(next) }
+    }
+
     /// The backends in `count` slots of the table from slot `from` on.
     pub fn backends_from(&self, from: usize, count: usize) -> Piece<BackendView> {
         let end = from.saturating_add(count).min(self.server.backends.capacity());
@@ -259,6 +272,13 @@ impl Engine {
         Piece { next: (rows.len() == count).then_some(next), rows }
     }
 
+    /// Returns what `count` digests from number `from` on have cost: 40 bytes each, without texts.
+    pub fn digest_costs_from(&self, from: usize, count: usize) -> Piece<DigestCost> {
+        let rows: Vec<_> = self.digests.iter().skip(from).take(count).map(Digest::cost).collect();
+        let next = from.saturating_add(count);
+        Piece { next: (rows.len() == count).then_some(next), rows }
+    }
+
     /// The worker as a whole.
     pub fn overview(&self) -> WorkerView {
         let backends = || self.server.backends.iter().map(|(_, backend)| backend);
@@ -273,6 +293,7 @@ impl Engine {
             permits: self.scheduler.running(),
             lent: backends().filter(|backend| backend.permit() == Permit::Lent).count(),
             queued,
+            held_up_by: self.holdups.now(),
             oldest_queued: self.scheduler.oldest_in_need().map(|(_, since)| self.now.since(since)),
             is_stalled: self
                 .wanting_since

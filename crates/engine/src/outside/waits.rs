@@ -120,6 +120,15 @@ impl std::ops::AddAssign<&Self> for Waits {
     }
 }
 
+/// What a worker's queues lack at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldUpBy {
+    /// The long one.
+    pub long: Option<WaitReason>,
+    /// The others.
+    pub others: Option<WaitReason>,
+}
+
 /// Microseconds by what held a queue up: the reasons of [`Holdups::REASONS`].
 type Totals = [u64; Holdups::REASONS.len()];
 
@@ -162,6 +171,12 @@ impl Holdups {
     pub(crate) fn note(&mut self, now: Instant, others: Option<WaitReason>, long: Option<WaitReason>) {
         self.others.note(now, others);
         self.long.note(now, long);
+    }
+
+    /// What holds the queues up now: the long one, and the others. `None` where nothing does.
+    pub(crate) fn now(&self) -> HeldUpBy {
+        let of = |holdup: &Holdup| holdup.now.map(|place| Self::REASONS[place]);
+        HeldUpBy { long: of(&self.long), others: of(&self.others) }
     }
 
     /// A statement arrives in the long queue or another.

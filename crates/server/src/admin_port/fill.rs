@@ -46,7 +46,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
                 }
             }
             Sight::Digests(found) => found.into_iter().for_each(|digest| digests.add(digest)),
-            Sight::Done | Sight::NotHere => {}
+            Sight::DigestCosts(_) | Sight::Done | Sight::NotHere => {}
         }
         if std::time::Instant::now() > rows.deadline() {
             break;
@@ -73,8 +73,10 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         || rows.wants::<PinnedClient>();
     let look = Look {
         clients: people,
+        busy_clients: false,
         backends: rows.wants::<Backend>() || rows.wants::<TpThreadState>(),
         digests: rows.wants::<StatementKind>(),
+        digest_costs: false,
         waits: rows.wants::<Wait>() || rows.wants::<PoolWait>(),
         memory: rows.wants::<MemoryPart>(),
         pins: rows.wants::<Pin>() || rows.wants::<PinCause>(),

@@ -6,7 +6,7 @@ pub(crate) mod limits;
 mod people;
 mod pins;
 mod status;
-mod values;
+pub(crate) mod values;
 
 use std::io;
 use std::net::TcpListener;

@@ -1,10 +1,13 @@
-//! HTTP for operators: metrics, probes, an overview, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
+//! HTTP for operators: metrics, probes, a page, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
 //! threads of `web`.
 
+mod api;
 mod health;
 mod metrics;
 mod orders;
-mod overview;
+mod page;
+mod ring;
+mod together;
 
 use std::io;
 use std::net::TcpListener;
@@ -16,7 +19,9 @@ use web::{Access, Router, Settings};
 use crate::Failure;
 use crate::addresses;
 use crate::control::glance::Glances;
+use api::Api;
 use metrics::Metrics;
+use ring::Ring;
 
 /// Says where it is.
 const OPTION: &str = "http_listen";
@@ -80,22 +85,28 @@ impl HttpPort {
                 on_wrong_password: Box::new(|peer| tracing::warn!("http: wrong password from {}", peer.ip())),
             }
         };
-        web::serve(self.listener, router(glances), settings)
+        router(glances)
+            .and_then(|router| web::serve(self.listener, router, settings))
             .map_err(|error| format!("HTTP cannot be served: {error}").into())
     }
 }
 
-/// What there is. Files of a page belong into the program (`include_bytes!`), figures for it under /api/.
-fn router(glances: Arc<Glances>) -> Router {
+/// What there is.
+fn router(glances: Arc<Glances>) -> io::Result<Router> {
     let control = Arc::clone(&glances.control);
+    let ring = Ring::start(Arc::clone(&glances))?;
     let metrics = Metrics::new(Arc::clone(&glances));
+    let api = Arc::new(Api::new(Arc::clone(&glances), ring));
+    let (now, tables) = (Arc::clone(&api), api);
     let (live, ready) = (Arc::clone(&glances), glances);
-    Router::default()
-        .with("/", Access::Private, |_| overview::page())
+    let router = Router::default()
+        .with("/api/now", Access::Private, move |request| now.now(request))
+        .with("/api/tables", Access::Private, move |request| tables.tables(request))
         .with("/metrics", Access::Free, move |_| metrics.answer())
         .with("/livez", Access::Free, move |_| health::live(&live))
         .with("/readyz", Access::Free, move |_| health::ready(&ready))
-        .with("/drain", Access::Order, move |request| orders::drain(&control, request))
+        .with("/drain", Access::Order, move |request| orders::drain(&control, request));
+    Ok(page::add(router))
 }
 
 fn bind(address: &ListenAddress) -> io::Result<TcpListener> {

@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Family, Figures, Kind, Scene};
 use crate::admin_port::limits;
+use crate::http_port::together::REFUSING;
 
 /// What counters of one name have in common.
 pub(super) const IN_COMMON: &[(&str, &str)] = &[
@@ -20,16 +21,6 @@ pub(super) const IN_COMMON: &[(&str, &str)] = &[
         "would_refuse",
         "Statements that an option which is off would have refused, with the value that the docs advise.",
     ),
-];
-
-/// Options for whose sake something new gets an error: overload, and clients beyond their number.
-const REFUSING: [&str; 6] = [
-    "long_queue_limit",
-    "long_queue_wait_limit",
-    "max_connections",
-    "queue_delay_target",
-    "queue_limit",
-    "queue_wait_limit",
 ];
 
 /// All of them.
