@@ -36,6 +36,7 @@ pub use nearest::nearest;
 pub use no_value::NoValue;
 pub use reference::{help, reference_page};
 pub use together::Conflict;
+pub use value::duration as time;
 
 #[cfg(test)]
 mod tests;

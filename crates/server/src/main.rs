@@ -35,6 +35,7 @@ mod serve;
 mod slow_log;
 mod supervisor;
 mod tls_files;
+mod trial;
 mod workers;
 
 use std::io::Write as _;
@@ -53,6 +54,7 @@ A thread pool for any MySQL server: clients connect here, few connections go to 
 
 Commands:
   serve          serve clients; starts a private server where no --backend is given
+  trial          serve as before, one backend for each client, and tell what a pool would make of the load
   top            what a running Onramp does, live, over its admin port
   bench          load generator for any MySQL server or proxy
   doctor         what limits this machine, and the command that lifts it
@@ -84,6 +86,8 @@ fn main() -> ExitCode {
         ["version" | "--version" | "-V"] => print(&format!("onramp {}\n", env!("CARGO_PKG_VERSION"))),
         ["help", "serve"] => print(&config::help()),
         ["serve", ..] => serve::command(&arguments[1..]),
+        ["help", "trial"] => trial::command(&[String::from("--help")]),
+        ["trial", ..] => trial::command(&arguments[1..]),
         ["help", "top"] => top::run(&[String::from("--help")]),
         ["top", ..] => top::run(&arguments[1..]),
         ["help", "bench"] => bench::run(&[String::from("help")]),
@@ -103,7 +107,8 @@ fn main() -> ExitCode {
 }
 
 fn unknown_command(command: &str) -> ExitCode {
-    let known = ["serve", "top", "bench", "challenge", "doctor", "health", "docs", "help", "version"];
+    let known =
+        ["serve", "trial", "top", "bench", "challenge", "doctor", "health", "docs", "help", "version"];
     match config::nearest(command, known) {
         Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
         None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),
