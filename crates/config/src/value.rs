@@ -114,6 +114,14 @@ impl Kind {
         matches!(self, Self::Backends(_) | Self::Listeners(_))
     }
 
+    /// The words that are its values, where there are a few.
+    pub(crate) fn words(&self) -> Vec<&'static str> {
+        match self {
+            Self::Word(words) => words.words(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Checks the values given for an option and puts them in their place.
     pub(crate) fn apply(
         &self,

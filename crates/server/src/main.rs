@@ -28,6 +28,7 @@ mod http_port;
 mod injected;
 mod json_line;
 mod logging;
+mod manual;
 mod memory;
 mod open_files;
 mod program;
@@ -60,7 +61,7 @@ Commands:
   doctor         what limits this machine, and the command that lifts it
   health         whether the Onramp beside it is well: for the checks of containers
   challenge      100,000 clients on this machine, with and without Onramp: a report with charts
-  docs options   print the reference page of all options
+  docs           print what packages and pages are made of: options, configuration, man, completions
   help           print this text
 
 Options:
@@ -99,7 +100,13 @@ fn main() -> ExitCode {
         ["help", "challenge"] => challenge::run(&[String::from("--help")]),
         ["challenge", ..] => challenge::run(&arguments[1..]),
         ["docs", "options"] => print(&config::reference_page()),
-        ["docs", ..] => usage_error("there is one page: onramp docs options"),
+        ["docs", "configuration"] => print(&config::default_file()),
+        ["docs", "man"] => manual::page(None),
+        ["docs", "man", command] => manual::page(Some(command)),
+        ["docs", "completions", shell] => manual::completions(shell),
+        ["docs", ..] => usage_error(
+            "there are onramp docs options, docs configuration, docs man [COMMAND] and docs completions bash|zsh|fish",
+        ),
         ["help", "help" | "docs" | "version"] => print(USAGE),
         ["help", command, ..] => unknown_command(command),
         [command, ..] => unknown_command(command),

@@ -23,7 +23,7 @@ use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
 use crate::slow_log::SlowLog;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Sockets, Supervisor};
 use crate::tls_files::TlsFiles;
 use crate::trial::{Plan, Watching};
 use crate::workers::{Reach, Workers};
@@ -46,6 +46,14 @@ pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode 
     if !checks.is_empty() {
         return check::command(&arguments);
     }
+    // First of all, while nothing else has one of their numbers.
+    let sockets = match Sockets::take() {
+        Ok(sockets) => sockets,
+        Err(failure) => {
+            eprintln!("onramp: {failure}");
+            return ExitCode::FAILURE;
+        }
+    };
     let configuration = match arguments.load() {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
@@ -63,7 +71,7 @@ pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode 
         core_dumps::forbid();
     }
     let supervisor = Supervisor::of_environment();
-    let served = serve(configuration, arguments, log, &supervisor, trial).inspect_err(|message| {
+    let served = serve(configuration, arguments, log, &supervisor, sockets, trial).inspect_err(|message| {
         tracing::error!("{message}");
         supervisor.status(&message.to_string());
     });
@@ -79,8 +87,12 @@ fn serve(
     arguments: Arguments,
     log: Log,
     supervisor: &Supervisor,
+    mut sockets: Sockets,
     trial: Option<Plan>,
 ) -> Result<(), Failure> {
+    let handed_over = sockets.addresses();
+    handed_over.replace(&mut configuration)?;
+    handed_over.say();
     open_files::raise(&configuration);
     (configuration.engine.server, configuration.engine.server_names) =
         addresses::resolve(&configuration.backends)?.into_iter().unzip();
@@ -95,10 +107,10 @@ fn serve(
     forward_signals(sender.clone())?;
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
     // come early wait in the kernel's queue.
-    let workers = Workers::listen(&configuration, &sender)?;
+    let workers = Workers::listen(&configuration, sockets.take_of("listen"), &sender)?;
     configuration.engine.client_tls = workers.client_tls().to_vec();
-    let admin_port = AdminPort::listen(&configuration)?;
-    let http_port = HttpPort::listen(&configuration)?;
+    let admin_port = AdminPort::listen(&configuration, sockets.take_of("admin_listen"))?;
+    let http_port = HttpPort::listen(&configuration, sockets.take_of("http_listen").pop())?;
     configuration.engine.most_backends = open_files::backends(&configuration, workers.driver());
     say_what_is_started(&configuration, &workers);
     say_what_is_short(&configuration, &workers);
@@ -139,6 +151,7 @@ fn serve(
             slow_log: slow_log.clone(),
             tls,
             supervisor: supervisor.clone(),
+            handed_over,
             ending,
         };
         let glances = Arc::new(Glances::new(Arc::new(Control::new(program))));

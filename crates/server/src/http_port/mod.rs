@@ -14,6 +14,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use config::{Configuration, ListenAddress};
+use drivers::InheritedSocket;
 use web::{Access, Router, Settings};
 
 use crate::Failure;
@@ -33,14 +34,21 @@ pub(crate) struct HttpPort {
 }
 
 impl HttpPort {
-    /// Listens, where the configuration says so. A default address that somebody else has is no reason not to serve; the log
+    /// Listens, where the configuration says so, unless a socket was handed over in the place of that. A default address that somebody else has is no reason not to serve; the log
     /// says so.
     ///
     /// # Errors
     /// A line that names the address and what may be in the way.
-    pub(crate) fn listen(configuration: &Configuration) -> Result<Option<Self>, Failure> {
+    pub(crate) fn listen(
+        configuration: &Configuration,
+        handed_over: Option<InheritedSocket>,
+    ) -> Result<Option<Self>, Failure> {
         let Some(address) = &configuration.http_listen else { return Ok(None) };
-        match bind(address) {
+        let listener = match handed_over {
+            Some(socket) => socket.blocking().map(TcpListener::from),
+            None => bind(address),
+        };
+        match listener {
             Ok(listener) => {
                 let actual =
                     listener.local_addr().map_err(|error| addresses::refusal(OPTION, address, &error))?;
