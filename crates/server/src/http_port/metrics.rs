@@ -8,7 +8,7 @@ mod families;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Histogram, Holders, Measures, Waits};
+use engine::{Histogram, Holders, Measures, MemoryParts, Waits};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
@@ -57,14 +57,16 @@ pub(super) struct Scene<'a> {
     waits: Waits,
     measures: Measures,
     holders: Holders,
+    memory: MemoryParts,
 }
 
 impl<'a> Scene<'a> {
     fn new(control: &'a Control, glance: &'a Glance) -> Self {
-        let (waits, measures, holders) = Default::default();
-        let mut scene = Self { control, glance, waits, measures, holders };
+        let (waits, measures, holders, memory) = Default::default();
+        let mut scene = Self { control, glance, waits, measures, holders, memory };
         for whole in glance.wholes.values() {
             whole.waits.iter().for_each(|waits| scene.waits += waits);
+            whole.memory_parts.iter().for_each(|parts| scene.memory += parts);
             if let Some((measures, holders)) = &whole.measures {
                 scene.measures += measures;
                 scene.holders += holders;
@@ -148,9 +150,12 @@ impl Metrics {
 }
 
 fn encode(control: &Control, glance: &Glance) -> String {
-    let scene = Scene::new(control, glance);
+    text_of(Collected::of(&Scene::new(control, glance)))
+}
+
+fn text_of(collected: Collected) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Collected::of(&scene)));
+    registry.register_collector(Box::new(collected));
     let mut text = String::new();
     prometheus_text::encode(&mut text, &registry).expect("a String takes everything");
     text
