@@ -266,6 +266,37 @@ def test_the_process_tells_of_itself(metrics):
     assert total(series, "onramp_build_info") == total(series, "onramp_config_reload_success") == 1
 
 
+def test_digests_have_a_path_of_their_own(server, own_onramp, folder, monkeypatch):
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", "operator")
+    place, port = SimpleNamespace(host="127.0.0.1", port=free_port()), free_port()
+    onramp = own_onramp(server, admin_listen=f"{place.host}:{place.port}", http_listen=f"127.0.0.1:{port}", http_password="secret")
+    with raw.connect(onramp) as client, raw.connect(place, "admin", "operator") as operator:
+        client.query("SELECT SLEEP(0.2)")
+        for number in range(3):
+            client.query(f"SELECT SLEEP(0.{number}1), 'a text'")
+        assert isinstance(client.query("SELECT nothing"), raw.Err)
+
+        def digest_of(text):
+            rows = operator.query(f"SELECT digest, text FROM statements WHERE text LIKE '{text}'").rows
+            assert len(rows) == 1, operator.query("SELECT digest, text FROM statements").rows
+            return rows[0][0].decode()
+
+        metrics = Metrics(port, "/metrics/digests")
+        slept, wrong = digest_of("select sleep (?), ?"), digest_of("%nothing%")
+        until(lambda: metrics.get("onramp_digest_statements_total", digest=slept) == 3, metrics.text)
+        assert metrics.get("onramp_digest_errors_total", digest=slept) == 0
+        assert metrics.get("onramp_digest_errors_total", digest=wrong) == 1
+        assert metrics.get("onramp_digest_rows_sent_total", digest=slept) == 3
+        assert 0.33 <= metrics.get("onramp_digest_seconds_total", digest=slept)
+        assert metrics.get("onramp_digest_wait_seconds_total", digest=slept) >= 0
+        # More than fifty: those that took least are left out.
+        for number in range(60):
+            client.query(f"SELECT 1 AS c{number}")
+        until(lambda: len({dict(labels)["digest"] for _, labels in metrics.all()}) == 50, metrics.text)
+        assert metrics.get("onramp_digest_statements_total", digest=slept) == 3
+        assert len(metrics.all()) == 250 and "a text" not in metrics.text()
+
+
 def test_series_are_few_and_name_nobody(connect, metrics, growth):
     client = connect()
     client.query("SELECT 'a text that is nobody''s business'")

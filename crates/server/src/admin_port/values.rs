@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Sixteen hexadecimal digits.
-pub(super) fn digest_name(fingerprint: u64) -> String {
+pub(crate) fn digest_name(fingerprint: u64) -> String {
     format!("{fingerprint:016x}")
 }
 

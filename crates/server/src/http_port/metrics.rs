@@ -1,8 +1,11 @@
 //! /metrics, for Prometheus: encoded when somebody asks, from the glance that serves everybody for a second.
 //!
+//! Digests of statements are many, and have a path of their own (`digests.rs`).
+//!
 //! What there is, is declared once: with what SHOW STATUS shows, where that shows it, else in `families.rs`. docs/METRICS.md is
 //! written from the same.
 
+mod digests;
 mod families;
 
 use std::fmt;
@@ -14,6 +17,8 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use web::{Answer, ContentType};
+
+pub(super) use digests::Digests;
 
 use crate::admin_port::counters::{self, Counter};
 use crate::control::Control;

@@ -16,7 +16,7 @@ use web::{Access, Router, Settings};
 use crate::Failure;
 use crate::addresses;
 use crate::control::glance::Glances;
-use metrics::Metrics;
+use metrics::{Digests, Metrics};
 
 /// Says where it is.
 const OPTION: &str = "http_listen";
@@ -89,10 +89,12 @@ impl HttpPort {
 fn router(glances: Arc<Glances>) -> Router {
     let control = Arc::clone(&glances.control);
     let metrics = Metrics::new(Arc::clone(&glances));
+    let digests = Digests::new(Arc::clone(&control));
     let (live, ready) = (Arc::clone(&glances), glances);
     Router::default()
         .with("/", Access::Private, |_| overview::page())
         .with("/metrics", Access::Free, move |_| metrics.answer())
+        .with("/metrics/digests", Access::Free, move |_| digests.answer())
         .with("/livez", Access::Free, move |_| health::live(&live))
         .with("/readyz", Access::Free, move |_| health::ready(&ready))
         .with("/drain", Access::Order, move |request| orders::drain(&control, request))
