@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use drivers::Signaller;
 use engine::{
-    BackendView, ClientView, DigestCost, DigestView, Engine, Holders, Measures, Memory, Piece, PinReport,
-    Settings, Use, Waits, WorkerView,
+    BackendView, ClientView, DigestCost, DigestView, Engine, Holders, Measures, Memory, MemoryParts, Piece,
+    PinReport, Settings, Use, Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -69,6 +69,8 @@ pub(crate) struct Whole {
     pub(crate) pins: Option<PinReport>,
     /// With who holds what.
     pub(crate) measures: Option<(Measures, Holders)>,
+    /// Those that are known at once.
+    pub(crate) memory_parts: Option<MemoryParts>,
 }
 
 /// A worker's end of the admin port.
@@ -148,6 +150,7 @@ impl Looking {
                 memory: self.left.memory.then(|| engine.memory()),
                 pins: self.left.pins.then(|| engine.pin_report()),
                 measures: self.left.measures.then(|| (engine.measures().clone(), engine.holders())),
+                memory_parts: self.left.measures.then(|| engine.memory_parts()),
             }));
         };
         if self.left.clients {

@@ -16,7 +16,9 @@ use crate::ids::ClientKey;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::lock_waits::Blocker;
-use crate::outside::named::{BackendState, ClientState, Limit, PermitState, Queue, Queued, Use};
+use crate::outside::named::{
+    BackendState, ClientState, Limit, LongestWaits, PermitState, Queue, Queued, Use,
+};
 use crate::outside::taken_for::TakenFor;
 use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
@@ -167,6 +169,8 @@ pub struct WorkerView {
     pub held_up_by: HeldUpBy,
     /// How long the one that has waited longest for a backend has.
     pub oldest_queued: Option<Duration>,
+    /// Likewise in each queue, those included that may not have one now.
+    pub longest_waits: LongestWaits,
     /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
     pub is_stalled: bool,
     /// Different session states.
@@ -295,6 +299,7 @@ impl Engine {
             queued,
             held_up_by: self.holdups.now(),
             oldest_queued: self.scheduler.oldest_in_need().map(|(_, since)| self.now.since(since)),
+            longest_waits: self.longest_waits(),
             is_stalled: self
                 .wanting_since
                 .is_some_and(|since| self.now.since(since) >= self.settings.stall_limit),
@@ -337,6 +342,23 @@ impl Engine {
             queued.add(Queue::of(Some(class.lane())), self.shares.waiting(class));
         }
         queued
+    }
+
+    fn longest_waits(&self) -> LongestWaits {
+        let mut longest = LongestWaits::default();
+        // Urgent ones are few: logins for a schema, and orders to end something.
+        for (_, since) in &self.urgent {
+            longest.note(Queue::Urgent, self.now.since(*since));
+        }
+        for (lane, since) in self.scheduler.oldest_by_lane() {
+            longest.note(Queue::of(Some(lane)), self.now.since(since));
+        }
+        for class in Class::ALL {
+            if let Some(since) = self.shares.waits_since(class) {
+                longest.note(Queue::of(Some(class.lane())), self.now.since(since));
+            }
+        }
+        longest
     }
 
     fn in_use(&self, queued: &Queued) -> [(Limit, u64); 10] {

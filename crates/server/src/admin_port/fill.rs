@@ -45,7 +45,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
                     rows.put(&backend_row(number, backend));
                 }
             }
-            Sight::Digests(found) => found.into_iter().for_each(|digest| digests.add(digest)),
+            Sight::Digests(found) => found.iter().for_each(|digest| digests.add(digest)),
             Sight::DigestCosts(_) | Sight::Done | Sight::NotHere => {}
         }
         if std::time::Instant::now() > rows.deadline() {
@@ -193,13 +193,14 @@ fn backend_row(worker: u32, view: BackendView) -> Backend {
 
 /// Kinds of statements, those of all workers together.
 #[derive(Default)]
-struct Kinds(BTreeMap<Option<u64>, DigestView>);
+pub(crate) struct Kinds(BTreeMap<Option<u64>, DigestView>);
 
 impl Kinds {
-    fn add(&mut self, view: DigestView) {
+    /// Adds what a worker knows of one.
+    pub(crate) fn add(&mut self, view: &DigestView) {
         match self.0.entry(view.digest.fingerprint) {
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(view);
+                entry.insert(view.clone());
             }
             std::collections::btree_map::Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
@@ -209,6 +210,11 @@ impl Kinds {
                 known.taken_for |= view.taken_for;
             }
         }
+    }
+
+    /// By their fingerprints.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Digest> {
+        self.0.values().map(|view| &view.digest)
     }
 
     fn finish(self, rows: &mut Rows<'_>) {

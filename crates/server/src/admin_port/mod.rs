@@ -8,6 +8,9 @@ mod pins;
 mod status;
 pub(crate) mod values;
 
+pub(crate) use fill::Kinds;
+pub(crate) use values::digest_name;
+
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};

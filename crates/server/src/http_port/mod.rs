@@ -21,7 +21,7 @@ use crate::Failure;
 use crate::addresses;
 use crate::control::glance::Glances;
 use api::Api;
-use metrics::Metrics;
+use metrics::{Digests, Metrics};
 use ring::Ring;
 
 /// Says where it is.
@@ -104,6 +104,7 @@ fn router(glances: Arc<Glances>) -> io::Result<Router> {
     let control = Arc::clone(&glances.control);
     let ring = Ring::start(Arc::clone(&glances))?;
     let metrics = Metrics::new(Arc::clone(&glances));
+    let digests = Digests::new(Arc::clone(&control));
     let api = Arc::new(Api::new(Arc::clone(&glances), ring));
     let (now, tables) = (Arc::clone(&api), api);
     let (live, ready) = (Arc::clone(&glances), glances);
@@ -111,6 +112,7 @@ fn router(glances: Arc<Glances>) -> io::Result<Router> {
         .with("/api/now", Access::Private, move |request| now.now(request))
         .with("/api/tables", Access::Private, move |request| tables.tables(request))
         .with("/metrics", Access::Free, move |_| metrics.answer())
+        .with("/metrics/digests", Access::Free, move |_| digests.answer())
         .with("/livez", Access::Free, move |_| health::live(&live))
         .with("/readyz", Access::Free, move |_| health::ready(&ready))
         .with("/drain", Access::Order, move |request| orders::drain(&control, request));

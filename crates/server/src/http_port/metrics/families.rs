@@ -60,12 +60,14 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "queue_oldest_seconds",
-        help: "How long the statement has waited that has waited longest for a backend; 0 where none does.",
+        help: "How long the statement has waited that has waited longest, by queue; 0 where none does.",
         kind: Kind::Gauge,
-        labels: &[],
+        labels: &["queue"],
         figures: |scene, figures| {
-            let oldest = views(scene).filter_map(|view| view.oldest_queued).max();
-            figures.number(&[], oldest.unwrap_or_default().as_secs_f64());
+            for &queue in Queue::ALL {
+                let oldest = views(scene).filter_map(|view| view.longest_waits.of(queue)).max();
+                figures.number(&[("queue", queue.name())], oldest.unwrap_or_default().as_secs_f64());
+            }
         },
     },
     Family {
@@ -295,6 +297,18 @@ pub(super) const ALL: &[Family] = &[
         labels: &[],
         figures: |_, figures| {
             crate::memory::resident().inspect(|&bytes| figures.count(&[], bytes));
+        },
+    },
+    Family {
+        name: "memory_bytes",
+        help: "Memory by what it is held for, as far as that is counted as it happens; the rest of the resident memory is the program itself, \
+               what event loops receive into and send from, and what the allocator keeps.",
+        kind: Kind::Gauge,
+        labels: &["part"],
+        figures: |scene, figures| {
+            for (part, bytes) in scene.memory.iter() {
+                figures.count(&[("part", part.name())], bytes);
+            }
         },
     },
     Family {
