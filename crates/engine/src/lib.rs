@@ -67,7 +67,7 @@ pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::measures::{Command, Ended, Holders, Measures};
 pub use outside::memory::Memory;
-pub use outside::named::{BackendState, ClientState, Limit, PermitState, Queue, Queued, Use};
+pub use outside::named::{BackendState, ClientState, Limit, LoginStage, PermitState, Queue, Queued, Use};
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Command, Holders, Queue, WorkerView};
+use engine::{Command, Holders, LoginStage, Queue, WorkerView};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Family, Figures, Kind, Scene};
@@ -115,6 +115,18 @@ pub(super) const ALL: &[Family] = &[
         kind: Kind::Histogram,
         labels: &[],
         figures: |scene, figures| figures.times(&[], &scene.measures.logins),
+    },
+    Family {
+        name: "login_stage_seconds",
+        help: "Parts of logins: to the greeting, TLS, from the connection to what the client says of itself, from there to where its password \
+               is known to be right, and its first statement's wait for a backend.",
+        kind: Kind::Histogram,
+        labels: &["stage"],
+        figures: |scene, figures| {
+            for &stage in LoginStage::ALL {
+                figures.times(&[("stage", stage.name())], scene.measures.login_stage(stage));
+            }
+        },
     },
     Family {
         name: "backend_connect_seconds",
