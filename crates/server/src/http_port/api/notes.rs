@@ -38,10 +38,10 @@ pub(super) struct Scene<'a> {
 pub(super) enum Level {
     /// Somebody is not served.
     Bad,
-    /// Somebody may soon not be, or waits.
-    Warn,
-    /// Somebody has ordered it so.
+    /// Somebody has ordered it so, which explains much of the rest.
     Told,
+    /// Somebody may soon not be served, or waits.
+    Warn,
 }
 
 /// A sentence, and the part of the page that tells more.
@@ -113,7 +113,8 @@ pub(super) fn notes(scene: &Scene<'_>) -> Vec<Note> {
         }
     }
     if scene.ending {
-        let text = format!("Draining: no new clients; {} left.", counted(together.clients, "client"));
+        let text =
+            format!("Ending: new clients should go elsewhere; {} left.", counted(together.clients, "client"));
         say(Level::Told, "clients", text);
     }
     if together.paused {
