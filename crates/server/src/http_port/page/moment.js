@@ -39,7 +39,7 @@ function compared(series, span, chosen) {
   return { from: from - first < here / 3 ? Math.max(from, (first + to) / 2) : from, to };
 }
 
-/** The changes of a moment, the largest first. */
+/** The changes of a moment: what rose, the most first, and then what fell. */
 export function changes(series, span, chosen) {
   if (series.at.length < 3) return [];
   const { from, to } = compared(series, span, chosen);
@@ -50,7 +50,8 @@ export function changes(series, span, chosen) {
     const ratio = Math.max(now, matters / 10) / Math.max(then ?? 0, matters / 10);
     if (ratio >= NOTICED || ratio <= 1 / NOTICED) found.push({ column, title, now, then, ratio });
   }
-  return found.sort((one, other) => Math.abs(Math.log(other.ratio)) - Math.abs(Math.log(one.ratio))).slice(0, MOST);
+  const rank = ({ ratio }) => (ratio > 1 ? 1e9 + ratio : 1 / ratio);
+  return found.sort((one, other) => rank(other) - rank(one)).slice(0, MOST);
 }
 
 /** Whether time is lost on the server or in front of it, where it is. */
