@@ -1,6 +1,9 @@
 """The page in a real browser: what it says of a pool that is idle, loaded, paused, without its server, or gone."""
 
+import http.client
 import json
+import re
+import urllib.request
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +12,7 @@ from harness import raw
 from harness.browser import Browser, program
 from harness.metrics import ask
 from harness.server import free_port
-from harness.waiting import in_background, until
+from harness.waiting import PATIENCE, in_background, until
 
 pytestmark = pytest.mark.skipif(program() is None, reason="there is no Chromium; .ci/install test installs it")
 
@@ -216,6 +219,37 @@ def test_a_narrow_window_has_no_sideways_scroll(page):
         until(lambda: page.run("document.documentElement.scrollWidth") <= 360, lambda: page.run("document.documentElement.scrollWidth"))
     finally:
         page.resize(1280, 900)
+
+
+def test_why_it_was_slow_then(page, client):
+    client().query("SELECT SLEEP(2)")
+    page.shows("select sleep (?)", within="#statements")
+    page.run("document.getElementById('chart-server').focus()")
+    slow = re.compile(r"2(\.\d)?\u00a0s")
+
+    def goes_back_to_the_peak():
+        page.key("ArrowLeft")
+        return slow.fullmatch(legend(page, "server")["p99"])
+
+    until(goes_back_to_the_peak, lambda: page.text("#chart-server"), pause=0.1)
+    page.key("Enter")
+    page.shows("At ", "back to now", "It is the server", "p99 on the server 2", within="#moment")
+
+
+def test_a_foreign_host_gets_nothing(site):
+    for path in ("/", "/api/now", "/api/tables", "/page.js"):
+        connection = http.client.HTTPConnection("127.0.0.1", site.http_port, timeout=PATIENCE)
+        connection.request("GET", path, headers={"Host": "evil.example"})
+        answer = connection.getresponse()
+        assert answer.status == 421 and b"All is well" not in answer.read()
+        connection.close()
+
+
+def test_answers_are_not_kept_and_nothing_else_is_loaded(site):
+    for path in ("/", "/api/now", "/page.js"):
+        with urllib.request.urlopen(f"{site.page.rstrip('/')}{path}", timeout=PATIENCE) as answer:
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self';")
 
 
 def test_only_who_may_sees_it(own_server, own_onramp, browser):

@@ -70,8 +70,8 @@ pub use outside::histogram::Histogram;
 pub use outside::measures::{Command, Ended, Holders, Measures};
 pub use outside::memory::{Memory, MemoryParts};
 pub use outside::named::{
-    BackendState, ClientState, ClosedFor, Limit, LongestWaits, MemoryPart, PermitState, Queue, Queued,
-    RefusedFor, Use,
+    BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,
+    Queued, RefusedFor, Use,
 };
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{

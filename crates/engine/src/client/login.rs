@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::event::Event;
-use crate::outside::named::{ClosedFor, Limit, RefusedFor};
+use crate::outside::named::{ClosedFor, Limit, LoginStage, RefusedFor};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind};
 use crate::session::{SessionState, is_utf8};
@@ -102,12 +102,21 @@ pub(crate) struct Attempt {
     pub(super) held_back: Duration,
     /// While it is: its place among others.
     pub(super) held_at: Option<(Instant, u64)>,
+    /// When it came in.
+    came: Instant,
 }
 
 impl Attempt {
     /// One that has just come in. `auth_plugin` is the method's name, `token` the answer by it, and `sequence` the number of
     /// the client's packet.
-    fn new(user: &[u8], auth_plugin: Option<&[u8]>, token: &[u8], scramble: [u8; 20], sequence: u8) -> Self {
+    fn new(
+        now: Instant,
+        user: &[u8],
+        auth_plugin: Option<&[u8]>,
+        token: &[u8],
+        scramble: [u8; 20],
+        sequence: u8,
+    ) -> Self {
         Self {
             user: user.to_vec(),
             schema: None,
@@ -125,6 +134,7 @@ impl Attempt {
             needs_copy: 0,
             held_back: Duration::ZERO,
             held_at: None,
+            came: now,
         }
     }
 }
@@ -182,6 +192,15 @@ impl Engine {
         client.greet();
         let connection = client.connection;
         self.send_packet_to(connection, 0, &payload);
+        self.note_login_stage(key, LoginStage::Greeting);
+    }
+
+    /// The part of a login that began with the connection is over.
+    fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
+        if let Some(until) = self.clients[key].login_until {
+            let left = until.since(self.now);
+            self.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
+        }
     }
 
     /// Takes in a whole packet of a client that is logging in.
@@ -213,6 +232,7 @@ impl Engine {
             return self.start_tls(key);
         }
         let login = LoginRequest::parse(payload)?;
+        self.note_login_stage(key, LoginStage::Request);
         if self.clients[key].lacks_tls() {
             self.refuse_plain(key, login.user, sequence);
             return Ok(());
@@ -234,7 +254,7 @@ impl Engine {
         let mut attempt = Box::new(Attempt {
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
             collation: login.collation,
-            ..Attempt::new(login.user, plugin, token, client.scramble, sequence)
+            ..Attempt::new(self.now, login.user, plugin, token, client.scramble, sequence)
         });
         // Only an answer by the method of our greeting is one to its scramble: who names another plugin has sent none that
         // counts (the C libraries send an empty packet), and is asked anew. Ed25519 needs a longer nonce than greetings have.
@@ -261,7 +281,7 @@ impl Engine {
         let attempt = Box::new(Attempt {
             schema: change.schema.map(<[u8]>::to_vec),
             collation,
-            ..Attempt::new(change.user, plugin, token, client.scramble, sequence)
+            ..Attempt::new(self.now, change.user, plugin, token, client.scramble, sequence)
         });
         if client.backend.is_none() {
             return self.become_user(key, attempt);
@@ -402,6 +422,7 @@ impl Engine {
         let identity = self.identities.hold(account, &attempt.user, secret);
         self.identities.came_from(identity, &self.clients[key].peer);
         self.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
+        self.measures.note_login_stage(LoginStage::Password, self.now.since(attempt.came));
         let mut state =
             SessionState { schema: attempt.schema.clone().map(Into::into), charset, ..Default::default() };
         if is_new && self.clients[key].capabilities.contains(Capabilities::IGNORE_SPACE) {

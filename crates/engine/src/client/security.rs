@@ -12,7 +12,7 @@ use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::event::Event;
-use crate::outside::named::{ClosedFor, RefusedFor};
+use crate::outside::named::{ClosedFor, LoginStage, RefusedFor};
 use crate::settings::{ClientTls, Settings};
 
 /// Whether a client's connection is encrypted.
@@ -130,6 +130,9 @@ impl Engine {
                 if matches!(client.phase(), Phase::Login(Login::StartingTls)) {
                     client.security = Security::Tls(Box::new(session));
                     client.note_tls();
+                    // Nothing that the handshake consists of is heard here.
+                    let took = self.now.since(client.last_heard);
+                    self.measures.note_login_stage(LoginStage::Tls, took);
                 }
             }
             Role::Backend(key) => self.backend_secured(key),

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::outside::histogram::Histogram;
-use crate::outside::named::{BackendState, ClosedFor, RefusedFor};
+use crate::outside::named::{BackendState, ClosedFor, LoginStage, RefusedFor};
 use crate::outside::turns::Turns;
 use crate::request::RequestKind;
 
@@ -68,7 +68,7 @@ pub struct Ended {
     pub lost: u64,
 }
 
-/// What is measured, of one worker: about 16 kB.
+/// What is measured, of one worker: about 27 kB.
 #[derive(Clone, Debug, Default)]
 pub struct Measures {
     statements: [Ended; Command::ALL.len()],
@@ -76,6 +76,8 @@ pub struct Measures {
     errors: [u64; ERROR_CODES.len() + 1],
     /// From a client's connection to the end of its login, its own part of it included, and COM_CHANGE_USER.
     pub logins: Histogram,
+    /// In the order of [`LoginStage::ALL`].
+    login_stages: [Histogram; LoginStage::ALL.len()],
     /// From a backend's connection to where it serves.
     pub backend_connects: Histogram,
     /// Attempts to reach the server, or to log in there, that failed.
@@ -123,6 +125,16 @@ impl Measures {
         }
     }
 
+    /// How long a stage of logins has taken.
+    pub fn login_stage(&self, stage: LoginStage) -> &Histogram {
+        &self.login_stages[stage as usize]
+    }
+
+    /// A stage of a login is over.
+    pub(crate) fn note_login_stage(&mut self, stage: LoginStage, took: Duration) {
+        self.login_stages[stage as usize].record(took);
+    }
+
     fn note_ended(&mut self, statement: &InFlight, took: Duration) {
         let Owner::Client { command, .. } = statement.owner else { return };
         let ended = &mut self.statements[Command::of(command) as usize];
@@ -153,6 +165,9 @@ impl std::ops::AddAssign<&Self> for Measures {
             *refused += more;
         }
         self.logins += &other.logins;
+        for (stage, more) in self.login_stages.iter_mut().zip(&other.login_stages) {
+            *stage += more;
+        }
         self.backend_connects += &other.backend_connects;
         self.connect_failures += other.connect_failures;
         self.turns += &other.turns;
@@ -284,6 +299,7 @@ mod tests {
     fn workers_together_are_as_one() {
         let mut one = Measures::default();
         one.logins.record(Duration::from_millis(3));
+        one.note_login_stage(LoginStage::Password, Duration::from_millis(2));
         one.connect_failures = 2;
         one.errors[ERROR_CODES.len()] = 1;
         one.errors[0] = 4;
@@ -291,6 +307,8 @@ mod tests {
         let mut both = one.clone();
         both += &one;
         assert_eq!((both.logins.count(), both.connect_failures), (2, 4));
+        assert_eq!(both.login_stage(LoginStage::Password).count(), 2);
+        assert_eq!(both.login_stage(LoginStage::Tls).count(), 0);
         let errors: Vec<_> = both.errors().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [(Some(1040), 8), (None, 2)]);
         assert_eq!(both.ended(Command::Execute).lost, 10);

@@ -155,6 +155,22 @@ impl Queue {
     }
 }
 
+named! {
+    /// A stage of a client's way from its connection to its first statement on a backend.
+    LoginStage {
+        /// From the connection to our greeting. It waits where the server's accounts have not been read yet.
+        Greeting = "greeting",
+        /// From the request for TLS to where that stands.
+        Tls = "tls",
+        /// From the connection to what the client says of itself: the network's part and its own, with TLS.
+        Request = "request",
+        /// From there to where its password is known to be right, questions and answers in between included; COM_CHANGE_USER, too.
+        Password = "password",
+        /// What its first statement waited for until it had a backend.
+        FirstBackend = "first_backend",
+    }
+}
+
 /// How many statements wait in each queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued([usize; Queue::ALL.len()]);

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::learned::digests;
 use crate::outside::histogram::Histogram;
+use crate::outside::named::LoginStage;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
 
@@ -229,6 +230,9 @@ impl Engine {
         request.waited = self.now.since(request.arrival.at);
         let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
         self.waits.record(queue, request.waited);
+        if !std::mem::replace(&mut self.clients[client].has_begun, true) {
+            self.measures.note_login_stage(LoginStage::FirstBackend, request.waited);
+        }
         self.note_parts(&request.arrival);
         self.count_multiplexing(client);
         self.totals.doubtful_statements += u64::from(request.statement.effects.contains(Effects::UNKNOWN));

@@ -103,6 +103,35 @@ impl Together {
         }
     }
 
+    /// A pool that serves nobody, at this moment since 1970.
+    #[cfg(test)]
+    pub(super) fn of_nothing(at: Duration) -> Self {
+        Self {
+            at,
+            waits: Waits::default(),
+            waited: Histogram::default(),
+            measures: Measures::default(),
+            served: Histogram::default(),
+            errors: 0,
+            holders: Holders::default(),
+            queued: [0; Queue::ALL.len()],
+            lacking: [0; LACKING.len()],
+            oldest_queued: None,
+            clients: 0,
+            transactions: 0,
+            connections: 0,
+            refused_logins: 0,
+            cancelled: 0,
+            refused: 0,
+            permits: None,
+            permits_in_use: 0,
+            paused: false,
+            server_is_up: true,
+            has_accounts: true,
+            busiest: Duration::ZERO,
+        }
+    }
+
     /// Statements that wait in any queue.
     pub(super) fn waiting(&self) -> u64 {
         self.queued.iter().sum()

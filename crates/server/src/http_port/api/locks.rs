@@ -150,3 +150,92 @@ fn waiter(view: &ClientView, waited: u64) -> Value {
     row["blocks"] = json!(view.blocks_others);
     row
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use engine::{ClientState, LockWaitView, Pins};
+    use seam::Peer;
+
+    use super::*;
+
+    /// A client in a transaction; whom it waits for, and whether others wait for it.
+    fn client(id: u32, waits_for: Option<u32>, blocks: bool) -> ClientView {
+        let wait =
+            |holder| LockWaitView { time: Duration::from_secs(1), thread: 10 + holder, client: Some(holder) };
+        ClientView {
+            id,
+            peer: Peer::Unix { uid: 1 },
+            user: Some(String::from("app")),
+            account: None,
+            schema: None,
+            state: ClientState::Running,
+            in_transaction: true,
+            transaction: Some(Duration::from_secs(2)),
+            backend: Some(10 + id),
+            pins: Pins::default(),
+            queue: None,
+            queued: None,
+            running: None,
+            idle: Duration::ZERO,
+            stalled: None,
+            digest: None,
+            statement: None,
+            input: 0,
+            session_state: None,
+            holds_locks: true,
+            blocks_others: blocks,
+            lock_wait: waits_for.map(wait),
+            killed: false,
+        }
+    }
+
+    fn nodes(clients: &[ClientView]) -> Vec<Value> {
+        let mut locks = Locks::default();
+        clients.iter().for_each(|client| locks.put(client));
+        let json = locks.json();
+        json["nodes"].as_array().unwrap().clone()
+    }
+
+    #[test]
+    fn those_at_the_root_come_first_with_all_behind_them() {
+        let all = [
+            client(3, Some(2), false),
+            client(2, Some(1), true),
+            client(1, None, true),
+            client(4, Some(2), false),
+        ];
+        let nodes = nodes(&all);
+        let of = |name: &str| nodes.iter().map(|node| node[name].as_u64()).collect::<Vec<_>>();
+        assert_eq!(of("client"), [Some(1), Some(2)]);
+        assert_eq!(of("behind"), [Some(3), Some(2)]);
+        assert_eq!(of("waits_for_client"), [None, Some(1)]);
+        assert_eq!(nodes[0]["who"]["user"], "app");
+    }
+
+    #[test]
+    fn a_circle_comes_to_an_end() {
+        let nodes = nodes(&[client(1, Some(2), true), client(2, Some(1), true)]);
+        assert_eq!(nodes.len(), 2);
+        assert!(nodes.iter().all(|node| node["behind"] == 2), "{nodes:?}");
+    }
+
+    #[test]
+    fn a_crowd_behind_one_is_counted_and_a_few_are_shown() {
+        let mut all: Vec<_> = (2..5000).map(|id| client(id, Some(1), false)).collect();
+        all.push(client(1, None, true));
+        let nodes = nodes(&all);
+        let [one] = nodes.as_slice() else { panic!("{} nodes", nodes.len()) };
+        assert_eq!((one["behind"].as_u64(), one["direct"].as_u64()), (Some(4998), Some(4998)));
+        assert_eq!(one["waiters"].as_array().unwrap().len(), WAITERS);
+    }
+
+    #[test]
+    fn a_holder_that_is_nobodys_client_is_told_by_its_thread() {
+        let mut waiter = client(5, Some(1), false);
+        waiter.lock_wait = Some(LockWaitView { time: Duration::ZERO, thread: 77, client: None });
+        let nodes = nodes(&[waiter]);
+        assert_eq!((nodes[0]["thread"].as_u64(), nodes[0]["client"].as_u64()), (Some(77), None));
+    }
+}

@@ -38,10 +38,10 @@ pub(super) struct Scene<'a> {
 pub(super) enum Level {
     /// Somebody is not served.
     Bad,
-    /// Somebody may soon not be, or waits.
-    Warn,
-    /// Somebody has ordered it so.
+    /// Somebody has ordered it so, which explains much of the rest.
     Told,
+    /// Somebody may soon not be served, or waits.
+    Warn,
 }
 
 /// A sentence, and the part of the page that tells more.
@@ -113,7 +113,8 @@ pub(super) fn notes(scene: &Scene<'_>) -> Vec<Note> {
         }
     }
     if scene.ending {
-        let text = format!("Draining: no new clients; {} left.", counted(together.clients, "client"));
+        let text =
+            format!("Ending: new clients should go elsewhere; {} left.", counted(together.clients, "client"));
         say(Level::Told, "clients", text);
     }
     if together.paused {
@@ -166,4 +167,102 @@ fn waiting(count: u64) -> String {
 /// `1 client`, `2 clients`.
 fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said_of(change: impl FnOnce(&mut Together, &mut Scene<'_>)) -> Vec<(Level, String)> {
+        let mut together = Together::of_nothing(Duration::from_secs(1_000_000));
+        let nothing = Together::of_nothing(Duration::ZERO);
+        let mut scene = Scene {
+            together: &nothing,
+            silent: &[],
+            ending: false,
+            reloaded: true,
+            server: "10.0.0.5:3306",
+            limits: Vec::new(),
+            certificate_ends: None,
+            refused: 0.0,
+        };
+        change(&mut together, &mut scene);
+        let scene = Scene { together: &together, ..scene };
+        notes(&scene).into_iter().map(|note| (note.level, note.text)).collect()
+    }
+
+    #[test]
+    fn a_pool_that_is_well_says_nothing() {
+        assert_eq!(said_of(|_, _| {}), []);
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let said = said_of(|together, scene| {
+            together.server_is_up = false;
+            together.paused = true;
+            together.queued[4] = 3;
+            together.holders.blocking = 1;
+            together.holders.lock_waits = 2;
+            scene.reloaded = false;
+        });
+        let levels: Vec<_> = said.iter().map(|(level, _)| *level).collect();
+        assert_eq!(levels, [Level::Bad, Level::Told, Level::Warn, Level::Warn]);
+        assert_eq!(said[0].1, "The server 10.0.0.5:3306 does not answer. 3 statements wait for it.");
+        assert_eq!(said[1].1, "Paused by an operator: 3 statements wait until RESUME at the admin port.");
+        assert_eq!(said[3].1, "1 client blocks others: 2 statements wait for locks on the server.");
+    }
+
+    #[test]
+    fn who_waits_long_is_told_what_for() {
+        let said = said_of(|together, _| {
+            together.queued[4] = 7;
+            together.lacking[4] = 7;
+            together.oldest_queued = Some(Duration::from_millis(2500));
+        });
+        let wanted =
+            "7 statements wait, the longest for 2.5 s, most for a backend: all are held (max_backends).";
+        assert_eq!(said, [(Level::Warn, String::from(wanted))]);
+        let short = said_of(|together, _| {
+            together.queued[4] = 7;
+            together.oldest_queued = Some(Duration::from_millis(900));
+        });
+        assert_eq!(short, []);
+    }
+
+    #[test]
+    fn bounds_and_certificates_are_told_of_in_time() {
+        let limit = |in_use| Limit {
+            option: "max_connections",
+            bounds: "clients",
+            unit: "clients",
+            scope: "process",
+            in_use: Some(in_use),
+            bound: Some(100),
+            reached: 0,
+        };
+        let (near, far) = (limit(93), limit(80));
+        let said = said_of(|_, scene| {
+            scene.certificate_ends = Some(1_000_000 + 86_400 * 3);
+            scene.refused = 0.2;
+        });
+        assert_eq!(said[0].1, "1 a second are refused, since a limit is reached.");
+        assert_eq!(said[1].1, "The certificate that clients are shown ends in 3 days.");
+        let together = Together::of_nothing(Duration::ZERO);
+        let scene = Scene {
+            together: &together,
+            silent: &[1, 2],
+            ending: true,
+            reloaded: true,
+            server: "",
+            limits: vec![&near, &far],
+            certificate_ends: None,
+            refused: 0.0,
+        };
+        let said: Vec<_> = notes(&scene).into_iter().map(|note| note.text).collect();
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].starts_with("workers 1, 2 have not answered"));
+        assert_eq!(said[1], "Ending: new clients should go elsewhere; 0 clients left.");
+        assert_eq!(said[2], "max_connections is nearly used up: 93 % of it.");
+    }
 }

@@ -1,7 +1,7 @@
 //! How things are set up, and how near their bounds they are.
 
 use admin::Pool as _;
-use engine::{Histogram, Holders, WaitReason};
+use engine::{Histogram, Holders, LoginStage};
 use serde_json::{Value, json};
 
 use crate::admin_port::limits;
@@ -111,16 +111,25 @@ pub(super) fn server(control: &Control, together: &Together) -> Value {
 
 /// Logins by their stages, since the start.
 pub(super) fn logins(together: &Together) -> Value {
-    let waits = &together.waits;
+    let stage = |&stage: &LoginStage| {
+        let says = match stage {
+            LoginStage::Greeting => {
+                "from the connection to Onramp's greeting; it waits for the server's accounts at the start"
+            }
+            LoginStage::Tls => "the handshake of TLS, with those that wait for their turn",
+            LoginStage::Request => {
+                "from the connection to the client's name: the network and the client itself, with TLS"
+            }
+            LoginStage::Password => "from there to where the password is known to be right",
+            LoginStage::FirstBackend => "what the first statement waits for until it has a backend",
+        };
+        json!({ "stage": stage.name(), "says": says, "times": times(together.measures.login_stage(stage)) })
+    };
     json!({
         "whole": times(&together.measures.logins),
-        "stages": [
-            { "stage": "accounts", "says": "from a client's last packet to where its password is known to be right: reading accounts, proofs",
-              "times": times(waits.of(WaitReason::Login)) },
-            { "stage": "first backend", "says": "statements that waited while a connection to the server was being made",
-              "times": times(waits.of(WaitReason::BackendConnect)) },
-        ],
-        "connections": together.connections, "refused": together.refused_logins,
+        "stages": LoginStage::ALL.iter().map(stage).collect::<Vec<_>>(),
+        "connections": together.connections,
+        "refused": together.refused_logins,
         "logging_in": together.clients.saturating_sub(u64::from(together.measures.logged_in)),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Command, Holders, Queue, WorkerView};
+use engine::{Command, Holders, LoginStage, Queue, WorkerView};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Family, Figures, Kind, Scene};
@@ -138,6 +138,18 @@ pub(super) const ALL: &[Family] = &[
         figures: |scene, figures| {
             for (reason, count) in scene.measures.closed() {
                 figures.count(&[("reason", reason.name())], count);
+            }
+        },
+    },
+    Family {
+        name: "login_stage_seconds",
+        help: "Parts of logins: to the greeting, TLS, from the connection to what the client says of itself, from there to where its password \
+               is known to be right, and its first statement's wait for a backend.",
+        kind: Kind::Histogram,
+        labels: &["stage"],
+        figures: |scene, figures| {
+            for &stage in LoginStage::ALL {
+                figures.times(&[("stage", stage.name())], scene.measures.login_stage(stage));
             }
         },
     },

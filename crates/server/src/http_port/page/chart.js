@@ -34,8 +34,8 @@ export class Chart {
     this.picture.setAttribute("width", this.width);
     const columns = this.plot.series.map(([name]) => series[name] ?? []);
     this.levels = this.plot.stacked ? stack(columns) : columns;
-    this.axis = this.plot.log ? logarithmic(this.levels) : linear(this.levels, this.plot.least ?? 1);
-    this.picture.replaceChildren(...this.grid(), ...this.marks(), ...this.lines(), this.pointer = svg("g"));
+    this.axis = this.plot.log ? logarithmic(this.levels) : linear(this.levels, this.plot.least ?? 4);
+    this.picture.replaceChildren(...this.grid(), ...this.marks(), ...this.lines(), ...this.nothing(columns), this.pointer = svg("g"));
     this.show(this.shown !== null && this.shown < series.at.length ? this.shown : null);
     this.element.dataset.points = series.at.length;
   }
@@ -60,6 +60,12 @@ export class Chart {
       svg("text", { class: "across", x: this.x(at), y: HEIGHT - 6 }, clock(at, false)),
     ]);
     return [...lines, ...labels].flat();
+  }
+
+  /** A chart without a figure says so. */
+  nothing(columns) {
+    if (columns.some((column) => column.some((value) => value !== null))) return [];
+    return [svg("text", { class: "across", x: (EDGE.left + this.width) / 2, y: HEIGHT / 2 }, "nothing happened in this time")];
   }
 
   tick(value) {
@@ -99,7 +105,8 @@ export class Chart {
     const { at } = this.series;
     const chosen = this.scene.chosen ? nearest(at, this.scene.chosen) : at.length - 1;
     const here = place ?? chosen;
-    const items = this.plot.series.map(([name, title], index) => el("li", {},
+    const ever = (name) => this.series[name]?.some((value) => value || this.plot.unit === "us" && value === 0);
+    const items = this.plot.series.map(([name, title], index) => el("li", { class: ever(name) ? null : "never" },
       el("i", { class: `swatch ${this.plot.stacked ? "area" : "line"} c${index + 1}` }), `${title} `,
       el("b", {}, figure(this.series[name]?.[here], this.plot.unit))));
     if (place !== null) items.push(el("li", { class: "when" }, clock(at[place])));

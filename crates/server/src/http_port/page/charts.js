@@ -22,6 +22,9 @@ export const PLOTS = [
   { id: "holders", title: "Clients that hold", note: "something of the server's", unit: "", least: 4,
     series: [["holding", "a backend, idle"], ["pinned", "pinned"], ["lock_holders", "locks, perhaps"], ["blocking", "locks others want"]] },
   { id: "clients", title: "Clients", note: "connected", unit: "", least: 4, series: [["clients", "all"], ["logging_in", "logging in"]] },
+  { id: "stages", title: "Logins by stage", note: "p95; the first statement's wait for a backend is the last", unit: "us", log: true,
+    series: [["login_greeting_p95", "greeting"], ["login_tls_p95", "TLS"], ["login_request_p95", "client's name"],
+      ["login_password_p95", "password"], ["login_first_backend_p95", "first backend"], ["login_p95", "to the end"]] },
   { id: "logins", title: "Logins", note: "a second", unit: "/s",
     series: [["logins", "done"], ["refused_logins", "refused"], ["connections", "connections"], ["connect_failures", "server unreached"]] },
 ];

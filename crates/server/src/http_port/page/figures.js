@@ -43,22 +43,22 @@ export function time(us) {
   if (!Number.isFinite(us)) return "–";
   const units = [[86400e6, "d"], [3600e6, "h"], [60e6, "min"], [1e6, "s"], [1e3, "ms"]];
   for (const [size, unit] of units) {
-    if (us >= size) return `${+(us / size).toPrecision(us / size >= 100 ? 3 : 2)} ${unit}`;
+    if (us >= size) return `${+(us / size).toPrecision(us / size >= 100 ? 3 : 2)}\u00a0${unit}`;
   }
-  return `${Math.round(us)} µs`;
+  return `${Math.round(us)}\u00a0µs`;
 }
 
 export function bytes(number) {
   if (!Number.isFinite(number)) return "–";
   for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
-    if (number >= size) return `${+(number / size).toPrecision(3)} ${unit}`;
+    if (number >= size) return `${+(number / size).toPrecision(3)}\u00a0${unit}`;
   }
-  return `${number} B`;
+  return `${number}\u00a0B`;
 }
 
 /** A share of 1, as percent. */
 export function percent(share) {
-  return Number.isFinite(share) ? `${Math.round(100 * share)} %` : "–";
+  return Number.isFinite(share) ? `${Math.round(100 * share)}\u00a0%` : "–";
 }
 
 /** By its unit, as columns of samples and limits name it. */

@@ -57,7 +57,7 @@ export function strip(now, series, samples) {
   const inUse = last(series, "permits_in_use");
   const tiles = [
     [figure(lately(series, "statements"), "/s"), "statements", errors > 0 ? `${count(errors)}/s end in errors` : "no errors"],
-    [time(server ?? NaN), "on the server, p95", `p99 ${time(lately(series, "server_p99") ?? NaN)}`],
+    [time(server ?? NaN), "server, p95", `p99 ${time(lately(series, "server_p99") ?? NaN)}`],
     [time(wait ?? NaN), "waiting, p95", whose(wait, server)],
     [permits === null ? count(inUse ?? 0) : `${count(inUse ?? 0)} of ${count(permits)}`, "permits in use", "statements that run at a time"],
     [count(waiting), waiting === 1 ? "statement waits" : "statements wait", oldest > 0 ? `the longest for ${time(oldest)}` : "nobody waits"],

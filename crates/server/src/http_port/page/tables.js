@@ -142,7 +142,8 @@ const LOGIN_TIMES = [
 ];
 
 function logins(found) {
-  const rows = [...found.stages, { stage: "all of it", says: "from the connection to the end of the login", times: found.whole }];
+  const rows = [...found.stages.map((row) => ({ ...row, stage: row.stage.replaceAll("_", " ") })),
+    { stage: "all of it", says: "from the connection to the end of the login", times: found.whole }];
   return section("logins", "Logins",
     el("p", {}, `${counted(found.connections, "connection")} since the start, ${count(found.refused)} refused; ${count(found.logging_in)} at it now.`),
     table("By stage, since the start", [["stage", (row) => row.stage], ["what it is", (row) => row.says, "text"], ...LOGIN_TIMES],

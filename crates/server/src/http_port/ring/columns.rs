@@ -1,6 +1,6 @@
 //! The figures of a sample, each declared once.
 
-use engine::{Histogram, Holders, Queue, WaitReason};
+use engine::{Histogram, Holders, LoginStage, Queue, WaitReason};
 
 use crate::http_port::together::{LACKING, Together};
 
@@ -47,6 +47,11 @@ impl<'a> Step<'a> {
     }
 }
 
+fn stage(step: &Step<'_>, stage: LoginStage) -> f64 {
+    let of = |together: &'_ Together| together.measures.login_stage(stage).clone();
+    quantile(&of(step.after).since(&of(step.before)), 0.95)
+}
+
 /// Microseconds; nothing where nothing has happened.
 fn quantile(times: &Histogram, share: f64) -> f64 {
     if times.count() == 0 { f64::NAN } else { times.quantile(share).as_micros() as f64 }
@@ -85,7 +90,7 @@ fn backends(step: &Step<'_>, state: &str) -> f64 {
 }
 
 /// All of them, in the order in which samples hold them.
-pub(in crate::http_port) const COLUMNS: [Column; 50] = [
+pub(in crate::http_port) const COLUMNS: [Column; 55] = [
     rate("statements", |step| step.rate(|all| all.waited.count())),
     rate("errors", |step| step.rate(|all| all.errors)),
     rate("refused", |step| step.rate(|all| all.refused)),
@@ -101,6 +106,11 @@ pub(in crate::http_port) const COLUMNS: [Column; 50] = [
     time("server_p95", |step| quantile(&step.served, 0.95)),
     time("server_p99", |step| quantile(&step.served, 0.99)),
     time("login_p95", |step| quantile(&step.logins, 0.95)),
+    time("login_greeting_p95", |step| stage(step, LoginStage::Greeting)),
+    time("login_tls_p95", |step| stage(step, LoginStage::Tls)),
+    time("login_request_p95", |step| stage(step, LoginStage::Request)),
+    time("login_password_p95", |step| stage(step, LoginStage::Password)),
+    time("login_first_backend_p95", |step| stage(step, LoginStage::FirstBackend)),
     things("permits", |step| step.after.permits.map_or(f64::NAN, |permits| permits as f64)),
     things("permits_in_use", |step| step.after.permits_in_use as f64),
     things("queue_urgent", |step| queue(step, Queue::Urgent)),

@@ -1,4 +1,4 @@
-use engine::{Histogram, Holders, Measures, Waits};
+use engine::Histogram;
 
 use super::*;
 
@@ -7,28 +7,11 @@ fn moment(second: u64, statements: u64, micros: u64, waiting: u64) -> Together {
     let mut times = Histogram::default();
     (0..statements).for_each(|_| times.record(Duration::from_micros(micros)));
     Together {
-        at: Duration::from_secs(second),
-        waits: Waits::default(),
         waited: times.clone(),
-        measures: Measures::default(),
         served: times,
-        errors: 0,
-        holders: Holders::default(),
         queued: [0, 0, 0, 0, waiting, 0, 0],
         lacking: [waiting, 0, 0, 0, 0, 0],
-        oldest_queued: None,
-        clients: 7,
-        transactions: 0,
-        connections: 0,
-        refused_logins: 0,
-        cancelled: 0,
-        refused: 0,
-        permits: None,
-        permits_in_use: 3,
-        paused: false,
-        server_is_up: true,
-        has_accounts: true,
-        busiest: Duration::ZERO,
+        ..Together::of_nothing(Duration::from_secs(second))
     }
 }
 
