@@ -197,12 +197,12 @@ impl Engine {
     /// Returns the next task for another thread than a worker's. Its outcome goes to [`Self::take_finding`], for whichever asker
     /// waits by then. The caller asks at the end of each turn.
     pub fn poll_task(&mut self) -> Option<Task> {
-        self.tasks.queue.pop_front()
+        self.io.tasks.queue.pop_front()
     }
 
     /// Takes in what came of a task. A turn has to follow, with an end.
     pub fn take_finding(&mut self, number: u64, finding: Finding) {
-        match (self.tasks.askers.remove(&number).map(|(asker, _)| asker), finding) {
+        match (self.io.tasks.askers.remove(&number).map(|(asker, _)| asker), finding) {
             (Some(Asker::Client(client)), Finding::Text(text)) => self.text_is_read(client, text),
             (Some(Asker::Client(client)), Finding::Lost) => {
                 if self.clients.find(client).is_some() {
@@ -226,17 +226,17 @@ impl Engine {
 
     /// Has something done, for somebody from this network where it is a client. Returns the task's number.
     pub(crate) fn give_task(&mut self, asker: Asker, work: Work, network: Option<IpAddr>) -> u64 {
-        self.tasks.last += 1;
-        let number = self.tasks.last;
+        self.io.tasks.last += 1;
+        let number = self.io.tasks.last;
         let task = Task::new(number, work, network);
-        self.tasks.askers.insert(number, (asker, Arc::clone(&task.given_up)));
-        self.tasks.queue.push_back(task);
+        self.io.tasks.askers.insert(number, (asker, Arc::clone(&task.given_up)));
+        self.io.tasks.queue.push_back(task);
         number
     }
 
     /// Gives up a task whose asker has gone: it need not be done, and nobody is to wait behind it.
     pub(crate) fn give_up_task(&mut self, number: u64) {
-        if let Some((_, given_up)) = self.tasks.askers.remove(&number) {
+        if let Some((_, given_up)) = self.io.tasks.askers.remove(&number) {
             given_up.store(true, Ordering::Relaxed);
         }
     }

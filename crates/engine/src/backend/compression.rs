@@ -38,7 +38,7 @@ impl Engine {
         } else {
             return;
         };
-        self.outbox.start_compression(connection, compression, CompressionSide::Client);
+        self.io.outbox.start_compression(connection, compression, CompressionSide::Client);
     }
 
     /// Says so where the server does not offer what it is asked for: connections go on without, as those of its own clients do
@@ -50,7 +50,7 @@ impl Engine {
             ServerCompression::Zstd => (Capabilities::ZSTD_COMPRESSION, "zstd"),
         };
         // Each worker has asked the same server.
-        if self.worker == 0 && !established.offered.contains(asked_for) {
+        if self.pool.worker == 0 && !established.offered.contains(asked_for) {
             self.event(Event::NotCompressed { wanted });
         }
     }

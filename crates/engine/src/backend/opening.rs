@@ -130,7 +130,11 @@ impl Engine {
     /// opened; in all no more than could run at once.
     pub(crate) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
         // While the server is not known to answer, one attempt is enough.
-        let most = if self.server.reachability.is_up() { self.scheduler.free_permits().max(1) } else { 1 };
+        let most = if self.server.reachability.is_up() {
+            self.scheduling.scheduler.free_permits().max(1)
+        } else {
+            1
+        };
         let opening = |(_, backend): &(BackendKey, &Backend)| !backend.is_ready();
         let mut to_come: Vec<_> = self.server.backends.iter().filter(opening).map(|(key, _)| key).collect();
         // A MariaDB takes a second to refuse a change: others do not wait for that.
@@ -247,8 +251,8 @@ impl Engine {
             .or_else(|| self.close_idle_backend().then(|| self.take_place())?)
             // A server that is full has no room for one more either, however urgent.
             .or_else(|| {
-                let places = &self.workers.places;
-                (!places.server_is_full()).then(|| places.take(self.now, self.worker, 1))?
+                let places = &self.pool.workers.places;
+                (!places.server_is_full()).then(|| places.take(self.now, self.pool.worker, 1))?
             });
         if let Some(origin) = place {
             self.open_backend_as(identity, class, collation, origin);
@@ -256,12 +260,12 @@ impl Engine {
     }
 
     pub(crate) fn take_place(&self) -> Option<Origin> {
-        self.workers.places.take(self.now, self.worker, 0)
+        self.pool.workers.places.take(self.now, self.pool.worker, 0)
     }
 
     /// Says whether an attempt to connect with this login makes sense now.
     fn may_open_as(&self, identity: IdentityId) -> bool {
-        let refused = self.identities.identity(identity).refused_until;
+        let refused = self.logins.identities.identity(identity).refused_until;
         self.may_connect_now() && refused.is_none_or(|until| until <= self.now)
     }
 

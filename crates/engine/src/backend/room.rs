@@ -93,8 +93,8 @@ impl Engine {
 
     /// False where there are no others.
     fn ask_others_for_room(&mut self) -> bool {
-        let others = self.workers.count() as usize - 1;
-        let from = self.worker;
+        let others = self.pool.workers.count() as usize - 1;
+        let from = self.pool.worker;
         if others > 0 && self.server.room.awaited.is_none() {
             self.server.room.awaited = Some((others, self.now));
             self.write_to_others(&Letter::MakeRoom { from });

@@ -62,8 +62,8 @@ impl Engine {
     /// Sends what goes before TLS, and has it begin.
     pub(crate) fn start_server_tls(&mut self, connection: ConnectionId, before: &[u8]) {
         let name = self.settings.server_names.get(self.server.reachability.address).cloned();
-        self.outbox.send(connection, before);
-        self.outbox.start_tls(connection, name.unwrap_or_else(|| Arc::from("localhost")));
+        self.io.outbox.send(connection, before);
+        self.io.outbox.start_tls(connection, name.unwrap_or_else(|| Arc::from("localhost")));
     }
 
     /// TLS stands on a backend.

@@ -30,7 +30,7 @@ impl Engine {
         info: &[u8],
         changes: &[u8],
     ) {
-        let told = trackers::told(&self.clients[client], self.server.facts.as_ref(), &self.sessions)
+        let told = trackers::told(&self.clients[client], self.server.facts.as_ref(), &self.sessions.states)
             .map(|told| told.of(changes));
         match told.filter(|told| !told.is_empty()) {
             None => self.answer_ok_and_say(client, sequence, info),
@@ -81,7 +81,7 @@ impl Engine {
         let client = &self.clients[client];
         let reader = client.reader();
         let Some((session, facts)) = client.session.zip(self.server.facts.as_ref()) else { return reader };
-        let (collation, width) = facts.collation_of_results(&self.sessions.state(session).charset);
+        let (collation, width) = facts.collation_of_results(&self.sessions.states.state(session).charset);
         Reader { collation, width, is_mysql: !facts.is_mariadb(), ..reader }
     }
 
@@ -106,6 +106,6 @@ impl Engine {
     ) {
         let mut packet = Vec::with_capacity(wire::HEADER_LEN + payload.len());
         wire::put_message(&mut packet, &mut sequence, payload);
-        self.outbox.send(connection, &packet);
+        self.io.outbox.send(connection, &packet);
     }
 }

@@ -107,11 +107,11 @@ impl Engine {
     }
 
     fn switch_method(&mut self, key: ClientKey, mut attempt: Box<Attempt>, method: Method) {
-        attempt.scramble = self.entropy.scramble();
+        attempt.scramble = self.io.entropy.scramble();
         attempt.method = Some(method);
         let mut data = attempt.scramble.to_vec();
         if method == Method::Ed25519 {
-            data.extend_from_slice(&self.entropy.scramble());
+            data.extend_from_slice(&self.io.entropy.scramble());
             attempt.nonce.copy_from_slice(&data[..32]);
             data.truncate(attempt.nonce.len());
         } else {
@@ -221,7 +221,7 @@ impl Engine {
                 {
                     self.server.control.ask_for_accounts();
                     self.clients[key].wait_in_login(Login::AwaitingAccounts(attempt));
-                    self.awaiting_accounts.push(self.clients.ref_to(key));
+                    self.logins.awaiting_accounts.push(self.clients.ref_to(key));
                 } else {
                     self.refuse(key, &attempt, &verdict);
                 }
@@ -231,7 +231,7 @@ impl Engine {
 
     /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
     pub(crate) fn judge_again(&mut self) {
-        for waiting in std::mem::take(&mut self.awaiting_accounts) {
+        for waiting in std::mem::take(&mut self.logins.awaiting_accounts) {
             let Some(client) = self.clients.find_mut(waiting) else { continue };
             let waits = |login: &Login| matches!(login, Login::AwaitingAccounts(_));
             if let Some(Login::AwaitingAccounts(attempt)) = client.take_login(waits) {
@@ -319,7 +319,7 @@ impl Engine {
 
     /// What backends log in with for a client whose own proof cannot be passed on.
     fn mapped_secret(&self, account: &Account, attempt: &Attempt) -> Secret {
-        let proved = self.identities.secret_of(&attempt.user, account).cloned();
+        let proved = self.logins.identities.secret_of(&attempt.user, account).cloned();
         proved.unwrap_or_else(|| Secret::of(self.settings.mapped_password.as_bytes()))
     }
 
@@ -389,7 +389,7 @@ impl Engine {
         if stored.is_empty() || attempt.answer.is_empty() {
             return None;
         }
-        let known = self.workers.passwords.find(&account.password_key(), stored)?;
+        let known = self.pool.workers.passwords.find(&account.password_key(), stored)?;
         let digest2 = sha2_password::digest2(known.digest1());
         let right = sha2_password::verify(token, &attempt.scramble, &digest2);
         right.then(|| accepted(account, Secret::Password(known)))
@@ -402,7 +402,7 @@ impl Engine {
             answer if stored.is_empty() || answer.is_empty() => Verdict::Denied,
             Answer::Checked { password, stored: checked, right: true } if checked == stored => {
                 let whose = account.password_key();
-                self.workers.passwords.remember(&whose, stored, password, self.now);
+                self.pool.workers.passwords.remember(&whose, stored, password, self.now);
                 accepted(account, Secret::Password(Arc::clone(password)))
             }
             _ => check(attempt, stored),

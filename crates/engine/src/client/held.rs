@@ -58,7 +58,7 @@ impl Engine {
     /// The statement is about to be sent.
     pub(crate) fn note_served(&self, request: &mut Request) {
         if let Some(Held::ProcessList(served)) = &mut request.held {
-            *served = self.workers.serving.now().into();
+            *served = self.pool.workers.serving.now().into();
         }
     }
 
@@ -67,7 +67,7 @@ impl Engine {
         let rewritten = match held {
             Held::ProcessList(before) => {
                 // Those that have stayed until the end, so that none is named for what another one did.
-                let now = self.workers.serving.now();
+                let now = self.pool.workers.serving.now();
                 let stayed: Vec<_> = before.iter().filter(|pair| now.contains(pair)).copied().collect();
                 with_rows(answer, |row| process_list::row_of_client(row, &stayed))
             }
@@ -82,7 +82,7 @@ impl Engine {
                 answer.to_vec()
             }
         };
-        self.outbox.send(self.clients[client].connection, &rewritten);
+        self.io.outbox.send(self.clients[client].connection, &rewritten);
     }
 }
 

@@ -89,7 +89,7 @@ impl Engine {
 
     /// This worker's share of `login_memory`.
     pub(crate) fn login_memory(&self) -> usize {
-        self.settings.login_memory / self.workers.count() as usize
+        self.settings.login_memory / self.pool.workers.count() as usize
     }
 
     /// Ends logins where they hold too much together, until a quarter is free, so that all of them are gone through seldom: those that hold
@@ -130,6 +130,15 @@ impl Engine {
         self.limit_reached(Limit::StatementMemory, self.settings.statement_memory as u64);
         self.close_hoarders(true);
         self.statement_memory_is_used_up()
+    }
+
+    /// It is common to all workers; what others hold is known as of their last turn.
+    pub(crate) fn statement_memory_is_used_up(&self) -> bool {
+        self.statement_memory_held() > self.settings.statement_memory
+    }
+
+    pub(crate) fn statement_memory_held(&self) -> usize {
+        self.buffered + self.pool.workers.others_hold_bytes(self.pool.worker)
     }
 
     /// Now and then: other workers' clients cannot be closed from where they are missed.

@@ -162,7 +162,7 @@ impl Engine {
     /// Sends our greeting, which repeats the server's version and capabilities.
     pub(crate) fn greet(&mut self, key: ClientKey) {
         let Some(facts) = &self.server.facts else { return };
-        let scramble = self.entropy.scramble();
+        let scramble = self.io.entropy.scramble();
         let (collation, _) = facts.charset_of_login(0);
         let client = &mut self.clients[key];
         let mut payload = Vec::new();
@@ -333,7 +333,7 @@ impl Engine {
         self.event(Event::LoginRefused { peer, user, refused_for: refused_for(attempt, verdict), reason });
         let delay = match verdict {
             Verdict::Denied => {
-                let failed = &self.workers.failed_logins;
+                let failed = &self.pool.workers.failed_logins;
                 let delay = failed.failed(self.now, &peer, &attempt.user, &self.settings.failed_logins);
                 delay.saturating_sub(attempt.held_back)
             }
@@ -390,34 +390,34 @@ impl Engine {
     pub(crate) fn log_in(&mut self, key: ClientKey, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
         let is_new = self.clients[key].identity.is_none();
         self.forget_session(key);
-        self.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
+        self.pool.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
         let Some(facts) = &self.server.facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
-        let is_news = self.identities.secret_of(&attempt.user, account) != Some(&secret);
+        let is_news = self.logins.identities.secret_of(&attempt.user, account) != Some(&secret);
         // Whoever came without a password, as a user of this machine, has proved nothing that others lack.
         if is_news && secret != Secret::None {
             self.tell_others(account, &attempt.user, &secret);
         }
         let Some(facts) = &self.server.facts else { return };
-        let identity = self.identities.hold(account, &attempt.user, secret);
-        self.identities.came_from(identity, &self.clients[key].peer);
-        self.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
+        let identity = self.logins.identities.hold(account, &attempt.user, secret);
+        self.logins.identities.came_from(identity, &self.clients[key].peer);
+        self.scheduling.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
         let mut state =
             SessionState { schema: attempt.schema.clone().map(Into::into), charset, ..Default::default() };
         if is_new && self.clients[key].capabilities.contains(Capabilities::IGNORE_SPACE) {
             state.set_variable(b"sql_mode", &facts.sql_mode_with_ignore_space());
         }
-        let session = self.sessions.hold(state);
+        let session = self.sessions.states.hold(state);
         let client = &mut self.clients[key];
         client.collation = collation;
         client.identity = Some(identity);
-        self.measures.logged_in += 1;
+        self.views.measures.logged_in += 1;
         client.session = Some(session);
         client.aftermath = client.aftermath.of_reset();
         client.status = facts.fresh_status();
         client.lost = None;
         client.priority = Priority::default();
-        client.tickets = self.scheduler.full_tickets();
+        client.tickets = self.scheduling.scheduler.full_tickets();
         client.login_sequence = attempt.sequence;
         client.scramble = attempt.scramble;
         client.end_login();
@@ -452,11 +452,11 @@ impl Engine {
         client.doubts = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {
-            self.measures.logged_in = self.measures.logged_in.saturating_sub(1);
+            self.views.measures.logged_in = self.views.measures.logged_in.saturating_sub(1);
             self.release_identity(identity);
         }
         if let Some(session) = session {
-            self.sessions.release(session);
+            self.sessions.states.release(session);
         }
     }
 
@@ -467,7 +467,7 @@ impl Engine {
         listener: seam::ListenerId,
         peer: Peer,
     ) {
-        if self.draining.is_some() || !self.workers.take_client() {
+        if self.draining.is_some() || !self.pool.workers.take_client() {
             let error = if self.draining.is_some() {
                 MySqlError::shutdown()
             } else {
@@ -475,7 +475,7 @@ impl Engine {
                 MySqlError::too_many_connections()
             };
             self.send_early_error(connection, &error);
-            self.outbox.close(connection);
+            self.io.outbox.close(connection);
             return;
         }
         let id = self.next_client_id();
@@ -509,13 +509,13 @@ impl Engine {
         if client.login_until.is_none() {
             client.login_until = Some(until);
             let client = ClientRef { key, id: client.id };
-            self.logins.push_back((until, client));
+            self.logins.by_deadline.push_back((until, client));
         }
     }
 
     /// Those that are under way have no longer than this: `connect_timeout` is another one from now on. So they stay in order.
     pub(crate) fn end_logins_by(&mut self, latest: Instant) {
-        for (until, client) in &mut self.logins {
+        for (until, client) in &mut self.logins.by_deadline {
             if *until <= latest {
                 continue;
             }
@@ -530,11 +530,11 @@ impl Engine {
 
     /// Ends logins that have taken longer than `connect_timeout`.
     pub(crate) fn expire_logins(&mut self) {
-        while let Some(&(deadline, client)) = self.logins.front() {
+        while let Some(&(deadline, client)) = self.logins.by_deadline.front() {
             if deadline > self.now {
                 break;
             }
-            self.logins.pop_front();
+            self.logins.by_deadline.pop_front();
             let key = client.key;
             let is_its = |client: &&Client| client.login_until == Some(deadline);
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };

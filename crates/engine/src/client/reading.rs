@@ -188,7 +188,7 @@ impl Engine {
             && matches!(client.phase(), Phase::Idle)
             && client.stalled_since.is_none()
             && client.lost.is_none()
-            && !self.outbox.is_about_to_compress(client.connection);
+            && !self.io.outbox.is_about_to_compress(client.connection);
         if !large {
             return None;
         }
@@ -225,7 +225,7 @@ impl Engine {
         let code = self.server.facts.is_some().then(|| self.known_code());
         let client = &self.clients[key];
         let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
-        let schema = client.session.and_then(|session| self.sessions.state(session).schema.clone());
+        let schema = client.session.and_then(|session| self.sessions.states.state(session).schema.clone());
         let bytes = raw.len() + attributes.bytes();
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
         let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };

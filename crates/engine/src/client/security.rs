@@ -83,13 +83,13 @@ impl Engine {
             return Err(WireError::Malformed { what: "TLS was requested but not offered" });
         }
         client.await_tls();
-        self.outbox.accept_tls(client.connection, network(&client.peer));
+        self.io.outbox.accept_tls(client.connection, network(&client.peer));
         Ok(())
     }
 
     /// Bytes behind an SSLRequest, or of a client that is about to be understood as compressed. Returns how many were used: all.
     pub(crate) fn unread(&mut self, key: ClientKey, bytes: &[u8]) -> usize {
-        self.outbox.unread(self.clients[key].connection, bytes);
+        self.io.outbox.unread(self.clients[key].connection, bytes);
         bytes.len()
     }
 
@@ -98,7 +98,7 @@ impl Engine {
     pub(crate) fn certificate_proof(&self, key: ClientKey) -> Vec<u8> {
         let client = &self.clients[key];
         let fingerprint = client.tls().and_then(|session| session.own_fingerprint);
-        let secret = client.identity.map(|id| &self.identities.identity(id).secret);
+        let secret = client.identity.map(|id| &self.logins.identities.identity(id).secret);
         match (fingerprint, secret) {
             (Some(fingerprint), Some(Secret::Native(stage1)))
                 if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) =>

@@ -25,7 +25,7 @@ impl Engine {
     pub(crate) fn limit_reached(&mut self, option: Limit, limit: u64) {
         let now = self.now;
         let fresh = LimitReached { said: now, limit, times: 0 };
-        let reached = self.limits_reached.entry(option).or_insert(fresh);
+        let reached = self.views.limits_reached.entry(option).or_insert(fresh);
         reached.times += 1;
         reached.limit = limit;
         if reached.times == 1 || now.since(reached.said) >= SAY_AGAIN {

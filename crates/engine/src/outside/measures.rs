@@ -194,12 +194,12 @@ impl Holders {
 impl Engine {
     /// What is measured.
     pub fn measures(&self) -> &Measures {
-        &self.measures
+        &self.views.measures
     }
 
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
     pub fn holders(&self) -> Holders {
-        let mut holders = Holders { pin_times: self.pin_counts.times(), ..Holders::default() };
+        let mut holders = Holders { pin_times: self.views.pin_counts.times(), ..Holders::default() };
         for (_, backend) in self.server.backends.iter() {
             let holder = backend.holder.and_then(|client| self.clients.get(client));
             holders.add_backend(backend, holder.is_some());
@@ -216,13 +216,13 @@ impl Engine {
 
     /// A client's statement, or one of ours, was answered.
     pub(crate) fn measure_statement(&mut self, statement: &InFlight, took: Duration) {
-        self.measures.note_ended(statement, took);
+        self.views.measures.note_ended(statement, took);
     }
 
     /// A statement went with its backend.
     pub(crate) fn measure_lost(&mut self, statement: &InFlight) {
         if let Owner::Client { command, .. } = statement.owner {
-            self.measures.statements[Command::of(command) as usize].lost += 1;
+            self.views.measures.statements[Command::of(command) as usize].lost += 1;
         }
     }
 }

@@ -85,7 +85,7 @@ impl Engine {
     pub fn memory(&self) -> Memory {
         let mut statements = 0;
         let mut diagnostics = 0;
-        let mut prepared_statements = self.definitions.bytes();
+        let mut prepared_statements = self.sessions.definitions.bytes();
         let mut holdings = 0;
         for (_, client) in self.clients.iter() {
             statements += client.input.capacity().saturating_sub(client.counted_for_login.into());
@@ -107,18 +107,18 @@ impl Engine {
                 + self.roles_capacity() * size_of::<(u32, Role)>()
                 // The nodes of a B-tree are at least half full.
                 + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
-                + self.scheduler.table_bytes(),
-            statements: statements + self.coalescer.bytes(),
+                + self.scheduling.scheduler.table_bytes(),
+            statements: statements + self.scheduling.coalescer.bytes(),
             logins: self.hoards.logins,
             handshakes: self.hoards.handshakes,
             prepared_statements,
             diagnostics,
             backends: self.server.backends.capacity() * size_of::<Backend>() + backends,
-            session_states: self.sessions.bytes() + self.known_answers.bytes(),
-            session_state_count: self.sessions.len(),
-            digests: self.digests.bytes() + self.pin_counts.bytes(),
-            outputs: self.outbox.bytes(),
-            compression: self.outbox.compression_bytes,
+            session_states: self.sessions.states.bytes() + self.sessions.known_answers.bytes(),
+            session_state_count: self.sessions.states.len(),
+            digests: self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
+            outputs: self.io.outbox.bytes(),
+            compression: self.io.outbox.compression_bytes,
         }
     }
 
@@ -129,7 +129,7 @@ impl Engine {
 
     /// The layer that compresses holds so many bytes for connections of this engine, which [`Self::memory`] is to tell too.
     pub fn note_compression(&mut self, bytes: usize) {
-        self.outbox.compression_bytes = bytes;
+        self.io.outbox.compression_bytes = bytes;
     }
 }
 
