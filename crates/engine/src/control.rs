@@ -259,7 +259,7 @@ impl Engine {
             return self.io.outbox.close(connection);
         }
         self.server.control.connection = Some(connection);
-        self.set_role(connection, Role::Control);
+        self.io.set_role(connection, Role::Control);
         self.server.control.out.extend_from_slice(&self.proxy_header(None));
         let password = self.settings.service_password.as_bytes();
         let secret = Secret::of(password);
@@ -285,7 +285,7 @@ impl Engine {
                     self.server.reachability.answered();
                     let connection = self.server.control.connection.expect("its bytes have just come");
                     self.server.control.capabilities = established.capabilities;
-                    self.start_server_compression(connection, established.capabilities);
+                    self.io.start_server_compression(connection, established.capabilities);
                     self.note_missing_compression(&established);
                     self.server.pending_facts = Some(Facts::new(&established));
                     self.server.control.changes.asked_anew();
@@ -296,7 +296,7 @@ impl Engine {
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                     let connection = self.server.control.connection.expect("its bytes have just come");
-                    self.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key }, None);
+                    self.io.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key }, None);
                 }
                 Ok(Some(Outcome::StartTls)) => {
                     let connection = self.server.control.connection.expect("its bytes have just come");
@@ -502,7 +502,7 @@ impl Engine {
     /// Once.
     fn say_rights_are_hidden(&mut self, reason: String) {
         if !std::mem::replace(&mut self.server.control.rights_hidden, true) && self.pool.worker == 0 {
-            self.event(Event::RightsHidden { reason });
+            self.views.event(Event::RightsHidden { reason });
         }
     }
 
@@ -568,7 +568,7 @@ impl Engine {
             version: String::from_utf8_lossy(facts.version.text()).into_owned(),
             accounts: facts.accounts.len(),
         };
-        self.event(event);
+        self.views.event(event);
         let waiting: Vec<_> = self
             .clients
             .iter()
@@ -589,7 +589,7 @@ impl Engine {
     pub(crate) fn control_lost(&mut self, reason: &str) {
         if let Some(connection) = self.server.control.connection.take() {
             self.io.outbox.close(connection);
-            self.set_role(connection, Role::Free);
+            self.io.set_role(connection, Role::Free);
         }
         self.server.control.state = State::Away;
         self.server.control.out.clear();

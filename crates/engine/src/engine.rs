@@ -137,13 +137,13 @@ impl Engine {
 
     /// The oldest event not yet reported.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.views.reports.events.pop_front()
+        self.views.next_event()
     }
 
     /// The next message for another worker, and for which; whoever runs the engines hands it to [`Self::read_letter`] of
     /// that one. To be asked for at the end of each turn.
     pub fn poll_letter(&mut self) -> Option<(usize, Letter)> {
-        self.pool.letters.pop_front()
+        self.pool.next_letter()
     }
 
     /// Takes in a message of another worker. A turn has to follow, with an end.
@@ -186,38 +186,6 @@ impl Engine {
         &self.scheduling.waits
     }
 
-    pub(crate) fn event(&mut self, event: Event) {
-        self.views.totals.count(&event);
-        self.views.measures.count(&event);
-        // Nobody reads along: the newest matter most.
-        if self.views.reports.events.len() == 1024 {
-            self.views.reports.events.pop_front();
-        }
-        self.views.reports.events.push_back(event);
-    }
-
-    pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {
-        let index = connection.index as usize;
-        if self.io.roles.len() <= index {
-            self.io.roles.resize(index + 1, (0, Role::Free));
-        }
-        // A late message about an earlier use of the slot must not free the present one.
-        if role != Role::Free || self.io.roles[index].0 == connection.generation {
-            self.io.roles[index] = (connection.generation, role);
-        }
-    }
-
-    pub(crate) fn roles_capacity(&self) -> usize {
-        self.io.roles.capacity()
-    }
-
-    pub(crate) fn role(&self, connection: ConnectionId) -> Role {
-        match self.io.roles.get(connection.index as usize) {
-            Some(&(generation, role)) if generation == connection.generation => role,
-            _ => Role::Free,
-        }
-    }
-
     /// A backend has bytes to send at the end of the turn.
     pub(crate) fn mark_dirty(&mut self, key: BackendKey) {
         if !self.server.dirty.contains(&key) {
@@ -238,7 +206,7 @@ impl Engine {
     }
 
     fn bytes(&mut self, connection: ConnectionId, bytes: &[u8]) {
-        match self.role(connection) {
+        match self.io.role(connection) {
             Role::Client(key) => self.client_bytes(key, bytes),
             Role::Backend(key) => self.backend_bytes(key, bytes),
             Role::Control => self.control_bytes(bytes),
@@ -252,7 +220,7 @@ impl Engine {
             CloseReason::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
             CloseReason::TooMuchHeld => String::from("it has sent too much"),
         };
-        match self.role(connection) {
+        match self.io.role(connection) {
             Role::Client(key) => self.client_ended(key, reason),
             Role::Backend(key) => self.backend_gone(key, &said),
             Role::Control => {
@@ -260,12 +228,12 @@ impl Engine {
             }
             Role::Free => {}
         }
-        self.set_role(connection, Role::Free);
+        self.io.set_role(connection, Role::Free);
     }
 
     /// A connection's peer reads slowly, or has caught up.
     fn stalled(&mut self, connection: ConnectionId, stalled: bool) {
-        match (self.role(connection), stalled) {
+        match (self.io.role(connection), stalled) {
             (Role::Client(key), true) => self.client_stalled(key),
             (Role::Client(key), false) => self.client_drained(key),
             (Role::Backend(key), true) => self.server_stalled(key),

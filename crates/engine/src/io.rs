@@ -1,5 +1,7 @@
 //! What goes between the engine and whoever runs it: requests to the driver, tasks for other threads, and whose connections are whose.
 
+use seam::ConnectionId;
+
 use crate::accounts::entropy::Entropy;
 use crate::accounts::task::Tasks;
 use crate::control::CONTROL_TOKEN;
@@ -12,7 +14,7 @@ pub(crate) struct Io {
     /// Work for other threads.
     pub(crate) tasks: Tasks,
     /// Who is behind a connection, by the connection's index.
-    pub(crate) roles: Vec<(u32, Role)>,
+    roles: Vec<(u32, Role)>,
     /// The latest name of a connection that was asked for.
     pub(crate) last_token: u64,
     pub(crate) entropy: Entropy,
@@ -28,5 +30,27 @@ impl Io {
             last_token: CONTROL_TOKEN,
             entropy: Entropy::new(entropy),
         }
+    }
+
+    pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {
+        let index = connection.index as usize;
+        if self.roles.len() <= index {
+            self.roles.resize(index + 1, (0, Role::Free));
+        }
+        // A late message about an earlier use of the slot must not free the present one.
+        if role != Role::Free || self.roles[index].0 == connection.generation {
+            self.roles[index] = (connection.generation, role);
+        }
+    }
+
+    pub(crate) fn role(&self, connection: ConnectionId) -> Role {
+        match self.roles.get(connection.index as usize) {
+            Some(&(generation, role)) if generation == connection.generation => role,
+            _ => Role::Free,
+        }
+    }
+
+    pub(crate) fn roles_capacity(&self) -> usize {
+        self.roles.capacity()
     }
 }

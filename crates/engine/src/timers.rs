@@ -134,7 +134,7 @@ impl Engine {
             Timer::Rescue => self.next_rescue(),
             Timer::Standing => self.next_look_at_standing(),
             Timer::Place => self.next_look_for_places(),
-            Timer::OtherWorkers => self.next_asking(),
+            Timer::OtherWorkers => self.pool.next_asking(&self.settings),
             Timer::Draining => self.draining,
             // An attempt that was due has been made in this turn, and its answer will come by itself.
             Timer::Reconnect => self

@@ -140,7 +140,7 @@ impl Engine {
         self.views.totals.account_changes += 1;
         let key = self.server.backends.insert(backend);
         let connection = before.connection.expect("an idle backend is connected");
-        self.set_role(connection, Role::Backend(key));
+        self.io.set_role(connection, Role::Backend(key));
         self.mark_dirty(key);
     }
 
@@ -162,7 +162,7 @@ impl Engine {
         let backend = &self.server.backends[key];
         let (thread_id, reason) = (backend.thread_id, self.failure_of_change(backend, reason));
         self.remove_backend(key);
-        self.event(Event::BackendClosed { thread_id, reason });
+        self.views.event(Event::BackendClosed { thread_id, reason });
     }
 
     /// Why a backend is lost that was to change its account.

@@ -197,7 +197,7 @@ impl Engine {
     /// The driver's answer: the connection stands.
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.backend_of(token) else { return self.io.outbox.close(connection) };
-        self.set_role(connection, Role::Backend(key));
+        self.io.set_role(connection, Role::Backend(key));
         let credentials = self.credentials_of(&self.server.backends[key]);
         let backend = &mut self.server.backends[key];
         backend.connection = Some(connection);
@@ -254,14 +254,14 @@ impl Engine {
                 backend.capabilities = established.capabilities;
                 backend.set_up();
                 let connection = backend.connection.expect("its bytes have just come");
-                self.start_server_compression(connection, established.capabilities);
+                self.io.start_server_compression(connection, established.capabilities);
                 self.server.backends[key].established = Some(established);
                 self.server.reachability.answered();
                 self.send_setup(key);
             }
             Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                 let asker = Asker::Backend(backend.token);
-                self.give_task(asker, Work::Encrypt { bytes, public_key }, None);
+                self.io.give_task(asker, Work::Encrypt { bytes, public_key }, None);
             }
             Ok(Some(Outcome::StartTls)) => {
                 let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));
@@ -452,7 +452,7 @@ impl Engine {
         let backend = self.take_backend_out(key);
         self.pool.workers.places.give(self.pool.worker);
         if let Some(connection) = backend.connection {
-            self.set_role(connection, Role::Free);
+            self.io.set_role(connection, Role::Free);
         }
         self.claim_failed(backend.token, Unproved::Lost);
     }
@@ -510,7 +510,7 @@ impl Engine {
         let next = (self.server.reachability.address + 1) % self.settings.server.len();
         if self.server.reachability.failed(self.now, reason.clone(), (!stands).then_some(next)) {
             self.pool.workers.way.forget();
-            self.event(Event::ServerLost { address, reason });
+            self.views.event(Event::ServerLost { address, reason });
         }
     }
 }

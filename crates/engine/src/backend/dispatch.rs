@@ -254,7 +254,7 @@ impl Engine {
             self.set_multi_statements(backend_key, joined || client_several);
         }
         let group = self.begin_group(&mut request);
-        self.note_served(&mut request);
+        self.pool.note_served(&mut request);
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
             let id = self.prepared_statement_id(backend_key, about).expect("it is prepared there");
             put_statement_id(&mut request.raw, id);

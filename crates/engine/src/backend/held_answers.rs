@@ -42,7 +42,11 @@ impl Engine {
         let share =
             (self.settings.held_answer_memory / self.pool.workers.count() as usize).max(SMALLEST_SHARE);
         if others + wanted > share {
-            self.limit_reached(Limit::HeldAnswerMemory, self.settings.held_answer_memory as u64);
+            self.views.limit_reached(
+                self.now,
+                Limit::HeldAnswerMemory,
+                self.settings.held_answer_memory as u64,
+            );
         }
         keep.min(share.saturating_sub(others))
     }

@@ -72,7 +72,7 @@ impl Engine {
         let in_login = !backend.is_ready() && !backend.is_changing();
         self.server.backends[key].connection =
             self.server.backends[key].connection.take().inspect(|&connection| {
-                self.set_role(connection, crate::engine::Role::Free);
+                self.io.set_role(connection, crate::engine::Role::Free);
             });
         self.lose_backend(key, reason);
         if in_login {
@@ -108,7 +108,7 @@ impl Engine {
             if place == 0 && statement.fingerprint != 0 {
                 self.count_execution(&statement, self.now.since(first_since), true);
             }
-            self.measure_lost(&statement);
+            self.views.measure_lost(&statement);
             let took = if place == 0 { self.now.since(first_since) } else { Duration::ZERO };
             self.note_slow(thread_id, &statement, took, SlowEnd::BackendLost);
             match statement.owner {
@@ -140,7 +140,7 @@ impl Engine {
             self.holder_lost(client);
         }
         if !quiet {
-            self.event(Event::BackendClosed { thread_id, reason: reason.into_owned() });
+            self.views.event(Event::BackendClosed { thread_id, reason: reason.into_owned() });
         }
     }
 
@@ -256,7 +256,7 @@ impl Engine {
         if has_room_soon || has_others {
             self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);
-            return self.event(Event::NoRoom { reason: message });
+            return self.views.event(Event::NoRoom { reason: message });
         }
         self.remove_backend(key);
         self.server.control.ask_for_accounts();
@@ -310,7 +310,7 @@ impl Engine {
         }
         let none_stands = places.refused(self.now);
         self.server.full = none_stands.then(|| ServerFull { until: self.now + NO_ROOM_PAUSE, tries: 0 });
-        self.event(Event::NoRoom { reason });
+        self.views.event(Event::NoRoom { reason });
     }
 
     pub(crate) fn unreachable_error(&self) -> MySqlError {
@@ -359,7 +359,7 @@ impl Engine {
             let limit = self.pool.workers.places.limit();
             let of_server = self.pool.workers.places.server_is_full();
             if !of_server {
-                self.limit_reached(Limit::MaxBackends, u64::from(limit));
+                self.views.limit_reached(self.now, Limit::MaxBackends, u64::from(limit));
             }
             MySqlError::no_backend(limit, of_server)
         } else {

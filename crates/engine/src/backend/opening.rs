@@ -169,7 +169,7 @@ impl Engine {
         waiting: &[ClientKey],
         to_come: &mut Vec<BackendKey>,
     ) -> Option<Place> {
-        if let Some(origin) = self.take_place() {
+        if let Some(origin) = self.pool.take_place(self.now) {
             return Some(Place::New(origin));
         }
         let by_change = self.may_change_to(login);
@@ -190,7 +190,7 @@ impl Engine {
         };
         let mut free = self.server.idle.iter().copied().filter(may_be_taken);
         let Some(longest) = free.next() else {
-            self.ask_for_backends();
+            self.pool.ask_for_backends();
             return None;
         };
         let changes = |&idle: &BackendKey| by_change && self.may_change(idle, login);
@@ -205,7 +205,7 @@ impl Engine {
             return Some(Place::Of(taken));
         }
         self.quit_backend(taken);
-        self.take_place().map(Place::New)
+        self.pool.take_place(self.now).map(Place::New)
     }
 
     /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond
@@ -247,8 +247,9 @@ impl Engine {
             return;
         }
         let place = self
-            .take_place()
-            .or_else(|| self.close_idle_backend().then(|| self.take_place())?)
+            .pool
+            .take_place(self.now)
+            .or_else(|| self.close_idle_backend().then(|| self.pool.take_place(self.now))?)
             // A server that is full has no room for one more either, however urgent.
             .or_else(|| {
                 let places = &self.pool.workers.places;
@@ -257,10 +258,6 @@ impl Engine {
         if let Some(origin) = place {
             self.open_backend_as(identity, class, collation, origin);
         }
-    }
-
-    pub(crate) fn take_place(&self) -> Option<Origin> {
-        self.pool.workers.places.take(self.now, self.pool.worker, 0)
     }
 
     /// Says whether an attempt to connect with this login makes sense now.

@@ -65,7 +65,7 @@ impl Engine {
                 if self.has_too_many_backends() {
                     return self.quit_backend(key);
                 }
-                if !self.is_kept_for_us(key) && self.leave_to_other_worker(needed) {
+                if !self.is_kept_for_us(key) && self.pool.leave_to_other_worker(needed) {
                     return self.quit_backend(key);
                 }
                 self.put_idle(key);

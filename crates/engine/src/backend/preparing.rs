@@ -384,7 +384,7 @@ impl Engine {
         let memory = self.settings.prepared_statement_memory;
         while self.sessions.definitions.text_bytes() + more > memory {
             if !self.close_where_most_are() {
-                self.limit_reached(Limit::PreparedStatementMemory, memory as u64);
+                self.views.limit_reached(self.now, Limit::PreparedStatementMemory, memory as u64);
                 return Err(MySqlError::prepared_statement_memory(memory));
             }
         }

@@ -295,7 +295,7 @@ impl Engine {
         self.lock_wait_ended(key);
         self.note_progress(&statement);
         self.note_history(&statement, took);
-        self.measure_statement(&statement, took);
+        self.views.measure_statement(&statement, took);
         self.note_slow_end(key, &statement, took);
         if statement.shared {
             self.server.rescues.answered();

@@ -39,7 +39,7 @@ impl Engine {
         if self.server.reachability.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
             self.server.reachability.withheld_at = Some(self.now);
             let user = String::from_utf8_lossy(user).into_owned();
-            self.event(Event::PasswordWithheld { user, reason: why.message() });
+            self.views.event(Event::PasswordWithheld { user, reason: why.message() });
         }
     }
 

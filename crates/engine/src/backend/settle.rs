@@ -237,7 +237,7 @@ impl Engine {
         let mut payload = Vec::new();
         wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
             .put(&mut payload);
-        self.send_packet_to(self.clients[client].connection, sequence, &payload);
+        self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
         if login {
             let reason = String::from_utf8_lossy(&error.message).into_owned();
             self.schema_refused(client, &payload, &reason);

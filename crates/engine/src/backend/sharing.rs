@@ -263,7 +263,7 @@ impl Engine {
         let (only_kind, about) = (self.only_kind(request), request.about.as_deref());
         let mut shared = Shared { running: 0, most, with_room: None };
         let mut fewest = self.pool.workers.statements_in_flight() as usize;
-        let leaving = self.server.sharing.iter().next_back().filter(|_| self.is_to_leave_a_backend());
+        let leaving = self.server.sharing.iter().next_back().filter(|_| self.pool.is_to_leave_a_backend());
         for candidate in candidates.filter(|&key| Some(key) != leaving) {
             let backend = &self.server.backends[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.

@@ -132,7 +132,7 @@ impl Engine {
         // Until the next look, and the turn after it.
         let until = self.now + 2 * LOOK_AGAIN;
         if self.has_a_user_shut_out() && self.pool.workers.prolong_shutting_out(self.now, until) {
-            self.write_to_others(&Letter::Wake);
+            self.pool.write_to_others(&Letter::Wake);
         }
     }
 

@@ -11,7 +11,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use seam::Peer;
+use seam::{Instant, Peer};
 use wire::{AuthSwitch, Capabilities, sha2_password};
 use zeroize::Zeroizing;
 
@@ -25,6 +25,7 @@ use crate::accounts::task::{Asker, Finding, Proof, Work};
 use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
+use crate::pool::Pool;
 
 /// What a client has sent to prove its password.
 pub(crate) enum Answer {
@@ -81,6 +82,45 @@ pub(crate) enum Verdict {
 
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_LEN: usize = 64;
+
+impl Pool {
+    /// By an answer to the scramble, where the password is known here: then nothing else is asked for.
+    fn proof_by_known_password(
+        &self,
+        account: &Rc<Account>,
+        stored: &[u8],
+        attempt: &Attempt,
+    ) -> Option<Verdict> {
+        let Answer::Token(token) = &attempt.answer else { return None };
+        if stored.is_empty() || attempt.answer.is_empty() {
+            return None;
+        }
+        let known = self.workers.passwords.find(&account.password_key(), stored)?;
+        let digest2 = sha2_password::digest2(known.digest1());
+        let right = sha2_password::verify(token, &attempt.scramble, &digest2);
+        right.then(|| accepted(account, Secret::Password(known)))
+    }
+
+    /// By the password itself.
+    fn proof_by_sha2_password(
+        &self,
+        now: Instant,
+        account: &Rc<Account>,
+        stored: &[u8],
+        attempt: &Attempt,
+    ) -> Verdict {
+        match &attempt.answer {
+            answer if stored.is_empty() && answer.is_empty() => accepted(account, Secret::None),
+            answer if stored.is_empty() || answer.is_empty() => Verdict::Denied,
+            Answer::Checked { password, stored: checked, right: true } if checked == stored => {
+                let whose = account.password_key();
+                self.workers.passwords.remember(&whose, stored, password, now);
+                accepted(account, Secret::Password(Arc::clone(password)))
+            }
+            _ => check(attempt, stored),
+        }
+    }
+}
 
 impl Engine {
     /// Asks for an answer by the account's own method, where the client has used another.
@@ -265,7 +305,7 @@ impl Engine {
     fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) {
         let asker = Asker::Client(self.clients.ref_to(key));
         let network = network(&self.clients[key].peer);
-        attempt.task = self.give_task(asker, work, network);
+        attempt.task = self.io.give_task(asker, work, network);
         self.clients[key].wait_in_login(Login::AwaitingFinding(attempt));
     }
 
@@ -361,9 +401,12 @@ impl Engine {
             Credential::Ed25519(public_key) => self.proof_by_signature(account, public_key, attempt),
             Credential::Delegated(stored) => proof_by_server(account, stored, attempt),
             Credential::CachingSha2(stored) => self
+                .pool
                 .proof_by_known_password(account, stored, attempt)
-                .unwrap_or_else(|| self.proof_by_sha2_password(account, stored, attempt)),
-            Credential::Sha256(stored) => self.proof_by_sha2_password(account, stored, attempt),
+                .unwrap_or_else(|| self.pool.proof_by_sha2_password(self.now, account, stored, attempt)),
+            Credential::Sha256(stored) => {
+                self.pool.proof_by_sha2_password(self.now, account, stored, attempt)
+            }
         }
     }
 
@@ -378,41 +421,10 @@ impl Engine {
         }
     }
 
-    /// By an answer to the scramble, where the password is known here: then nothing else is asked for.
-    fn proof_by_known_password(
-        &self,
-        account: &Rc<Account>,
-        stored: &[u8],
-        attempt: &Attempt,
-    ) -> Option<Verdict> {
-        let Answer::Token(token) = &attempt.answer else { return None };
-        if stored.is_empty() || attempt.answer.is_empty() {
-            return None;
-        }
-        let known = self.pool.workers.passwords.find(&account.password_key(), stored)?;
-        let digest2 = sha2_password::digest2(known.digest1());
-        let right = sha2_password::verify(token, &attempt.scramble, &digest2);
-        right.then(|| accepted(account, Secret::Password(known)))
-    }
-
-    /// By the password itself.
-    fn proof_by_sha2_password(&self, account: &Rc<Account>, stored: &[u8], attempt: &Attempt) -> Verdict {
-        match &attempt.answer {
-            answer if stored.is_empty() && answer.is_empty() => accepted(account, Secret::None),
-            answer if stored.is_empty() || answer.is_empty() => Verdict::Denied,
-            Answer::Checked { password, stored: checked, right: true } if checked == stored => {
-                let whose = account.password_key();
-                self.pool.workers.passwords.remember(&whose, stored, password, self.now);
-                accepted(account, Secret::Password(Arc::clone(password)))
-            }
-            _ => check(attempt, stored),
-        }
-    }
-
     /// Sends one packet of the exchange.
     fn send_in_login(&mut self, key: ClientKey, attempt: &mut Attempt, payload: &[u8]) {
         let connection = self.clients[key].connection;
-        self.send_packet_to(connection, attempt.sequence, payload);
+        self.io.send_packet_to(connection, attempt.sequence, payload);
         attempt.sequence = attempt.sequence.wrapping_add(1);
     }
 

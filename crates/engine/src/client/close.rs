@@ -18,7 +18,7 @@ impl Engine {
     pub(crate) fn close_client(&mut self, key: ClientKey, closed_for: ClosedFor, reason: &str) {
         let Some(client) = self.clients.get(key) else { return };
         let (peer, id) = (client.peer, client.id);
-        self.event(Event::ClientClosed { peer, client: id, closed_for, reason: reason.to_owned() });
+        self.views.event(Event::ClientClosed { peer, client: id, closed_for, reason: reason.to_owned() });
         self.drop_client(key);
     }
 
@@ -37,11 +37,11 @@ impl Engine {
     /// A client's connection has ended.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
-            self.limit_reached(Limit::LoginMemory, self.settings.login_memory as u64);
+            self.views.limit_reached(self.now, Limit::LoginMemory, self.settings.login_memory as u64);
             return self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
         if reason == CloseReason::TooMuchHeld {
-            self.limit_reached(Limit::StatementMemory, self.settings.statement_memory as u64);
+            self.views.limit_reached(self.now, Limit::StatementMemory, self.settings.statement_memory as u64);
             return self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
         }
         self.client_gone(key);
@@ -65,7 +65,7 @@ impl Engine {
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
             Phase::Login(Login::AwaitingFinding(attempt)) => {
                 let task = attempt.task;
-                self.give_up_task(task);
+                self.io.give_up_task(task);
             }
             Phase::Login(Login::AwaitingServer(attempt)) => {
                 self.logins.claims.leave(self.clients.ref_to(key), &self.clients[key].peer, attempt);
@@ -89,7 +89,7 @@ impl Engine {
         self.hoards.logins -= usize::from(client.counted_for_login);
         self.client_ids.remove(&client.id);
         self.pool.workers.give_client();
-        self.set_role(client.connection, Role::Free);
+        self.io.set_role(client.connection, Role::Free);
     }
 
     /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such

@@ -244,7 +244,11 @@ impl Engine {
         let idle = matches!(self.clients[key].phase(), Phase::Idle);
         match error {
             WireError::TooLarge { .. } if idle => {
-                self.limit_reached(Limit::MaxAllowedPacket, self.settings.max_allowed_packet as u64);
+                self.views.limit_reached(
+                    self.now,
+                    Limit::MaxAllowedPacket,
+                    self.settings.max_allowed_packet as u64,
+                );
                 self.answer_error(key, 1, &MySqlError::packet_too_large());
             }
             WireError::WrongSequence { found, .. } if idle => {
@@ -399,7 +403,7 @@ impl Engine {
         let most = self.settings.max_prepared_stmt_count.div_ceil(self.pool.workers.count());
         if self.sessions.statement_count >= most {
             let limit = self.settings.max_prepared_stmt_count;
-            self.limit_reached(Limit::MaxPreparedStmtCount, u64::from(limit));
+            self.views.limit_reached(self.now, Limit::MaxPreparedStmtCount, u64::from(limit));
             return Some(MySqlError::too_many_prepared_statements(limit));
         }
         let found = request.template.as_ref().map_or(0, |template| template.bytes());

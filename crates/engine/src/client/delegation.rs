@@ -286,7 +286,9 @@ impl Engine {
         if !self.may_connect_now() {
             return None;
         }
-        self.take_place().or_else(|| self.close_idle_backend().then(|| self.take_place())?)
+        self.pool
+            .take_place(self.now)
+            .or_else(|| self.close_idle_backend().then(|| self.pool.take_place(self.now))?)
     }
 
     /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
@@ -348,7 +350,7 @@ impl Engine {
         let (peer, sequence) = (self.clients[client.key].peer, attempt.sequence);
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         let (refused_for, reason) = (RefusedFor::Server, error.message.clone());
-        self.event(Event::LoginRefused { peer, user, refused_for, reason });
+        self.views.event(Event::LoginRefused { peer, user, refused_for, reason });
         self.tell_refusal(client.key, sequence, error);
     }
 

@@ -35,7 +35,7 @@ impl Engine {
         let mut lists: Vec<_> = self.clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
         let mut held = lists.iter().map(|(bytes, _)| bytes).sum::<usize>();
         if held > limit / 8 * 7 {
-            self.limit_reached(Limit::KeptWarningsMemory, limit as u64);
+            self.views.limit_reached(self.now, Limit::KeptWarningsMemory, limit as u64);
             lists.sort_unstable();
             while held > limit / 4 * 3
                 && let Some((bytes, key)) = lists.pop()

@@ -7,6 +7,7 @@ use super::counters;
 use super::process_list::{self, Served};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
+use crate::pool::Pool;
 use crate::request::{Request, Statement};
 use crate::steps;
 
@@ -54,14 +55,16 @@ pub(super) fn words_of(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     words.filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase)
 }
 
-impl Engine {
+impl Pool {
     /// The statement is about to be sent.
     pub(crate) fn note_served(&self, request: &mut Request) {
         if let Some(Held::ProcessList(served)) = &mut request.held {
-            *served = self.pool.workers.serving.now().into();
+            *served = self.workers.serving.now().into();
         }
     }
+}
 
+impl Engine {
     /// The whole answer is there: it goes to its client.
     pub(crate) fn answer_held(&mut self, client: ClientKey, held: Held, failed: bool, answer: &[u8]) {
         let rewritten = match held {

@@ -164,7 +164,7 @@ impl Engine {
             self.clients[key].kill_elsewhere(Killing { answer, victim, since: self.now, rest });
             let killer = self.clients.ref_to(key);
             let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights };
-            self.write_letter(owner, Letter::Kill(kill));
+            self.pool.write_letter(owner, Letter::Kill(kill));
         }
         true
     }
@@ -182,7 +182,7 @@ impl Engine {
     pub(crate) fn kill_for_worker(&mut self, kill: &Kill) {
         let outcome = self.kill_victim(kill.victim, kill.query_only, &kill.rights);
         let killed = Killed { killer: kill.killer, victim: kill.victim, outcome };
-        self.write_letter(kill.from, Letter::Killed(killed));
+        self.pool.write_letter(kill.from, Letter::Killed(killed));
     }
 
     /// Another worker has done what a client of ours asked for, unless that has gone meanwhile.

@@ -25,6 +25,7 @@ use crate::ids::{ClientKey, ClientRef};
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit, RefusedFor};
 use crate::outside::waits::WaitReason;
+use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
 use crate::session::{SessionState, is_utf8};
 use crate::workers::letter::{Letter, Proved};
@@ -158,6 +159,14 @@ pub(crate) const OFFERED: Capabilities = Capabilities(
 /// some hundred bytes of them.
 pub(crate) const LARGEST_LOGIN: usize = 16 << 10;
 
+impl Pool {
+    /// Clients of the same account on other workers open backends by the latest password, too.
+    fn tell_others(&mut self, account: &Account, user: &[u8], secret: &Secret) {
+        let proved = Proved { identity: account.identity_key(user), secret: secret.clone() };
+        self.write_to_others(&Letter::Proved(proved));
+    }
+}
+
 impl Engine {
     /// Sends our greeting, which repeats the server's version and capabilities.
     pub(crate) fn greet(&mut self, key: ClientKey) {
@@ -181,7 +190,7 @@ impl Engine {
         client.scramble = scramble;
         client.greet();
         let connection = client.connection;
-        self.send_packet_to(connection, 0, &payload);
+        self.io.send_packet_to(connection, 0, &payload);
     }
 
     /// Takes in a whole packet of a client that is logging in.
@@ -306,7 +315,7 @@ impl Engine {
         };
         let user = String::from_utf8_lossy(user).into_owned();
         let (refused_for, reason) = (RefusedFor::CharacterSet, format!("{}{why}", error.message));
-        self.event(Event::LoginRefused { peer, user, refused_for, reason });
+        self.views.event(Event::LoginRefused { peer, user, refused_for, reason });
         self.tell_refusal(key, sequence, &error);
         true
     }
@@ -330,7 +339,12 @@ impl Engine {
         };
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         let reason = format!("{}{}", error.message, self.why_refused(&peer, attempt, verdict));
-        self.event(Event::LoginRefused { peer, user, refused_for: refused_for(attempt, verdict), reason });
+        self.views.event(Event::LoginRefused {
+            peer,
+            user,
+            refused_for: refused_for(attempt, verdict),
+            reason,
+        });
         let delay = match verdict {
             Verdict::Denied => {
                 let failed = &self.pool.workers.failed_logins;
@@ -396,7 +410,7 @@ impl Engine {
         let is_news = self.logins.identities.secret_of(&attempt.user, account) != Some(&secret);
         // Whoever came without a password, as a user of this machine, has proved nothing that others lack.
         if is_news && secret != Secret::None {
-            self.tell_others(account, &attempt.user, &secret);
+            self.pool.tell_others(account, &attempt.user, &secret);
         }
         let Some(facts) = &self.server.facts else { return };
         let identity = self.logins.identities.hold(account, &attempt.user, secret);
@@ -427,12 +441,6 @@ impl Engine {
             }
             _ => self.answer_login(key, attempt.sequence),
         }
-    }
-
-    /// Clients of the same account on other workers open backends by the latest password, too.
-    fn tell_others(&mut self, account: &Account, user: &[u8], secret: &Secret) {
-        let proved = Proved { identity: account.identity_key(user), secret: secret.clone() };
-        self.write_to_others(&Letter::Proved(proved));
     }
 
     /// Gives back identity, session state and backend of a client that becomes somebody else, or goes.
@@ -471,10 +479,14 @@ impl Engine {
             let error = if self.draining.is_some() {
                 MySqlError::shutdown()
             } else {
-                self.limit_reached(Limit::MaxConnections, u64::from(self.settings.max_connections));
+                self.views.limit_reached(
+                    self.now,
+                    Limit::MaxConnections,
+                    u64::from(self.settings.max_connections),
+                );
                 MySqlError::too_many_connections()
             };
-            self.send_early_error(connection, &error);
+            self.io.send_early_error(connection, &error);
             self.io.outbox.close(connection);
             return;
         }
@@ -483,24 +495,11 @@ impl Engine {
         client.security = Security::of_listener(&self.settings, listener);
         let key = self.clients.insert(client);
         self.client_ids.insert(id, key);
-        self.set_role(connection, crate::engine::Role::Client(key));
+        self.io.set_role(connection, crate::engine::Role::Client(key));
         self.begin_login(key);
         if self.server.facts.is_some() {
             self.greet(key);
         }
-    }
-
-    /// An error in the place of a greeting: sequence number 0 and, as the servers have it, no SQLSTATE
-    /// (net_send_error_packet before the capabilities are known).
-    pub(crate) fn send_early_error(&mut self, connection: seam::ConnectionId, error: &MySqlError) {
-        let packet = wire::ErrPacket {
-            code: error.code,
-            sql_state: *error.sql_state,
-            message: error.message.as_bytes(),
-        };
-        let mut payload = Vec::new();
-        packet.put_early(&mut payload);
-        self.send_packet_to(connection, 0, &payload);
     }
 
     /// From now on it has `connect_timeout`, if it has not begun already.
@@ -542,7 +541,7 @@ impl Engine {
                 Phase::AwaitingServer => {
                     let error = self.unreachable_error();
                     let connection = self.clients[key].connection;
-                    self.send_early_error(connection, &error);
+                    self.io.send_early_error(connection, &error);
                     self.close_client(
                         key,
                         ClosedFor::ConnectTimeout,

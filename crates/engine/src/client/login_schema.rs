@@ -88,7 +88,7 @@ impl Engine {
     pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
         for key in self.end_schema_check(asked) {
             let client = &self.clients[key];
-            self.send_packet_to(client.connection, client.login_sequence, error);
+            self.io.send_packet_to(client.connection, client.login_sequence, error);
             self.close_client(key, ClosedFor::LoginRefused, reason);
         }
     }

@@ -229,7 +229,7 @@ impl Engine {
         let bytes = raw.len() + attributes.bytes();
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
         let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };
-        let task = self.give_task(asker, Work::Read(Box::new(text)), network);
+        let task = self.io.give_task(asker, Work::Read(Box::new(text)), network);
         self.buffered += bytes;
         self.clients[key].read_elsewhere(Reading { task, bytes, answer });
         if self.lacks_statement_memory() {
@@ -251,7 +251,7 @@ impl Engine {
     pub(super) fn forget_reading(&mut self, key: ClientKey) {
         let Phase::Reading(reading) = self.clients[key].phase() else { return };
         let Reading { task, bytes, .. } = **reading;
-        self.give_up_task(task);
+        self.io.give_up_task(task);
         self.buffered -= bytes;
     }
 

@@ -67,7 +67,7 @@ impl Client {
 impl Engine {
     /// A trusted peer says whose connection it is: accounts, limits and the log go by that.
     pub(crate) fn announced(&mut self, connection: ConnectionId, peer: Peer) {
-        if let Role::Client(key) = self.role(connection) {
+        if let Role::Client(key) = self.io.role(connection) {
             self.clients[key].peer = peer;
         }
     }
@@ -118,13 +118,18 @@ impl Engine {
         let error = MySqlError::tls_required();
         self.answer_error(key, sequence.wrapping_add(1), &error);
         let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
-        self.event(Event::LoginRefused { peer, user, refused_for: RefusedFor::Tls, reason: error.message });
+        self.views.event(Event::LoginRefused {
+            peer,
+            user,
+            refused_for: RefusedFor::Tls,
+            reason: error.message,
+        });
         self.drop_client(key);
     }
 
     /// TLS stands.
     pub(crate) fn secured(&mut self, connection: ConnectionId, session: TlsSession) {
-        match self.role(connection) {
+        match self.io.role(connection) {
             Role::Client(key) => {
                 let client = &mut self.clients[key];
                 if matches!(client.phase(), Phase::Login(Login::StartingTls)) {
@@ -141,16 +146,16 @@ impl Engine {
     /// TLS did not come about, or broke: the connection is gone.
     pub(crate) fn tls_failed(&mut self, connection: ConnectionId, reason: &str) {
         let reason = format!("TLS: {reason}");
-        match self.role(connection) {
+        match self.io.role(connection) {
             Role::Client(key) => {
                 let (peer, client) = (self.clients[key].peer, self.clients[key].id);
-                self.event(Event::ClientClosed { peer, client, closed_for: ClosedFor::Tls, reason });
+                self.views.event(Event::ClientClosed { peer, client, closed_for: ClosedFor::Tls, reason });
                 self.client_gone(key);
             }
             Role::Backend(key) => self.backend_gone(key, &reason),
             Role::Control => self.control_lost(&reason),
             Role::Free => {}
         }
-        self.set_role(connection, Role::Free);
+        self.io.set_role(connection, Role::Free);
     }
 }

@@ -125,7 +125,7 @@ impl Engine {
     /// A client may have changed them: every worker looks without waiting for `accounts_refresh`.
     pub(crate) fn look_at_defaults(&mut self) {
         self.server.control.defaults.are_wanted();
-        self.write_to_others(&Letter::DefaultsChanged);
+        self.pool.write_to_others(&Letter::DefaultsChanged);
     }
 
     /// The server's answer. True where the facts have to be read again.
@@ -138,7 +138,7 @@ impl Engine {
         // Each worker has its own account of them, and one line is enough.
         if self.pool.worker == 0 {
             let names = old.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
-            self.event(Event::DefaultsChanged { names });
+            self.views.event(Event::DefaultsChanged { names });
         }
         if !is_anew {
             old.retain(|(name, _)| !NOT_SETTABLE.contains(&name.as_slice()));

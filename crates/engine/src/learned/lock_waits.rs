@@ -162,7 +162,7 @@ impl Engine {
     pub(crate) fn found_lock_waits(&mut self, waits: LockWaits) {
         self.server.lock_waits_denied = None;
         let waits = Arc::new(waits);
-        self.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
+        self.pool.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
         // The next answer says whose locks these are.
         self.take_lock_waits(&waits);
     }
@@ -230,7 +230,7 @@ impl Engine {
         let known = threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(thread)?)));
         let known: Arc<[_]> = known.collect();
         if !known.is_empty() {
-            self.write_to_others(&Letter::LockHolders(known));
+            self.pool.write_to_others(&Letter::LockHolders(known));
         }
     }
 
@@ -260,7 +260,7 @@ impl Engine {
     /// Notes that the service account may not see lock waits.
     pub(crate) fn lock_waits_cannot_be_seen(&mut self, reason: String) {
         if self.server.lock_waits_denied.replace(self.now).is_none() && self.pool.worker == 0 {
-            self.event(Event::LockWaitsHidden { reason });
+            self.views.event(Event::LockWaitsHidden { reason });
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::outside::event::Event;
 use crate::outside::histogram::Histogram;
 use crate::outside::named::{BackendState, ClosedFor, RefusedFor};
 use crate::outside::turns::Turns;
+use crate::outside::views::Views;
 use crate::request::RequestKind;
 
 /// By what command a statement came.
@@ -191,6 +192,20 @@ impl Holders {
     pub const STATES: [&'static str; 5] = ["opening", "running", "held", "idle", "resetting"];
 }
 
+impl Views {
+    /// A client's statement, or one of ours, was answered.
+    pub(crate) fn measure_statement(&mut self, statement: &InFlight, took: Duration) {
+        self.measures.note_ended(statement, took);
+    }
+
+    /// A statement went with its backend.
+    pub(crate) fn measure_lost(&mut self, statement: &InFlight) {
+        if let Owner::Client { command, .. } = statement.owner {
+            self.measures.statements[Command::of(command) as usize].lost += 1;
+        }
+    }
+}
+
 impl Engine {
     /// What is measured.
     pub fn measures(&self) -> &Measures {
@@ -212,18 +227,6 @@ impl Engine {
             }
         }
         holders
-    }
-
-    /// A client's statement, or one of ours, was answered.
-    pub(crate) fn measure_statement(&mut self, statement: &InFlight, took: Duration) {
-        self.views.measures.note_ended(statement, took);
-    }
-
-    /// A statement went with its backend.
-    pub(crate) fn measure_lost(&mut self, statement: &InFlight) {
-        if let Owner::Client { command, .. } = statement.owner {
-            self.views.measures.statements[Command::of(command) as usize].lost += 1;
-        }
     }
 }
 

@@ -104,7 +104,7 @@ impl Engine {
             clients: self.clients.len(),
             client_tables: holdings
                 + self.clients.capacity() * size_of::<Client>()
-                + self.roles_capacity() * size_of::<(u32, Role)>()
+                + self.io.roles_capacity() * size_of::<(u32, Role)>()
                 // The nodes of a B-tree are at least half full.
                 + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
                 + self.scheduling.scheduler.table_bytes(),

@@ -85,7 +85,7 @@ impl Engine {
         let over: Vec<_> =
             self.server.backends.iter().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect();
         for key in over {
-            self.limit_reached(Limit::AbandonedTimeout, limit.as_secs());
+            self.views.limit_reached(self.now, Limit::AbandonedTimeout, limit.as_secs());
             self.close_backend(key, "what runs on it has been waited for by nobody for abandoned_timeout");
         }
     }
@@ -167,7 +167,7 @@ impl Engine {
             _ => return,
         }
         if let Some(bound) = self.bound_behind(lost) {
-            self.limit_reached(bound.option, bound.value);
+            self.views.limit_reached(self.now, bound.option, bound.value);
         }
     }
 
@@ -206,7 +206,7 @@ impl Engine {
                 let others = self.end_group(key, &MySqlError::interrupted());
                 self.kill(id, true);
                 let bound = Bound::time(Limit::QueryTimeout, limit);
-                (0..=others).for_each(|_| self.limit_reached(bound.option, bound.value));
+                (0..=others).for_each(|_| self.views.limit_reached(self.now, bound.option, bound.value));
             }
         }
     }

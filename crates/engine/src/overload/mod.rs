@@ -203,7 +203,7 @@ impl Engine {
     }
 
     fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
-        self.limit_reached(bound.option, bound.value);
+        self.views.limit_reached(self.now, bound.option, bound.value);
         let login = self.clients[client]
             .request
             .as_ref()

@@ -12,11 +12,19 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::named::Limit;
+use crate::pool::Pool;
 use crate::scheduler::{Lane, Standing};
+use crate::settings::Settings;
 use crate::workers::users::{Bound, Usage};
 
 /// Users with new work that waits for one of their own backends to become free, and since when.
 pub(crate) type HeldUp = BTreeMap<Name, (Usage, Instant)>;
+
+impl Pool {
+    fn bound_of_users(&self, settings: &Settings) -> Bound {
+        Bound { limit: self.workers.places.limit(), percent: settings.user_backends_share }
+    }
+}
 
 impl Engine {
     /// A statement that would start finds no backend in use by its client. Where its user uses as many as it may, it goes back to wait
@@ -48,7 +56,7 @@ impl Engine {
         let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
         let since = request.arrival.at;
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users);
-        usage.may_have_one_more(self.bound_of_users(), self.pool.worker, since)
+        usage.may_have_one_more(self.pool.bound_of_users(&self.settings), self.pool.worker, since)
             || self.checks_schema(key)
             || self.keeps_no_backend(key)
     }
@@ -68,16 +76,12 @@ impl Engine {
         })
     }
 
-    fn bound_of_users(&self) -> Bound {
-        Bound { limit: self.pool.workers.places.limit(), percent: self.settings.user_backends_share }
-    }
-
     /// Lets users go on that have some free backends again.
     pub(super) fn let_users_go_on(&mut self) {
         if self.scheduling.shares.held_up.is_empty() {
             return;
         }
-        let bound = self.bound_of_users();
+        let bound = self.pool.bound_of_users(&self.settings);
         let (shares, worker) = (&self.scheduling.shares, self.pool.worker);
         let goes_on = |user: &Name, usage: &Usage| {
             !shares.held_up_now.contains(user)
@@ -112,7 +116,7 @@ impl Engine {
             let backends = self.logins.identities.usage(identity, &self.pool.workers.users).backends();
             let user = String::from_utf8_lossy(&self.logins.identities.identity(identity).account.user);
             let error = MySqlError::user_backends(&user, backends, percent);
-            self.limit_reached(Limit::UserBackendsShare, u64::from(percent));
+            self.views.limit_reached(self.now, Limit::UserBackendsShare, u64::from(percent));
             self.cancel_queued(key, &error);
         }
     }
@@ -192,7 +196,7 @@ mod tests {
         }
         let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
         let usage = engine.logins.identities.usage(identity, &engine.pool.workers.users).clone();
-        let bound = engine.bound_of_users();
+        let bound = engine.pool.bound_of_users(&engine.settings);
         let mut used = Vec::new();
         while usage.may_have_one_more(bound, 0, at(0)) {
             used.push(usage.begin(0));

@@ -231,7 +231,7 @@ impl Engine {
         let Some(reading) = self.server.control.code.reading.as_mut() else { return };
         let answers = std::mem::take(&mut reading.answers);
         let work = Work::ReadCode(CodeAnswers { answers, mode });
-        let task = self.give_task(Asker::StoredCode, work, None);
+        let task = self.io.give_task(Asker::StoredCode, work, None);
         if let Some(reading) = self.server.control.code.reading.as_mut() {
             reading.task = Some(task);
         }
@@ -265,14 +265,14 @@ impl Engine {
         }
         if self.pool.workers.stored_code.take(base, reading.known, &reading.covered) {
             self.renew_backends();
-            self.write_to_others(&Letter::CodeFound);
+            self.pool.write_to_others(&Letter::CodeFound);
         }
     }
 
     /// Once.
     fn say_what_is_missing(&mut self, missing: Vec<&'static str>, reason: Option<String>) {
         if !std::mem::replace(&mut self.server.control.code.said, true) {
-            self.event(Event::StoredCodeHidden { missing, reason });
+            self.views.event(Event::StoredCodeHidden { missing, reason });
         }
     }
 
