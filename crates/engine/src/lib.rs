@@ -9,10 +9,10 @@
 //!
 //! | modules | hold |
 //! |---|---|
-//! | `engine`, `timers` | the tables of all that follows, the turn; when the next one is due |
+//! | `engine`, `timers` | the parts that follow, the turn; when the next one is due |
+//! | `io`, `pool`, `logins`, `scheduling`, `server` | parts of the engine that have no folder of their own: the driver's side, this worker among the others, logins under way, what waits and why, the server with its backends |
 //! | `ids` | what clients and backends are called in these tables |
 //! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
-//! | `server` | the server behind us: its backends, and what is known of it |
 //! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
 //! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
 //! | `learned` | what is learned about statements (digests, history, the limit of permits, long ones, waits for locks), and what follows from it for those that come |
@@ -39,13 +39,17 @@ mod errors;
 mod found;
 mod ids;
 mod invariants;
+mod io;
 mod learned;
+mod logins;
 mod moves;
 mod outbox;
 mod outside;
 mod overload;
+mod pool;
 mod request;
 mod scheduler;
+mod scheduling;
 mod server;
 mod server_login;
 mod session;

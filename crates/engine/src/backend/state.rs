@@ -149,21 +149,21 @@ impl Engine {
     pub(crate) fn lend_permit(&mut self, key: BackendKey) {
         if self.server.backends[key].permit() == Permit::Held {
             self.server.backends[key].set_permit("lend", Permit::Lent);
-            self.scheduler.finish();
+            self.scheduling.scheduler.finish();
         }
     }
 
     pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
         if self.server.backends[key].permit() == Permit::Lent {
             self.server.backends[key].set_permit("take_back", Permit::Held);
-            self.scheduler.resume();
+            self.scheduling.scheduler.resume();
         }
     }
 
     /// Nothing runs there any more.
     pub(crate) fn give_permit(&mut self, key: BackendKey) {
         if self.server.backends[key].set_permit("give", Permit::None) == Permit::Held {
-            self.scheduler.finish();
+            self.scheduling.scheduler.finish();
         }
     }
 

@@ -11,6 +11,7 @@ use crate::outside::event::Event;
 use crate::outside::histogram::Histogram;
 use crate::outside::named::{BackendState, ClosedFor, LoginStage, RefusedFor};
 use crate::outside::turns::Turns;
+use crate::outside::views::Views;
 use crate::request::RequestKind;
 
 /// By what command a statement came.
@@ -206,15 +207,29 @@ impl Holders {
     pub const STATES: [&'static str; 5] = ["opening", "running", "held", "idle", "resetting"];
 }
 
+impl Views {
+    /// A client's statement, or one of ours, was answered.
+    pub(crate) fn measure_statement(&mut self, statement: &InFlight, took: Duration) {
+        self.measures.note_ended(statement, took);
+    }
+
+    /// A statement went with its backend.
+    pub(crate) fn measure_lost(&mut self, statement: &InFlight) {
+        if let Owner::Client { command, .. } = statement.owner {
+            self.measures.statements[Command::of(command) as usize].lost += 1;
+        }
+    }
+}
+
 impl Engine {
     /// What is measured.
     pub fn measures(&self) -> &Measures {
-        &self.measures
+        &self.views.measures
     }
 
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
     pub fn holders(&self) -> Holders {
-        let mut holders = Holders { pin_times: self.pin_counts.times(), ..Holders::default() };
+        let mut holders = Holders { pin_times: self.views.pin_counts.times(), ..Holders::default() };
         for (_, backend) in self.server.backends.iter() {
             let holder = backend.holder.and_then(|client| self.clients.get(client));
             holders.add_backend(backend, holder.is_some());
@@ -227,18 +242,6 @@ impl Engine {
             }
         }
         holders
-    }
-
-    /// A client's statement, or one of ours, was answered.
-    pub(crate) fn measure_statement(&mut self, statement: &InFlight, took: Duration) {
-        self.measures.note_ended(statement, took);
-    }
-
-    /// A statement went with its backend.
-    pub(crate) fn measure_lost(&mut self, statement: &InFlight) {
-        if let Owner::Client { command, .. } = statement.owner {
-            self.measures.statements[Command::of(command) as usize].lost += 1;
-        }
     }
 }
 

@@ -106,13 +106,13 @@ impl Engine {
             MemoryPart::Logins => self.hoards.logins,
             MemoryPart::Handshakes => self.hoards.handshakes,
             MemoryPart::Sessions => self.session_memory_held(),
-            MemoryPart::PreparedStatements => self.definitions.bytes(),
+            MemoryPart::PreparedStatements => self.sessions.definitions.bytes(),
             MemoryPart::Warnings => self.hoards.diagnostics,
             MemoryPart::Backends => self.backend_table_bytes(),
             MemoryPart::HeldAnswers => self.held_answers(),
-            MemoryPart::Digests => self.digests.bytes() + self.pin_counts.bytes(),
-            MemoryPart::Outputs => self.outbox.bytes(),
-            MemoryPart::Compression => self.outbox.compression_bytes,
+            MemoryPart::Digests => self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
+            MemoryPart::Outputs => self.io.outbox.bytes(),
+            MemoryPart::Compression => self.io.outbox.compression_bytes,
         };
         let mut parts = MemoryParts::default();
         for (bytes, part) in parts.0.iter_mut().zip(MemoryPart::ALL) {
@@ -126,12 +126,13 @@ impl Engine {
             + self.roles_capacity() * size_of::<(u32, Role)>()
             // The nodes of a B-tree are at least half full.
             + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
-            + self.scheduler.table_bytes()
+            + self.scheduling.scheduler.table_bytes()
     }
 
     fn backend_table_bytes(&self) -> usize {
-        let heap: usize = self.server.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum();
-        self.server.backends.capacity() * size_of::<Backend>() + heap
+        let heap: usize =
+            self.server.reachability.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum();
+        self.server.reachability.backends.capacity() * size_of::<Backend>() + heap
     }
 
     /// How many clients of this worker there are, those that log in among them.
@@ -143,7 +144,7 @@ impl Engine {
     pub fn memory(&self) -> Memory {
         let mut statements = 0;
         let mut diagnostics = 0;
-        let mut prepared_statements = self.definitions.bytes();
+        let mut prepared_statements = self.sessions.definitions.bytes();
         let mut holdings = 0;
         for (_, client) in self.clients.iter() {
             statements += client.input.capacity().saturating_sub(client.counted_for_login.into());
@@ -160,17 +161,17 @@ impl Engine {
         Memory {
             clients: self.clients.len(),
             client_tables: holdings + self.client_table_bytes(),
-            statements: statements + self.coalescer.bytes(),
+            statements: statements + self.scheduling.coalescer.bytes(),
             logins: self.hoards.logins,
             handshakes: self.hoards.handshakes,
             prepared_statements,
             diagnostics,
             backends: self.backend_table_bytes(),
-            session_states: self.sessions.bytes() + self.known_answers.bytes(),
-            session_state_count: self.sessions.len(),
-            digests: self.digests.bytes() + self.pin_counts.bytes(),
-            outputs: self.outbox.bytes(),
-            compression: self.outbox.compression_bytes,
+            session_states: self.sessions.states.bytes() + self.sessions.known_answers.bytes(),
+            session_state_count: self.sessions.states.len(),
+            digests: self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
+            outputs: self.io.outbox.bytes(),
+            compression: self.io.outbox.compression_bytes,
         }
     }
 
@@ -181,7 +182,7 @@ impl Engine {
 
     /// The layer that compresses holds so many bytes for connections of this engine, which [`Self::memory`] is to tell too.
     pub fn note_compression(&mut self, bytes: usize) {
-        self.outbox.compression_bytes = bytes;
+        self.io.outbox.compression_bytes = bytes;
     }
 }
 
