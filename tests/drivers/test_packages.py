@@ -71,7 +71,7 @@ def test_a_life_without_systemd(debian, server):
                  "fish/vendor_completions.d/onramp.fish", "doc/onramp/changelog.gz", "doc/onramp/copyright"]:
         # Small systems leave out most of the documentation (dpkg's path-exclude); this one does not.
         assert (debian.root / "usr/share" / path).stat().st_size > 0, path
-    assert debian.run("bash -c 'source /usr/share/bash-completion/completions/onramp && complete -p onramp'").startswith("complete -F ")
+    assert debian.run("bash -c 'source /usr/share/bash-completion/completions/onramp && complete -p onramp'").endswith(" -F _onramp onramp\n")
     # Nothing is set, and all of it is well.
     assert debian.run("onramp serve --check --config /etc/onramp/onramp.toml").startswith("well: 1 options are given, of ")
     place = Place("127.0.0.1", free_port())
