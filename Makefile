@@ -18,6 +18,8 @@
 # make compare-logins    floods of logins beside statements; writes their part of docs/BENCHMARKS.md
 # make image             an image for container engines, by podman, buildah or docker (docs/CONTAINER.md)
 # make docs-page         pictures of the page, taken of a real load; writes docs/page
+# make packages          a .deb and an .rpm in target/packages/out, with checksums and a bill of materials
+# make test-packages     installs, upgrades, removes and purges them in a small Debian of their own; as root
 # make docs-options      writes docs/OPTIONS.md from the table of options
 # make docs-admin        writes the tables of docs/ADMIN.md and docs/METRICS.md from their declarations
 
@@ -32,6 +34,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: help serve quick test test-all check fuzz simulate micro scheduling differential leaks conformance challenge
 .PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-page docs-options docs-admin image
+.PHONY: packages test-packages
 .PHONY: programs-built clients-installed programs end-to-end
 
 help:
@@ -116,6 +119,17 @@ image:
 docs-page:
 	@.ci/install test
 	tests/drivers/run pictures
+
+# Minutes, for the release build and, once, for cargo-deb and cargo-generate-rpm.
+packages:
+	cargo build --release --locked --package onramp
+	deploy/packages/build target/packages/out
+
+# Not part of .ci/run, for the sake of time: two tools are built for it and a Debian is downloaded.
+test-packages: packages
+	@.ci/install packages
+	deploy/packages/build target/packages/later 99.0.0
+	ONRAMP_BIN="$(abspath $(BUILT))/release/onramp" ONRAMP_PACKAGES="$(abspath target/packages)" tests/drivers/run test_packages.py
 
 docs-options:
 	UPDATE_DOCS=1 cargo test --package config --locked reference_page

@@ -83,6 +83,7 @@ fn command() -> Command {
         )
         .disable_help_subcommand(true)
         .subcommand(serve())
+        .subcommand(trial())
         .subcommand(top::command_line())
         .subcommand(bench::command_line())
         .subcommand(doctor::command_line())
@@ -137,6 +138,23 @@ fn serve() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Say all that is wrong with the options, and serve nobody"),
         )
+        .args(options())
+}
+
+fn trial() -> Command {
+    let file = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").value_hint(ValueHint::FilePath).help(help)
+    };
+    Command::new("trial")
+        .about("Serves with one backend for each client, and tells what a pool would make of the load")
+        .arg(
+            Arg::new("for")
+                .long("for")
+                .value_name("TIME")
+                .help("When the first report is due: 10m, 2h [default: 1h]"),
+        )
+        .arg(file("json", "Each report as JSON, in the place of the one before"))
+        .arg(file("html", "Likewise as a page that needs nothing else"))
         .args(options())
 }
 

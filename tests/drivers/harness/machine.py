@@ -1,0 +1,93 @@
+"""A small Debian in a folder: by itself (chroot), or started with a systemd of its own."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from .waiting import PATIENCE, until
+
+# What would change the machine around it, or wait for what is not there.
+MASKED = [
+    "systemd-sysctl.service", "systemd-modules-load.service", "systemd-udevd.service", "systemd-logind.service", "systemd-random-seed.service",
+    "systemd-pstore.service", "systemd-update-utmp.service", "kmod-static-nodes.service", "console-getty.service", "dev-hugepages.mount",
+    "dev-mqueue.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-kernel-config.mount", "sys-fs-fuse-connections.mount",
+]
+
+# Runs in namespaces of its own. What systemd mounts for a service has to be seen by the service, so mounts are shared within.
+BOOT = """
+set -e
+mount --make-rprivate /
+mount --bind "$1" "$1"
+cd "$1"
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs tmp
+mount -t proc proc proc
+mount --rbind /sys sys
+mkdir -p .before
+pivot_root . .before
+umount -l /.before
+mount --make-rshared /
+exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd
+"""
+
+
+class Debian:
+    """Made by debootstrap."""
+
+    def __init__(self, root):
+        self.root = Path(root)
+        mirror = ["bookworm", str(self.root), "http://deb.debian.org/debian"]
+        made = subprocess.run(["debootstrap", "--variant=minbase", *mirror], capture_output=True, text=True)
+        assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
+
+    def run(self, command, check=True):
+        """Runs a command of the shell's there."""
+        return finish(["chroot", str(self.root), "/bin/sh", "-c", command], check)
+
+    def files(self):
+        """All that is there but for what the package manager keeps for itself."""
+        own = ["var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "run", "tmp", "proc", "sys", "dev"]
+        pruned = " -o ".join(f"-path ./{folder}" for folder in own)
+        listed = self.run(f"cd / && find . \\( {pruned} \\) -prune -o -print")
+        # The copies that those who change these files leave.
+        return {line for line in listed.split("\n") if not line.endswith(("passwd-", "group-", "shadow-", "gshadow-", ".pwd.lock"))}
+
+    def read(self, path):
+        return (self.root / path).read_text()
+
+
+class Machine:
+    """One whose systemd runs."""
+
+    def __init__(self, debian):
+        units = debian.root / "etc/systemd/system"
+        for unit in MASKED:
+            if not (units / unit).is_symlink():
+                (units / unit).symlink_to("/dev/null")
+        spaces = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
+        self.process = subprocess.Popen([*spaces, "/bin/sh", "-c", BOOT, "boot", str(debian.root)],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        self.first = until(self._first, lambda: "it does not start")
+        until(lambda: self.run("systemctl is-system-running", check=False).strip() in ("running", "degraded"), "its systemd does not come up")
+
+    def _first(self):
+        """Its process 1, once it is systemd."""
+        assert self.process.poll() is None, self.process.stderr.read()
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return next((int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd"), None)
+
+    def run(self, command, check=True):
+        inside = ["nsenter", f"--target={self.first}", "--mount", "--pid", "--ipc", "--uts", "--"]
+        return finish([*inside, "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "/bin/sh", "-c", command], check)
+
+    def stop(self):
+        os.kill(self.first, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+
+def finish(command, check):
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    said = done.stdout + done.stderr
+    assert not check or done.returncode == 0, f"{command[-1]}: {done.returncode}\n{said}"
+    return said
