@@ -110,14 +110,7 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// One that has just come in. `auth_plugin` is the method's name, `token` the answer by it, and `sequence` the number of
     /// the client's packet.
-    fn new(
-        now: Instant,
-        user: &[u8],
-        auth_plugin: Option<&[u8]>,
-        token: &[u8],
-        scramble: [u8; 20],
-        sequence: u8,
-    ) -> Self {
+    fn new(user: &[u8], auth_plugin: Option<&[u8]>, token: &[u8], scramble: [u8; 20], sequence: u8) -> Self {
         Self {
             user: user.to_vec(),
             schema: None,
@@ -135,7 +128,7 @@ impl Attempt {
             needs_copy: 0,
             held_back: Duration::ZERO,
             held_at: None,
-            came: now,
+            came: Instant::default(),
         }
     }
 }
@@ -204,14 +197,6 @@ impl Engine {
         self.note_login_stage(key, LoginStage::Greeting);
     }
 
-    /// The part of a login that began with the connection is over.
-    fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
-        if let Some(until) = self.clients[key].login_until {
-            let left = until.since(self.now);
-            self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
-        }
-    }
-
     /// Takes in a whole packet of a client that is logging in.
     pub(crate) fn login_packet(&mut self, key: ClientKey, payload: &[u8], sequence: u8) {
         match self.clients[key].take_login(|login| !login.is_ours_to_go_on()) {
@@ -263,7 +248,8 @@ impl Engine {
         let mut attempt = Box::new(Attempt {
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
             collation: login.collation,
-            ..Attempt::new(self.now, login.user, plugin, token, client.scramble, sequence)
+            came: self.now,
+            ..Attempt::new(login.user, plugin, token, client.scramble, sequence)
         });
         // Only an answer by the method of our greeting is one to its scramble: who names another plugin has sent none that
         // counts (the C libraries send an empty packet), and is asked anew. Ed25519 needs a longer nonce than greetings have.
@@ -290,7 +276,8 @@ impl Engine {
         let attempt = Box::new(Attempt {
             schema: change.schema.map(<[u8]>::to_vec),
             collation,
-            ..Attempt::new(self.now, change.user, plugin, token, client.scramble, sequence)
+            came: self.now,
+            ..Attempt::new(change.user, plugin, token, client.scramble, sequence)
         });
         if client.backend.is_none() {
             return self.become_user(key, attempt);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::backend::{Backend, InFlight, Owner};
 use crate::client::Client;
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::outside::event::Event;
 use crate::outside::histogram::Histogram;
 use crate::outside::named::{BackendState, ClosedFor, LoginStage, RefusedFor};
@@ -242,6 +243,14 @@ impl Engine {
             }
         }
         holders
+    }
+
+    /// The part of a login that began with the connection is over.
+    pub(crate) fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
+        if let Some(until) = self.clients[key].login_until {
+            let left = until.since(self.now);
+            self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
+        }
     }
 }
 
