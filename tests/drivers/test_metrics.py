@@ -318,7 +318,8 @@ def test_a_server_that_is_away_is_told(own_server, own_onramp):
     own_onramp(own_server, http_listen=f"127.0.0.1:{port}", backend_connect_timeout="1s")
     metrics = Metrics(port)
     metrics.wait(1, "onramp_server_up")
-    assert ask(port, "/readyz").status == 200
+    # Its accounts are read behind that.
+    until(lambda: ask(port, "/readyz").status == 200, "it is never ready")
     own_server.kill()
     metrics.wait(0, "onramp_server_up")
     until(lambda: metrics.get("onramp_backend_connect_failures_total") > 2, "nothing fails")

@@ -156,6 +156,15 @@ def test_pins_say_how_to_do_without(page, client):
     page.shows("1 pinned", within="#strip")
 
 
+def test_logins_by_stage_and_those_refused(page, site, client):
+    assert client().value("SELECT 1") == b"1"
+    with raw.Connection(site) as stranger:
+        assert stranger.login("app", "wrong").code == 1045
+    page.shows("greeting", "request", "password", "first backend", "1 refused (", within="#logins")
+    # Nobody has used TLS.
+    assert page.run("[...document.querySelectorAll('#logins tbody tr')].length") == 5
+
+
 def test_texts_of_others_stay_texts(page, client, own_admin):
     evil = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
     own_admin.query("CREATE USER '<b>evil</b>'@'%' IDENTIFIED BY 'x'")

@@ -110,14 +110,7 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// One that has just come in. `auth_plugin` is the method's name, `token` the answer by it, and `sequence` the number of
     /// the client's packet.
-    fn new(
-        now: Instant,
-        user: &[u8],
-        auth_plugin: Option<&[u8]>,
-        token: &[u8],
-        scramble: [u8; 20],
-        sequence: u8,
-    ) -> Self {
+    fn new(user: &[u8], auth_plugin: Option<&[u8]>, token: &[u8], scramble: [u8; 20], sequence: u8) -> Self {
         Self {
             user: user.to_vec(),
             schema: None,
@@ -135,7 +128,7 @@ impl Attempt {
             needs_copy: 0,
             held_back: Duration::ZERO,
             held_at: None,
-            came: now,
+            came: Instant::default(),
         }
     }
 }
@@ -255,7 +248,8 @@ impl Engine {
         let mut attempt = Box::new(Attempt {
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
             collation: login.collation,
-            ..Attempt::new(self.now, login.user, plugin, token, client.scramble, sequence)
+            came: self.now,
+            ..Attempt::new(login.user, plugin, token, client.scramble, sequence)
         });
         // Only an answer by the method of our greeting is one to its scramble: who names another plugin has sent none that
         // counts (the C libraries send an empty packet), and is asked anew. Ed25519 needs a longer nonce than greetings have.
@@ -282,7 +276,8 @@ impl Engine {
         let attempt = Box::new(Attempt {
             schema: change.schema.map(<[u8]>::to_vec),
             collation,
-            ..Attempt::new(self.now, change.user, plugin, token, client.scramble, sequence)
+            came: self.now,
+            ..Attempt::new(change.user, plugin, token, client.scramble, sequence)
         });
         if client.backend.is_none() {
             return self.become_user(key, attempt);

@@ -28,7 +28,7 @@ pub(super) const LACKING: [WaitReason; 6] = [
     WaitReason::Paused,
 ];
 
-/// All workers together at one moment: about 45 kB.
+/// All workers together at one moment: about 60 kB.
 pub(super) struct Together {
     /// Since 1970.
     pub(super) at: Duration,

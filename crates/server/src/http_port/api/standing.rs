@@ -125,8 +125,12 @@ pub(super) fn logins(together: &Together) -> Value {
         };
         json!({ "stage": stage.name(), "says": says, "times": times(together.measures.login_stage(stage)) })
     };
+    let refused = together.measures.refused().filter(|&(_, count)| count > 0);
+    let refused: Vec<_> =
+        refused.map(|(reason, count)| json!({ "reason": reason.name(), "count": count })).collect();
     json!({
         "whole": times(&together.measures.logins),
+        "refused_for": refused,
         "stages": LoginStage::ALL.iter().map(stage).collect::<Vec<_>>(),
         "connections": together.connections,
         "refused": together.refused_logins,

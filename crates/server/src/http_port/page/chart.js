@@ -91,7 +91,10 @@ export class Chart {
     return order.map((place) => {
       const runs = split(at, this.levels[place], step);
       const outline = (run) => `M${run.map((i) => `${this.x(at[i]).toFixed(1)} ${this.y(this.levels[place][i]).toFixed(1)}`).join("L")}`;
-      if (!this.plot.stacked) return svg("path", { class: `line c${place + 1}`, d: runs.map(outline).join("") });
+      // A figure that stands alone is a dot.
+      const dots = runs.filter((run) => run[0] === run.at(-1));
+      if (!this.plot.stacked) return svg("g", { class: `c${place + 1}` }, svg("path", { class: "line", d: runs.map(outline).join("") }),
+        dots.length ? svg("path", { class: "line dot", d: dots.map(outline).join("") }) : null);
       const base = (HEIGHT - EDGE.bottom).toFixed(1);
       const closed = (run) => `${outline(run)}L${this.x(at[run.at(-1)]).toFixed(1)} ${base}L${this.x(at[run[0]]).toFixed(1)} ${base}Z`;
       return svg("path", { class: `area c${place + 1}`, d: runs.map(closed).join("") });

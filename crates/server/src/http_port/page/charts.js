@@ -27,6 +27,8 @@ export const PLOTS = [
       ["login_password_p95", "password"], ["login_first_backend_p95", "first backend"], ["login_p95", "to the end"]] },
   { id: "logins", title: "Logins", note: "a second", unit: "/s",
     series: [["logins", "done"], ["refused_logins", "refused"], ["connections", "connections"], ["connect_failures", "server unreached"]] },
+  { id: "process", title: "Onramp itself", note: "how busy its busiest worker is", unit: "share", least: 1,
+    series: [["busiest_worker", "busy"]] },
 ];
 
 /** What is compared when somebody asks what has changed: the column, what it is, and below what it does not matter. */

@@ -144,8 +144,10 @@ const LOGIN_TIMES = [
 function logins(found) {
   const rows = [...found.stages.map((row) => ({ ...row, stage: row.stage.replaceAll("_", " ") })),
     { stage: "all of it", says: "from the connection to the end of the login", times: found.whole }];
+  const reasons = found.refused_for.map((one) => `${count(one.count)} ${one.reason.replaceAll("_", " ")}`).join(", ");
   return section("logins", "Logins",
-    el("p", {}, `${counted(found.connections, "connection")} since the start, ${count(found.refused)} refused; ${count(found.logging_in)} at it now.`),
+    el("p", {}, `${counted(found.connections, "connection")} since the start, ${count(found.refused)} refused${reasons ? ` (${reasons})` : ""}; `,
+      `${count(found.logging_in)} at it now.`),
     table("By stage, since the start", [["stage", (row) => row.stage], ["what it is", (row) => row.says, "text"], ...LOGIN_TIMES],
       rows.filter((row) => row.times.count > 0), "Nobody has logged in."));
 }
