@@ -206,9 +206,10 @@ def test_memory_by_what_it_is_for(connect, metrics):
     def held(part):
         return metrics.get("onramp_memory_bytes", part=part)
 
+    client.query("SELECT 1")
+    until(lambda: held("client_tables") > 0 and held("backends") > 0, metrics.text)
     metrics.wait(1, "onramp_clients", state="idle")
     before = {part: held(part) for part in ("prepared_statements", "sessions")}
-    assert held("client_tables") > 0 and held("backends") > 0
     client.prepare(f"SELECT '{'x' * size}'")
     until(lambda: before["prepared_statements"] + size < held("prepared_statements") < before["prepared_statements"] + 2 * size, metrics.text)
     client.query(f"SET @mine = '{'x' * 200}'")
@@ -264,6 +265,32 @@ def test_the_process_tells_of_itself(metrics):
     # That of the certificate that Onramp has made for itself.
     assert total(series, "onramp_tls_certificate_expiry_seconds") > time.time()
     assert total(series, "onramp_build_info") == total(series, "onramp_config_reload_success") == 1
+
+
+def test_users_and_schemas_have_names_where_that_is_wanted(server, own_onramp, admin, schema, metrics):
+    assert metrics.get("onramp_user_statements_total") is None, "nobody has asked for names"
+    port = free_port()
+    onramp = own_onramp(server, http_listen=f"127.0.0.1:{port}", metrics_top=1)
+    growth = Growth(Metrics(port))
+
+    with raw.connect(onramp, schema=schema) as client, raw.connect(onramp, "admin", "admin-secret") as other:
+        for _ in range(3):
+            client.query("SELECT SLEEP(0.1)")
+        until(lambda: growth.of("onramp_user_seconds_total", user="app") >= 0.3, growth.metrics.text)
+        before = growth.of("onramp_user_statements_total", user="app")
+        # Those of the login, where it had to ask for the schema, are among them.
+        assert before >= 3
+        other.query("SELECT 1")
+        growth.wait(1, "onramp_user_statements_total", user="other")
+        until(lambda: growth.of("onramp_schema_seconds_total", schema=schema) >= 0.3, growth.metrics.text)
+        growth.wait(1, "onramp_schema_statements_total", schema="other")
+        # The other one overtakes; what is counted among the others stays there.
+        other.query("SELECT SLEEP(2)")
+        growth.wait(2, "onramp_user_statements_total", user="admin")
+        growth.wait(2, "onramp_schema_statements_total", schema="")
+        client.query("DO 1")
+        growth.wait(2, "onramp_user_statements_total", user="other")
+        assert growth.metrics.get("onramp_user_statements_total", user="app") is None
 
 
 def test_digests_have_a_path_of_their_own(server, own_onramp, folder, monkeypatch):

@@ -82,6 +82,7 @@ pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,
 };
 pub use outside::taken_for::TakenFor;
+pub use outside::tallies::{Tallies, TalliesByName, Tally};
 pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
 pub use outside::waits::{HeldUpBy, WaitReason, Waits};

@@ -10,6 +10,7 @@ pub(crate) mod orders;
 pub(crate) mod slow_log;
 pub(crate) mod snapshot;
 pub(crate) mod taken_for;
+pub(crate) mod tallies;
 pub(crate) mod totals;
 pub(crate) mod turns;
 pub(crate) mod views;

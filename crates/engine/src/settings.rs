@@ -173,6 +173,8 @@ settings! {
         pub backend_prepared_statements: u32 = 256, live;
         /// Digests of statements that are counted apart from each other, on each worker; the rest is counted together.
         pub digests_size: u32 = 10_000, start;
+        /// Users, and schemas, that are shown by name among the metrics, those that have most work done; 0 counts nothing by name.
+        pub metrics_top: u32 = 0, live;
         /// Which statements are worth a line of the slow log.
         pub slow_log: SlowLogSettings = SlowLogSettings::default(), parts;
         /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use drivers::Signaller;
 use engine::{
     BackendView, ClientView, DigestCost, DigestView, Engine, Holders, Measures, Memory, MemoryParts, Piece,
-    PinReport, Settings, Use, Waits, WorkerView,
+    PinReport, Settings, TalliesByName, Use, Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -71,6 +71,8 @@ pub(crate) struct Whole {
     pub(crate) measures: Option<(Measures, Holders)>,
     /// Those that are known at once.
     pub(crate) memory_parts: Option<MemoryParts>,
+    /// By the names of users and schemas.
+    pub(crate) tallies: Option<TalliesByName>,
 }
 
 /// A worker's end of the admin port.
@@ -151,6 +153,7 @@ impl Looking {
                 pins: self.left.pins.then(|| engine.pin_report()),
                 measures: self.left.measures.then(|| (engine.measures().clone(), engine.holders())),
                 memory_parts: self.left.measures.then(|| engine.memory_parts()),
+                tallies: self.left.measures.then(|| engine.tallies().clone()),
             }));
         };
         if self.left.clients {

@@ -36,4 +36,15 @@ pub(super) const HTTP: &[OptionSpec] = &[
         section: Section::Http,
         limit: always(Not, "connections by HTTP", Unit::Connections, Scope::Process),
     },
+    OptionSpec {
+        name: "metrics_top",
+        // Each has two figures, of users and of schemas: 50 of each are 200 series beside the 400 that there are anyway.
+        kind: Kind::Count(0..=50, setting!(engine.metrics_top)),
+        example: "10",
+        doc: "So many users, and so many default schemas, have metrics by their names (docs/METRICS.md): those that the server has taken \
+              most for, and all others together as other. Everybody who may see the metrics sees these names then. Counted from \
+              when it is set. 0 for none.",
+        section: Section::Http,
+        limit: None,
+    },
 ];

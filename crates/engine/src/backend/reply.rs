@@ -290,12 +290,26 @@ impl Engine {
         }
     }
 
+    /// Counts a statement for its user and schema, where anybody wants to know.
+    fn tally(&mut self, statement: &InFlight, took: Duration) {
+        let Owner::Client { client, .. } = statement.owner else { return };
+        if self.settings.metrics_top == 0 {
+            return;
+        }
+        let Some(client) = self.clients.get(client) else { return };
+        let user = client.identity.map(|identity| &*self.logins.identities.identity(identity).user);
+        let session = client.session.map(|session| self.sessions.states.state(session));
+        let schema = session.and_then(|session| session.schema.as_deref());
+        self.views.tallies.note(user.unwrap_or_default(), schema.unwrap_or_default(), took);
+    }
+
     /// An answer is complete.
     fn statement_ended(&mut self, key: BackendKey, mut statement: InFlight, took: Duration) {
         self.lock_wait_ended(key);
         self.note_progress(&statement);
         self.note_history(&statement, took);
         self.views.measure_statement(&statement, took);
+        self.tally(&statement, took);
         self.note_slow_end(key, &statement, took);
         if statement.shared {
             self.server.rescues.answered();

@@ -11,6 +11,7 @@ use crate::ids::ClientKey;
 use crate::outside::event::Event;
 use crate::outside::histogram::Histogram;
 use crate::outside::named::{BackendState, ClosedFor, LoginStage, RefusedFor};
+use crate::outside::tallies::TalliesByName;
 use crate::outside::turns::Turns;
 use crate::outside::views::Views;
 use crate::request::RequestKind;
@@ -234,6 +235,11 @@ impl Engine {
     /// What is measured.
     pub fn measures(&self) -> &Measures {
         &self.views.measures
+    }
+
+    /// What users and schemas have had done, where that is counted.
+    pub fn tallies(&self) -> &TalliesByName {
+        &self.views.tallies
     }
 
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.

@@ -8,6 +8,7 @@ use crate::outside::event::Reports;
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::measures::Measures;
 use crate::outside::named::Limit;
+use crate::outside::tallies::TalliesByName;
 use crate::outside::totals::Totals;
 use crate::session::pin_counts::PinCounts;
 
@@ -17,6 +18,7 @@ pub(crate) struct Views {
     pub(super) reports: Reports,
     pub(crate) totals: Totals,
     pub(crate) measures: Measures,
+    pub(crate) tallies: TalliesByName,
     /// The limits that were reached.
     pub(super) limits_reached: BTreeMap<Limit, LimitReached>,
     pub(crate) pin_counts: PinCounts,

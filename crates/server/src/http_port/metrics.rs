@@ -7,11 +7,12 @@
 
 mod digests;
 mod families;
+mod top;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Histogram, Holders, Measures, MemoryParts, Waits};
+use engine::{Histogram, Holders, Measures, MemoryParts, TalliesByName, Waits};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
@@ -23,6 +24,7 @@ pub(super) use digests::Digests;
 use crate::admin_port::counters::{self, Counter};
 use crate::control::Control;
 use crate::control::glance::{Glance, Glances};
+use top::{Shown, Tops};
 
 /// What all names begin with, but for those that every process has.
 const PREFIX: &str = "onramp_";
@@ -63,20 +65,28 @@ pub(super) struct Scene<'a> {
     measures: Measures,
     holders: Holders,
     memory: MemoryParts,
+    /// Those that have had most work done, where they are wanted by name.
+    users: Shown,
+    schemas: Shown,
 }
 
 impl<'a> Scene<'a> {
-    fn new(control: &'a Control, glance: &'a Glance) -> Self {
+    fn new(control: &'a Control, glance: &'a Glance, tops: &mut Tops) -> Self {
         let (waits, measures, holders, memory) = Default::default();
-        let mut scene = Self { control, glance, waits, measures, holders, memory };
+        let (users, schemas) = Default::default();
+        let mut scene = Self { control, glance, waits, measures, holders, memory, users, schemas };
+        let mut tallies = TalliesByName::default();
         for whole in glance.wholes.values() {
             whole.waits.iter().for_each(|waits| scene.waits += waits);
             whole.memory_parts.iter().for_each(|parts| scene.memory += parts);
+            whole.tallies.iter().for_each(|own| tallies += own);
             if let Some((measures, holders)) = &whole.measures {
                 scene.measures += measures;
                 scene.holders += holders;
             }
         }
+        let most = control.configuration().engine.metrics_top;
+        (scene.users, scene.schemas) = tops.take(&tallies, most);
         scene
     }
 }
@@ -126,13 +136,20 @@ fn owned(labels: &[(&'static str, &str)]) -> Labels {
 /// Answers with metrics.
 pub(super) struct Metrics {
     glances: Arc<Glances>,
-    /// The last text, and what it was made from.
-    last: Mutex<Option<(Arc<Glance>, Arc<str>)>>,
+    last: Mutex<Last>,
+}
+
+/// What was answered last.
+#[derive(Default)]
+struct Last {
+    /// The text, and what it was made from.
+    text: Option<(Arc<Glance>, Arc<str>)>,
+    tops: Tops,
 }
 
 impl Metrics {
     pub(super) fn new(glances: Arc<Glances>) -> Self {
-        Self { glances, last: Mutex::new(None) }
+        Self { glances, last: Mutex::default() }
     }
 
     /// What /metrics answers.
@@ -143,19 +160,19 @@ impl Metrics {
     fn text(&self) -> Arc<str> {
         let glance = self.glances.now();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match last.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &glance)) {
+        match last.text.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &glance)) {
             Some((_, text)) => Arc::clone(text),
             None => {
-                let text: Arc<str> = encode(&self.glances.control, &glance).into();
-                *last = Some((glance, Arc::clone(&text)));
+                let text: Arc<str> = encode(&self.glances.control, &glance, &mut last.tops).into();
+                last.text = Some((glance, Arc::clone(&text)));
                 text
             }
         }
     }
 }
 
-fn encode(control: &Control, glance: &Glance) -> String {
-    text_of(Collected::of(&Scene::new(control, glance)))
+fn encode(control: &Control, glance: &Glance, tops: &mut Tops) -> String {
+    text_of(Collected::of(&Scene::new(control, glance, tops)))
 }
 
 fn text_of(collected: Collected) -> String {

@@ -112,6 +112,50 @@ pub(super) const ALL: &[Family] = &[
         },
     },
     Family {
+        name: "user_statements",
+        help: "Statements that the server has answered, by user: those that it has taken most for, and `other` for the rest (`metrics_top`).",
+        kind: Kind::Counter,
+        labels: &["user"],
+        figures: |scene, figures| {
+            for (user, tally) in &scene.users {
+                figures.count(&[("user", user)], tally.statements);
+            }
+        },
+    },
+    Family {
+        name: "user_seconds",
+        help: "What the server has taken for these.",
+        kind: Kind::Counter,
+        labels: &["user"],
+        figures: |scene, figures| {
+            for (user, tally) in &scene.users {
+                figures.number(&[("user", user)], tally.time.as_secs_f64());
+            }
+        },
+    },
+    Family {
+        name: "schema_statements",
+        help: "Statements that the server has answered, by the default schema of their clients, likewise; an empty name is none.",
+        kind: Kind::Counter,
+        labels: &["schema"],
+        figures: |scene, figures| {
+            for (schema, tally) in &scene.schemas {
+                figures.count(&[("schema", schema)], tally.statements);
+            }
+        },
+    },
+    Family {
+        name: "schema_seconds",
+        help: "What the server has taken for these, by schema.",
+        kind: Kind::Counter,
+        labels: &["schema"],
+        figures: |scene, figures| {
+            for (schema, tally) in &scene.schemas {
+                figures.number(&[("schema", schema)], tally.time.as_secs_f64());
+            }
+        },
+    },
+    Family {
         name: "login_seconds",
         help: "From a client's connection to the end of its login, its own part of it included; COM_CHANGE_USER, too.",
         kind: Kind::Histogram,
