@@ -123,7 +123,7 @@ impl Engine {
 
     fn client_table_bytes(&self) -> usize {
         self.clients.capacity() * size_of::<Client>()
-            + self.roles_capacity() * size_of::<(u32, Role)>()
+            + self.io.roles_capacity() * size_of::<(u32, Role)>()
             // The nodes of a B-tree are at least half full.
             + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
             + self.scheduling.scheduler.table_bytes()
@@ -131,8 +131,8 @@ impl Engine {
 
     fn backend_table_bytes(&self) -> usize {
         let heap: usize =
-            self.server.reachability.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum();
-        self.server.reachability.backends.capacity() * size_of::<Backend>() + heap
+            self.server.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum();
+        self.server.backends.capacity() * size_of::<Backend>() + heap
     }
 
     /// How many clients of this worker there are, those that log in among them.
