@@ -146,7 +146,7 @@ def test_the_report_names_what_an_application_does(trial, connect):
     # All three say the same.
     words = " ".join(Page(page).words)
     for reason in pins:
-        assert re.search(rf"^  {reason}: 1 times", text, re.MULTILINE) and reason in words
+        assert re.search(rf"^  {reason}: once,", text, re.MULTILINE) and reason in words
     for kind in data["load"]["dearest"]:
         assert kind["digest"] in text and kind["digest"] in words
     assert re.search(r"login of app from 127.0.0.1 refused: 2", text) and "127.0.0.1" in words

@@ -93,6 +93,37 @@ fn what_they_name_is_there() {
     assert!(unknown.is_empty(), "names that nothing has: {unknown:#?}");
 }
 
+/// A line of the log that a page shows is one that some source still writes, as far as three words of it and more are the same.
+#[test]
+fn lines_of_the_log_are_what_is_logged() {
+    const FEWEST_WORDS: usize = 3;
+    // rustls' own words.
+    const OF_LIBRARIES: &str = "received fatal alert";
+    let written = sources() + OF_LIBRARIES;
+    let (mut looked_at, mut unknown) = (0, Vec::new());
+    for path in pages() {
+        for line in read(&path).lines().map(str::trim) {
+            let levels = ["INFO ", "WARN ", "ERROR "];
+            let Some(said) = levels.iter().find_map(|level| line.strip_prefix(level)) else { continue };
+            // A client's error of that name has a number, and may be the server's.
+            if said.starts_with(|sign: char| sign.is_ascii_digit()) {
+                continue;
+            }
+            let of_words = |sign: char| sign.is_ascii_alphabetic() || sign == ' ' || sign == '\'';
+            let parts = said.split(|sign: char| !of_words(sign)).map(str::trim);
+            let mut parts = parts.filter(|part| part.split(' ').count() >= FEWEST_WORDS).peekable();
+            if parts.peek().is_some() {
+                looked_at += 1;
+                if !parts.any(|part| written.contains(part)) {
+                    unknown.push(format!("{}: {line}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(looked_at > 15, "the lines were not found");
+    assert!(unknown.is_empty(), "lines that nothing logs: {unknown:#?}");
+}
+
 /// Whoever reads a trial's report is told of each how to avoid it.
 #[test]
 fn a_trial_has_advice_for_each_reason_to_pin() {
@@ -180,6 +211,22 @@ fn anchors(text: &str) -> BTreeSet<String> {
     };
     let headings = text.lines().filter(|line| line.starts_with('#'));
     headings.map(|line| anchor(line.trim_start_matches('#').trim_start())).collect()
+}
+
+/// All our sources, with texts that go on in the next line as one.
+fn sources() -> String {
+    let mut folders = vec![root().join("crates")];
+    let mut all = String::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                all.extend(read(&path).split("\\\n").map(str::trim_start));
+            }
+        }
+    }
+    all
 }
 
 fn pages() -> Vec<PathBuf> {

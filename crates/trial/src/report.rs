@@ -486,7 +486,7 @@ fn choices(report: &Report, tables: &Tables) -> Vec<Choice> {
     for bound in reached(tables).iter().filter(|bound| bound.value != "none") {
         let known = choices.iter().any(|choice| choice.option == bound.option);
         if !known && !bound.option.starts_with("queue") && !bound.option.starts_with("long_queue") {
-            let why = format!("it was reached {} times at {}", bound.count, bound.value);
+            let why = format!("it was reached {} at {}", crate::text::times(bound.count), bound.value);
             choices.push(choice(&bound.option, String::from("more"), why));
         }
     }
