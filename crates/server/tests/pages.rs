@@ -7,7 +7,7 @@
     reason = "a test stops at the first surprise"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Folders whose pages are for operators alone, and pages that stand by themselves.
@@ -91,6 +91,38 @@ fn what_they_name_is_there() {
     }
     assert!(looked_at > 100, "the names were not found");
     assert!(unknown.is_empty(), "names that nothing has: {unknown:#?}");
+}
+
+/// A series that a page shows has the labels that its metric has.
+#[test]
+fn series_have_the_labels_of_their_metrics() {
+    let page = read(&root().join("docs/METRICS.md"));
+    let metrics = page.lines().filter(|line| line.starts_with("| `")).filter_map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        Some((cells.first()?.trim_matches('`'), *cells.get(2)?))
+    });
+    let metrics: BTreeMap<&str, &str> = metrics.collect();
+    let (mut looked_at, mut wrong) = (0, Vec::new());
+    for path in pages() {
+        let text = read(&path);
+        for line in text.lines().filter(|line| line.starts_with("    ")).map(str::trim) {
+            let name = line.split([' ', '{']).next().unwrap();
+            let plain =
+                ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            let Some(labels) = metrics.get(name).or_else(|| metrics.get(plain)) else { continue };
+            looked_at += 1;
+            let has = line[name.len()..].starts_with('{');
+            // Buckets have a label of their own.
+            let should = !labels.is_empty() || name.ends_with("_bucket");
+            let label = line[name.len()..].trim_start_matches('{').split('=').next().unwrap();
+            let known = !has || label == "le" || labels.contains(label);
+            if has != should || !known {
+                wrong.push(format!("{}: {line}", path.display()));
+            }
+        }
+    }
+    assert!(looked_at > 30, "the series were not found");
+    assert!(wrong.is_empty(), "series with other labels than their metrics have: {wrong:#?}");
 }
 
 /// A line of the log that a page shows is one that some source still writes, as far as three words of it and more are the same.
