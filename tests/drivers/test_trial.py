@@ -12,6 +12,7 @@ import pymysql
 import pytest
 
 from harness.onramp import Onramp, binary
+from harness.server import free_port
 from harness.waiting import PATIENCE, until
 
 SECRET = "a-literal-that-nobody-else-may-see"
@@ -146,7 +147,7 @@ def test_the_report_names_what_an_application_does(trial, connect):
     # All three say the same.
     words = " ".join(Page(page).words)
     for reason in pins:
-        assert re.search(rf"^  {reason}: 1 times", text, re.MULTILINE) and reason in words
+        assert re.search(rf"^  {reason}: once,", text, re.MULTILINE) and reason in words
     for kind in data["load"]["dearest"]:
         assert kind["digest"] in text and kind["digest"] in words
     assert re.search(r"login of app from 127.0.0.1 refused: 2", text) and "127.0.0.1" in words
@@ -200,12 +201,33 @@ def test_a_bound_on_backends_is_held_against_what_was_needed(trial, connect):
     assert limits["user_backends_share"]["users"] == ["app"]
 
 
+def test_one_that_runs_is_watched_over_its_admin_port(own_server, own_onramp, connect, tmp_path, monkeypatch):
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", "admin-secret")
+    port = free_port()
+    onramp = own_onramp(own_server, admin_listen=f"127.0.0.1:{port}", thread_handling="one-thread-per-connection")
+    client = connect(onramp)
+    assert run(client, "SELECT GET_LOCK('afar', 10)") == ((1,),)
+    file = tmp_path / "trial.json"
+    words = [binary(), "trial", "--from", f"127.0.0.1:{port}", "--for", "1s", "--json", file]
+    told = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    assert told.returncode == 0, told.stderr
+    data = json.loads(file.read_text())
+    assert data["clients"]["max"] == data["backends_needed"]["max"] == 1
+    assert [pin["reason"] for pin in data["pins"]] == ["named_lock"]
+    assert "1 backend would have done for 1 client" in told.stdout
+    assert run(client, "SELECT 7") == ((7,),)
+    told = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE,
+                          env={**os.environ, "ONRAMP_ADMIN_PASSWORD": "wrong"})
+    assert told.returncode == 1 and "1045" in told.stderr
+
+
 @pytest.mark.parametrize("words, code, part", [
     (["--help"], 0, "onramp trial"),
     (["--for", "soon"], 2, "--for soon"),
     (["--thread-handling", "pool-of-threads"], 2, "a trial is"),
     (["--json", "/nowhere/at/all.json"], 1, "/nowhere/at/all.json"),
     (["--permitz", "3"], 2, "--permits"),
+    (["--from", "127.0.0.1:1", "--nothing"], 2, "--nothing"),
 ])
 def test_what_cannot_be_used_is_said_at_the_start(words, code, part):
     told = subprocess.run([binary(), "trial", *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)

@@ -3,6 +3,8 @@
 //! It serves until it is told to end, since clients must not be cut because a time is over: the report is written when that time is
 //! over, at SIGUSR1, and once more at the end.
 
+mod afar;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ const LAST_REPORT: Duration = Duration::from_secs(5);
 
 const HELP: &str = "\
 Usage: onramp trial [--for TIME] [--json FILE] [--html FILE] [options of onramp serve]
+       onramp trial --from ADDRESS [--for TIME] [--json FILE] [--html FILE] [--user NAME] [--password-file FILE]
+                    [--tls] [--tls-ca FILE]
 
 Serves as onramp serve does, with one backend for each client and nothing that waits (thread_handling =
 one-thread-per-connection), and watches: how many backends a pool would have needed, what would have pinned
@@ -47,6 +51,9 @@ not cut because the time is over. At the end, and at SIGUSR1, the report is prin
   --json FILE    each report as JSON, in the place of the one before
   --html FILE    likewise as a page that needs nothing else
 
+With --from it serves nobody, but watches an Onramp that runs, over its admin port (`admin_listen`), and ends with
+the report. The password comes from --password-file or ONRAMP_ADMIN_PASSWORD.
+
 All further options are those of `onramp serve` (onramp help serve), but for thread_handling.
 
 Exit codes: 0 an orderly end, 1 it could not start or write, 2 wrong options.
@@ -57,7 +64,7 @@ pub(crate) fn command(words: &[String]) -> ExitCode {
     if words.iter().any(|word| word == "--help" || word == "-h") {
         return crate::print(HELP);
     }
-    let (plan, rest) = match Plan::read(words) {
+    let Read { plan, from, mut rest } = match Plan::read(words) {
         Ok(read) => read,
         Err(message) => return crate::usage_error(&message),
     };
@@ -65,6 +72,10 @@ pub(crate) fn command(words: &[String]) -> ExitCode {
         eprintln!("onramp: {message}");
         return ExitCode::FAILURE;
     }
+    if let Some(address) = from {
+        return afar::command(&plan, &address, &rest);
+    }
+    rest.extend(AS_BEFORE.map(String::from));
     serve::serve_with(&rest, Some(plan))
 }
 
@@ -76,11 +87,20 @@ pub(crate) struct Plan {
     html: Option<PathBuf>,
 }
 
+/// What the words after `onramp trial` say.
+#[derive(Debug)]
+struct Read {
+    plan: Plan,
+    /// The admin port of an Onramp that is watched from afar.
+    from: Option<String>,
+    /// Words for `onramp serve`, or about that admin port.
+    rest: Vec<String>,
+}
+
 impl Plan {
-    /// Of the words that are about it; the others are for `onramp serve`.
-    fn read(words: &[String]) -> Result<(Self, Vec<String>), String> {
+    fn read(words: &[String]) -> Result<Read, String> {
         let mut plan = Self { time: USUAL_TIME, json: None, html: None };
-        let mut rest = Vec::new();
+        let (mut from, mut rest) = (None, Vec::new());
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let (flag, value) = match word.split_once('=') {
@@ -90,7 +110,7 @@ impl Plan {
             if flag.replace('_', "-") == AS_BEFORE[0] {
                 return Err(format!("{flag}: a trial is {}", AS_BEFORE.join(" ")));
             }
-            if !["--for", "--json", "--html"].contains(&flag) {
+            if !["--for", "--json", "--html", "--from"].contains(&flag) {
                 rest.push(word.clone());
                 continue;
             }
@@ -101,11 +121,11 @@ impl Plan {
                     plan.time = config::time(value).map_err(|wrong| format!("--for {value}: {wrong}"))?;
                 }
                 "--json" => plan.json = Some(value.into()),
+                "--from" => from = Some(String::from(value)),
                 _ => plan.html = Some(value.into()),
             }
         }
-        rest.extend(AS_BEFORE.map(String::from));
-        Ok((plan, rest))
+        Ok(Read { plan, from, rest })
     }
 
     /// Says at the start what would fail in an hour.
@@ -120,12 +140,14 @@ impl Plan {
         Ok(())
     }
 
-    fn write(&self, report: &Report) {
+    /// Says whether all of it could be written.
+    fn write(&self, report: &Report) -> bool {
         // A reader that has gone is no error of ours.
         let _ = std::io::stdout().write_all(report.to_text().as_bytes());
         let _ = std::io::stdout().flush();
         let json = self.json.as_deref().map(|path| (path, report.to_json()));
         let html = self.html.as_deref().map(|path| (path, report.to_html()));
+        let mut all = true;
         for (path, text) in json.into_iter().chain(html) {
             // By a rename, so that nobody reads half of it.
             let beside = beside(path);
@@ -133,10 +155,12 @@ impl Plan {
             match written {
                 Ok(()) => tracing::info!("trial: the report is in {}", path.display()),
                 Err(error) => {
+                    all = false;
                     tracing::error!("trial: the report could not be written to {}: {error}", path.display());
                 }
             }
         }
+        all
     }
 }
 
@@ -165,7 +189,7 @@ impl Watching {
     pub(crate) fn start(plan: Plan, control: Arc<Control>) -> Result<Self, Failure> {
         // Orders are few; one that waits already says the same as another.
         let (orders, given) = sync_channel(1);
-        let watch = move || watch(&plan, Own(control), &given);
+        let watch = move || watch(&plan, &mut Own(control), &given, Serving::Here);
         std::thread::Builder::new()
             .name(String::from("trial"))
             .spawn(watch)
@@ -192,41 +216,57 @@ impl Watching {
     }
 }
 
-fn watch(plan: &Plan, mut source: Own, orders: &Receiver<Order>) {
+/// Who serves the clients that are watched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Serving {
+    /// This program, which goes on when the time is over.
+    Here,
+    /// Another one.
+    Elsewhere,
+}
+
+/// Looks until it is told to end, or nobody needs it any more; says whether there is a report.
+fn watch(plan: &Plan, source: &mut dyn Source, orders: &Receiver<Order>, serving: Serving) -> bool {
     let mut watch = Watch::new(now());
     let mut due = Some(Instant::now() + plan.time);
     loop {
         let began = Instant::now();
         // What could not be seen is counted, and in the report.
-        let _ = watch.look(now(), &mut source);
+        let _ = watch.look(now(), source);
         let mut rest = (began.elapsed() * REST).clamp(SHORTEST_REST, LONGEST_REST);
         if let Some(at) = due {
             if at <= Instant::now() {
                 due = None;
-                report(plan, &watch, &mut source);
+                let written = report(plan, &watch, source);
+                if serving == Serving::Elsewhere {
+                    return written;
+                }
                 tracing::info!("trial: the time is over; serving goes on until it is told to end");
                 continue;
             }
             rest = rest.min(at.saturating_duration_since(Instant::now()));
         }
         match orders.recv_timeout(rest) {
-            Ok(Order::Report) => report(plan, &watch, &mut source),
+            Ok(Order::Report) => drop(report(plan, &watch, source)),
             Ok(Order::End(done)) => {
-                let _ = watch.look(now(), &mut source);
-                report(plan, &watch, &mut source);
+                let _ = watch.look(now(), source);
+                let written = report(plan, &watch, source);
                 let _ = done.send(());
-                return;
+                return written;
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return false,
         }
     }
 }
 
-fn report(plan: &Plan, watch: &Watch, source: &mut Own) {
+fn report(plan: &Plan, watch: &Watch, source: &mut dyn Source) -> bool {
     match Report::of(watch, source, env!("CARGO_PKG_VERSION")) {
         Ok(report) => plan.write(&report),
-        Err(reason) => tracing::error!("trial: there is no report: {reason}"),
+        Err(reason) => {
+            tracing::error!("trial: there is no report: {reason}");
+            false
+        }
     }
 }
 
@@ -249,22 +289,18 @@ impl Source for Own {
 mod tests {
     use super::*;
 
-    fn read(words: &str) -> Result<(Plan, Vec<String>), String> {
+    fn read(words: &str) -> Result<Read, String> {
         Plan::read(&words.split_whitespace().map(String::from).collect::<Vec<_>>())
     }
 
     #[test]
     fn its_own_options_are_told_from_those_of_serve() {
-        let (plan, rest) =
-            read("--backend mysql://a@b/ --for 10m --json=x.json --listen 127.0.0.1:0 --html y").unwrap();
-        assert_eq!(
-            plan,
-            Plan { time: Duration::from_secs(600), json: Some("x.json".into()), html: Some("y".into()) }
-        );
-        assert_eq!(
-            rest.join(" "),
-            "--backend mysql://a@b/ --listen 127.0.0.1:0 --thread-handling one-thread-per-connection"
-        );
+        let words = "--backend mysql://a@b/ --for 10m --json=x.json --listen 127.0.0.1:0 --html y";
+        let Read { plan, from, rest } = read(words).unwrap();
+        let (json, html) = (Some("x.json".into()), Some("y".into()));
+        assert_eq!(plan, Plan { time: Duration::from_secs(600), json, html });
+        assert_eq!((from, rest.join(" ").as_str()), (None, "--backend mysql://a@b/ --listen 127.0.0.1:0"));
+        assert_eq!(read("--from db1:5 --user me").unwrap().from.as_deref(), Some("db1:5"));
     }
 
     #[test]

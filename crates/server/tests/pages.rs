@@ -7,7 +7,7 @@
     reason = "a test stops at the first surprise"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Folders whose pages are for operators alone, and pages that stand by themselves.
@@ -91,6 +91,69 @@ fn what_they_name_is_there() {
     }
     assert!(looked_at > 100, "the names were not found");
     assert!(unknown.is_empty(), "names that nothing has: {unknown:#?}");
+}
+
+/// A series that a page shows has the labels that its metric has.
+#[test]
+fn series_have_the_labels_of_their_metrics() {
+    let page = read(&root().join("docs/METRICS.md"));
+    let metrics = page.lines().filter(|line| line.starts_with("| `")).filter_map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        Some((cells.first()?.trim_matches('`'), *cells.get(2)?))
+    });
+    let metrics: BTreeMap<&str, &str> = metrics.collect();
+    let (mut looked_at, mut wrong) = (0, Vec::new());
+    for path in pages() {
+        let text = read(&path);
+        for line in text.lines().filter(|line| line.starts_with("    ")).map(str::trim) {
+            let name = line.split([' ', '{']).next().unwrap();
+            let plain =
+                ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            let Some(labels) = metrics.get(name).or_else(|| metrics.get(plain)) else { continue };
+            looked_at += 1;
+            let has = line[name.len()..].starts_with('{');
+            // Buckets have a label of their own.
+            let should = !labels.is_empty() || name.ends_with("_bucket");
+            let label = line[name.len()..].trim_start_matches('{').split('=').next().unwrap();
+            let known = !has || label == "le" || labels.contains(label);
+            if has != should || !known {
+                wrong.push(format!("{}: {line}", path.display()));
+            }
+        }
+    }
+    assert!(looked_at > 30, "the series were not found");
+    assert!(wrong.is_empty(), "series with other labels than their metrics have: {wrong:#?}");
+}
+
+/// A line of the log that a page shows is one that some source still writes, as far as three words of it and more are the same.
+#[test]
+fn lines_of_the_log_are_what_is_logged() {
+    const FEWEST_WORDS: usize = 3;
+    // rustls' own words.
+    const OF_LIBRARIES: &str = "received fatal alert";
+    let written = sources() + OF_LIBRARIES;
+    let (mut looked_at, mut unknown) = (0, Vec::new());
+    for path in pages() {
+        for line in read(&path).lines().map(str::trim) {
+            let levels = ["INFO ", "WARN ", "ERROR "];
+            let Some(said) = levels.iter().find_map(|level| line.strip_prefix(level)) else { continue };
+            // A client's error of that name has a number, and may be the server's.
+            if said.starts_with(|sign: char| sign.is_ascii_digit()) {
+                continue;
+            }
+            let of_words = |sign: char| sign.is_ascii_alphabetic() || sign == ' ' || sign == '\'';
+            let parts = said.split(|sign: char| !of_words(sign)).map(str::trim);
+            let mut parts = parts.filter(|part| part.split(' ').count() >= FEWEST_WORDS).peekable();
+            if parts.peek().is_some() {
+                looked_at += 1;
+                if !parts.any(|part| written.contains(part)) {
+                    unknown.push(format!("{}: {line}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(looked_at > 15, "the lines were not found");
+    assert!(unknown.is_empty(), "lines that nothing logs: {unknown:#?}");
 }
 
 /// Whoever reads a trial's report is told of each how to avoid it.
@@ -180,6 +243,22 @@ fn anchors(text: &str) -> BTreeSet<String> {
     };
     let headings = text.lines().filter(|line| line.starts_with('#'));
     headings.map(|line| anchor(line.trim_start_matches('#').trim_start())).collect()
+}
+
+/// All our sources, with texts that go on in the next line as one.
+fn sources() -> String {
+    let mut folders = vec![root().join("crates")];
+    let mut all = String::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                all.extend(read(&path).split("\\\n").map(str::trim_start));
+            }
+        }
+    }
+    all
 }
 
 fn pages() -> Vec<PathBuf> {

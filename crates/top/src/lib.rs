@@ -6,6 +6,7 @@
 //! | `live`, `replay` | the loops of the two kinds of screens, and recording without a screen |
 //! | `terminal` | taking the terminal and giving it back |
 //! | `poller`, `connection` | the thread that asks, and MySQL's protocol to the admin port |
+//! | `remote` | an admin port for others that ask it |
 //! | `texts` | what kinds of statements clients are at |
 //! | `questions`, `tabs` | what is asked, and what each tab shows of it |
 //! | `snapshot`, `recording` | a look, as a line of JSON and back; files of them |
@@ -34,6 +35,7 @@ mod options;
 mod poller;
 mod questions;
 mod recording;
+mod remote;
 mod replay;
 mod rows;
 mod snapshot;
@@ -47,6 +49,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser as _;
+
+pub use remote::{Remote, Rows};
 
 use connection::Place;
 use options::Options;

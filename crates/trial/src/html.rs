@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{Kind, Report};
-use crate::text::{clean, duration, micros, utc};
+use crate::text::{clean, counted, duration, micros, times, utc};
 
 impl Report {
     /// The whole page.
@@ -95,9 +95,7 @@ impl Report {
         }
         for pin in &self.pins {
             let _ = writeln!(page, "<h3>{}</h3>", escaped(&pin.reason));
-            let times =
-                format!("{} times, {} statements; {} clients now.", pin.times, pin.statements, pin.clients);
-            paragraph(page, &times);
+            paragraph(page, &format!("{}.", pin.sentence()));
             if let Some(advice) = pin.advice {
                 paragraph(page, &format!("From: {}.", advice.from));
                 paragraph(page, &format!("To avoid it: {}.", advice.avoid));
@@ -146,8 +144,10 @@ impl Report {
             paragraph(
                 page,
                 &format!(
-                    "{} times, {} kinds of statements; docs/DIFFERENCES.md#{} tells more.",
-                    notice.count, notice.kinds, notice.section
+                    "{}, by {} of statements; docs/DIFFERENCES.md#{} tells more.",
+                    times(notice.count),
+                    counted(notice.kinds as u64, "kind"),
+                    notice.section
                 ),
             );
             let examples =

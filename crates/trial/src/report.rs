@@ -18,6 +18,9 @@ const MOST_EXAMPLES: usize = 3;
 /// With fewer backends than this the rules that keep some free for others come to nothing.
 const LEAST_BACKENDS: u32 = 16;
 
+/// How `thread_handling` says that backends are shared.
+const POOL: &str = "pool-of-threads";
+
 /// The report, as data.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -452,7 +455,7 @@ fn choices(report: &Report, tables: &Tables) -> Vec<Choice> {
     let choice = |option: &str, value: String, why: String| Choice { option: option.into(), value, why };
     let mut choices = vec![choice(
         "thread_handling",
-        String::from("pool-of-threads"),
+        String::from(POOL),
         format!("the default: {} at a time", report.headline()),
     )];
     // A quarter more than was seen, since a trial is short.
@@ -486,7 +489,7 @@ fn choices(report: &Report, tables: &Tables) -> Vec<Choice> {
     for bound in reached(tables).iter().filter(|bound| bound.value != "none") {
         let known = choices.iter().any(|choice| choice.option == bound.option);
         if !known && !bound.option.starts_with("queue") && !bound.option.starts_with("long_queue") {
-            let why = format!("it was reached {} times at {}", bound.count, bound.value);
+            let why = format!("it was reached {} at {}", crate::text::times(bound.count), bound.value);
             choices.push(choice(&bound.option, String::from("more"), why));
         }
     }
@@ -500,10 +503,16 @@ fn notes(watch: &Watch, tables: &Tables) -> Vec<String> {
              seen.",
             watch.looks
         ),
-        String::from(
-            "In a trial no statement waits: queue_limit, queue_wait_limit, queue_delay_target and those of the long lane have \
-             had nothing to refuse. Behind the pool, onramp_would_refuse_total counts what they would.",
-        ),
+        match tables.options.get("thread_handling").map(String::as_str) {
+            Some(POOL) => String::from(
+                "This Onramp has a pool already: who waited in a queue counts as one who needed a backend, and what limits have \
+                 refused they did refuse. Counts of pins, statements and limits are since its start.",
+            ),
+            _ => String::from(
+                "In a trial no statement waits: queue_limit, queue_wait_limit, queue_delay_target and those of the long lane have \
+                 had nothing to refuse. Behind the pool, onramp_would_refuse_total counts what they would.",
+            ),
+        },
     ];
     if watch.missed > 0 {
         notes.push(format!("{} looks could not be taken in time.", watch.missed));

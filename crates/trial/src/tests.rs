@@ -246,6 +246,16 @@ fn a_thousand_users_and_digests_take_bounded_memory_and_a_readable_report() {
 }
 
 #[test]
+fn an_onramp_with_a_pool_is_told_from_a_trial() {
+    let note = |report: &Report| report.to_text().contains("In a trial no statement waits");
+    assert!(note(&report()));
+    let mut source =
+        tables().with("options", "name value source", &[&["thread_handling", "pool-of-threads", "default"]]);
+    let report = Report::of(&watched(), &mut source, "1").unwrap();
+    assert!(!note(&report) && report.to_text().contains("This Onramp has a pool already"));
+}
+
+#[test]
 fn a_look_that_fails_is_counted_and_told() {
     struct Silent;
     impl Source for Silent {

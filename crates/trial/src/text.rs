@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{Bound, Kind, Measure, Report};
+use crate::report::{Bound, Kind, Measure, Pin, Report};
 
 /// As long as a line of a report gets before a statement in it is cut.
 const LONGEST_STATEMENT: usize = 110;
@@ -80,10 +80,11 @@ impl Report {
             return String::from("No transaction was seen open at a look.");
         }
         format!(
-            "Of {} transactions that were seen open, {} had a time inside in which nothing ran (a tenth of a second and \
+            "Of {} that {} seen open, {} had a time inside in which nothing ran (a tenth of a second and \
              more); so it was for {:.0} % of the time that transactions were open. The longest was open for {}, and idle for \
              {}.",
-            seen.count,
+            counted(seen.count, "transaction"),
+            if seen.count == 1 { "was" } else { "were" },
             seen.idle,
             100.0 * open.idle_share,
             micros(seen.longest),
@@ -98,11 +99,7 @@ impl Report {
             let _ = writeln!(out, "  Nothing.");
         }
         for pin in &self.pins {
-            let _ = writeln!(
-                out,
-                "\n  {}: {} times, {} statements; {} clients now",
-                pin.reason, pin.times, pin.statements, pin.clients
-            );
+            let _ = writeln!(out, "\n  {}: {}", pin.reason, pin.sentence());
             if let Some(advice) = pin.advice {
                 let _ = writeln!(out, "      from:  {}\n      avoid: {}", advice.from, advice.avoid);
             }
@@ -153,8 +150,11 @@ impl Report {
         for notice in &self.differences {
             let _ = writeln!(
                 out,
-                "  {} ({} times, {} kinds of statements; docs/DIFFERENCES.md#{})",
-                notice.what, notice.count, notice.kinds, notice.section
+                "  {} ({}, by {} of statements; docs/DIFFERENCES.md#{})",
+                notice.what,
+                times(notice.count),
+                counted(notice.kinds as u64, "kind"),
+                notice.section
             );
             for example in &notice.examples {
                 let _ = writeln!(out, "      {:>8} x {}", example.count, statement(example));
@@ -193,6 +193,24 @@ impl Report {
             load.time_us as f64 / 1e6 / seconds
         )
     }
+}
+
+impl Pin {
+    /// How often, and for how many.
+    pub(crate) fn sentence(&self) -> String {
+        let (statements, clients) = (counted(self.statements, "statement"), counted(self.clients, "client"));
+        format!("{}, {statements} behind it; {clients} now", times(self.times))
+    }
+}
+
+/// `1 client`, `2 clients`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `once`, `2 times`.
+pub(crate) fn times(count: u64) -> String {
+    if count == 1 { String::from("once") } else { format!("{count} times") }
 }
 
 fn heading(out: &mut String, text: &str) {
