@@ -1,6 +1,6 @@
 //! What must agree between clients and backends. Looked at behind each turn of a debug build, in the simulator first of all.
 
-use crate::backend::Owner;
+use crate::backend::{Owner, Permit};
 use crate::engine::Engine;
 
 /// All clients are looked at where there are no more: tests with crowds would take their time for nothing else.
@@ -24,6 +24,12 @@ impl Engine {
         assert!(idle.windows(2).all(|two| two[0] != two[1]), "one is idle twice: {idle:?}");
         for key in idle {
             assert!(self.backends.get(key).is_some_and(|backend| backend.is_idle()), "{key:?} is not idle");
+        }
+        // The common count of what permits are left to others is that of all workers.
+        if self.workers.count() == 1 {
+            let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
+            let spared: u32 = held.map(|(_, backend)| backend.spared).sum();
+            assert_eq!(spared, self.workers.spared(), "parts of permits that are left to others");
         }
         if self.clients.len() <= FEW {
             self.check_clients();

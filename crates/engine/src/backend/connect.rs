@@ -181,6 +181,7 @@ impl Engine {
             used: None,
             prepared: Prepared::default(),
             permit: Permit::None,
+            spared: 0,
             permit_since: self.now,
             runs_long: false,
             lock_wait: None,
@@ -459,7 +460,7 @@ impl Engine {
         self.forget_prepared(key);
         let backend = self.backends.remove(key);
         if backend.permit == Permit::Held {
-            self.scheduler.finish();
+            self.scheduler.finish(backend.spared);
         }
         if backend.runs_long {
             self.scheduler.finish_long();

@@ -114,6 +114,8 @@ pub(crate) struct Backend {
     /// It counts among those that its user uses, from its first statement on until it is free again.
     pub(crate) used: Option<Used>,
     pub(crate) permit: Permit,
+    /// What of that is left to others, as long as it is held; in parts of [`crate::learned::waiting::WHOLE`].
+    pub(crate) spared: u32,
     /// Since when it has had its permit, if it has one.
     pub(crate) permit_since: Instant,
     /// What runs on it has one of the long statements' permits too, to its end.

@@ -339,7 +339,7 @@ impl Engine {
         let kept = self.scheduler.keeps_permits()
             && backend.holder.is_some_and(|client| self.clients[client].in_transaction());
         if !kept && std::mem::replace(&mut backend.permit, Permit::None) == Permit::Held {
-            self.scheduler.finish();
+            self.scheduler.finish(backend.spared);
         }
         if std::mem::take(&mut self.backends[key].runs_long) {
             self.scheduler.finish_long();

@@ -83,7 +83,7 @@ impl Engine {
     pub(crate) fn lend_permit(&mut self, key: BackendKey) {
         if self.backends[key].permit == Permit::Held {
             self.backends[key].permit = Permit::Lent;
-            self.scheduler.finish();
+            self.scheduler.finish(std::mem::take(&mut self.backends[key].spared));
         }
     }
 

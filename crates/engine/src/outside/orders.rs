@@ -88,7 +88,7 @@ impl Engine {
         for (_, backend) in self.backends.iter_mut() {
             if backend.permit == Permit::Held && backend.in_flight.is_empty() {
                 backend.permit = Permit::None;
-                self.scheduler.finish();
+                self.scheduler.finish(backend.spared);
             }
         }
     }

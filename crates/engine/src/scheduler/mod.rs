@@ -347,7 +347,7 @@ impl Scheduler {
     /// Gives back what [`Self::take_permit`] took for a statement that goes on waiting.
     pub(crate) fn put_back(&mut self, grant: Grant) {
         if grant.has_permit() {
-            self.finish();
+            self.finish(0);
         }
         if grant.is_long() {
             self.finish_long();
@@ -378,11 +378,17 @@ impl Scheduler {
         self.workers.give_long_permit();
     }
 
-    /// Gives a permit back, at a statement's end or for as long as it needs none.
-    pub(crate) fn finish(&mut self) {
+    /// A statement that has just taken a permit leaves a part of it to others, see [`crate::learned::waiting`]: which [`Self::finish`] is to be
+    /// told.
+    pub(crate) fn spare(&mut self, part: u32) {
+        self.workers.spare(part);
+    }
+
+    /// Gives a permit back, at a statement's end or for as long as it needs none; of which so much had been left to others.
+    pub(crate) fn finish(&mut self, spared: u32) {
         assert!(self.running > 0, "a permit is given back once");
         self.running -= 1;
-        self.workers.give_permit();
+        self.workers.give_permit(spared);
     }
 
     /// Takes a permit again for a statement that had lent it (its client was slow to read). Never waits, so that more
