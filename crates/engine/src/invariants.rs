@@ -1,6 +1,6 @@
 //! Checks what must agree between clients and backends, after each turn of a debug build, in the simulator first of all.
 
-use crate::backend::Owner;
+use crate::backend::{Owner, Permit};
 use crate::client::Phase;
 use crate::client::login::Login;
 use crate::engine::Engine;
@@ -27,8 +27,25 @@ impl Engine {
         for key in idle {
             assert!(self.backends.get(key).is_some_and(|backend| backend.is_idle()), "{key:?} is not idle");
         }
+        self.check_permits();
         if self.clients.len() <= FEW {
             self.check_clients();
+        }
+    }
+
+    /// Permits are neither lost nor doubled, nor are the parts of them that are left to others.
+    fn check_permits(&self) {
+        let count = |permit| self.backends.iter().filter(|(_, it)| it.permit() == permit).count();
+        assert_eq!(count(Permit::Held), self.scheduler.running() as usize, "permits that are held");
+        let of = |is_held: bool| {
+            let some = self.backends.iter().filter(|(_, it)| (it.permit() == Permit::Held) == is_held);
+            some.map(|(_, it)| it.spared()).sum::<u32>()
+        };
+        assert_eq!((of(true), of(false)), (self.scheduler.spared(), 0), "parts of permits left to others");
+        // The common counts are those of all workers, each of which looks at its own.
+        if self.workers.count() == 1 {
+            let both = (self.workers.running(), self.workers.spared());
+            assert_eq!(both, (self.scheduler.running(), self.scheduler.spared()), "permits in use");
         }
     }
 

@@ -23,6 +23,7 @@ use crate::accounts::failed_logins::FailedLogins;
 use crate::accounts::secret::KnownPasswords;
 use crate::learned::limit::{Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
+use crate::learned::waiting::WHOLE;
 use crate::learned::way::Way;
 use crate::overload::QueueLengths;
 use crate::settings::{Settings, ThreadHandling};
@@ -41,6 +42,8 @@ pub struct Workers {
     /// How many these should be, where that is to be found.
     meter: Meter<1>,
     running: AtomicU32,
+    /// What those leave of their permits to others, since they mostly wait; in parts of [`WHOLE`].
+    spared: AtomicU32,
     /// More are of no use.
     most_permits: AtomicU32,
     pub(crate) way: Way,
@@ -97,6 +100,9 @@ const CLASS: u64 = 1 << 61;
 /// for these, and little harm where they do not.
 const KEPT: u32 = 4;
 
+/// Where no more than one in so many permits is in use, what runs is hardly held up by what runs beside it.
+const MANY: u32 = 4;
+
 /// Which permits a statement may take beyond the usual ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extra {
@@ -135,6 +141,7 @@ impl Workers {
             most_permits: AtomicU32::new(settings.most_permits(backends)),
             way: Way::new(),
             running: AtomicU32::new(0),
+            spared: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(backends), count),
             places: Places::new(backends, count),
             users: Users::new(count),
@@ -275,9 +282,31 @@ impl Workers {
         self.clients.load(SeqCst)
     }
 
-    /// Permits in use.
+    /// Statements that run with a permit.
     pub fn running(&self) -> u32 {
         self.running.load(SeqCst)
+    }
+
+    /// Permits in use while so many statements run with one: fewer, where some of these mostly wait.
+    fn in_use(&self, running: u32) -> u32 {
+        running.saturating_sub(self.spared() / WHOLE)
+    }
+
+    /// Whether most permits are free, so that what runs is hardly held up by others.
+    pub(crate) fn are_permits_free(&self) -> bool {
+        self.running() <= self.permits() / MANY
+    }
+
+    /// What running statements leave of their permits to others, in parts of [`WHOLE`].
+    pub(crate) fn spared(&self) -> u32 {
+        self.spared.load(SeqCst)
+    }
+
+    /// A statement that has just taken a permit leaves so much of it to others.
+    pub(crate) fn spare(&self, part: u32) {
+        if part > 0 {
+            self.spared.fetch_add(part, SeqCst);
+        }
     }
 
     /// The next place in the order of arrival.
@@ -356,7 +385,15 @@ impl Workers {
             wants != NOBODY && wants.saturating_add(self.slack()) < place.0
         });
         let promised = u32::try_from(older.count()).expect("fewer than workers");
-        running.saturating_add(promised) < self.permits_with(extra)
+        self.is_one_free(running, promised, extra)
+    }
+
+    /// Whether a permit is free while so many statements run, beside those that are promised. However little these count, some backends are
+    /// left for others.
+    fn is_one_free(&self, running: u32, promised: u32, extra: Extra) -> bool {
+        let permits = self.permits_with(extra);
+        self.in_use(running).saturating_add(promised) < permits
+            && running < self.most_permits.load(SeqCst).max(permits)
     }
 
     /// How many may be in use when a statement starts that may take these.
@@ -384,15 +421,21 @@ impl Workers {
         self.running.fetch_add(1, SeqCst);
     }
 
-    /// Gives a permit back.
-    pub(crate) fn give_permit(&self) {
+    /// Gives a permit back, of which so much had been left to others.
+    pub(crate) fn give_permit(&self, spared: u32) {
+        if spared > 0 {
+            let before = self.spared.fetch_sub(spared, SeqCst);
+            debug_assert!(before >= spared, "what is left is counted as long as the permit");
+        }
         let before = self.running.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a permit is given back once");
     }
 
     /// Permits not in use.
     pub(crate) fn free_permits(&self) -> u32 {
-        self.permits().saturating_sub(self.running())
+        let running = self.running();
+        let by_backends = self.most_permits.load(SeqCst).saturating_sub(running);
+        self.permits().saturating_sub(self.in_use(running)).min(by_backends)
     }
 
     /// Says which statement of this worker is the first to wait for nothing but a permit.
@@ -411,7 +454,7 @@ impl Workers {
         let running = self.running();
         let could_start = |(other, seat): (usize, &Seat)| match seat.wants.load(SeqCst) {
             NOBODY => self.long.could_use(other, self.permits()).map(|wants| (wants, other)),
-            wants => (running < self.permits_with(Place(wants).extra())).then_some((wants, other)),
+            wants => self.is_one_free(running, 0, Place(wants).extra()).then_some((wants, other)),
         };
         let (_, first) = self.others(worker).filter_map(could_start).min()?;
         self.wake(first).then_some(first)
@@ -563,15 +606,15 @@ mod tests {
         assert!(workers.take_permit(0, young, Extra::None));
         assert!(!workers.take_permit(1, old, Extra::None));
         workers.want(1, Some(old));
-        workers.give_permit();
+        workers.give_permit(0);
         assert_eq!(workers.next_to_wake(0), Some(1));
         assert_eq!(workers.next_to_wake(0), None, "once is enough");
         assert!(!workers.take_permit(0, young, Extra::None), "it is promised");
         assert!(workers.take_permit(0, Place::low(10 + workers.slack()), Extra::None), "about as old");
-        workers.give_permit();
+        workers.give_permit(0);
         let high = Place::high(u64::from(u32::MAX));
         assert!(workers.take_permit(0, high, Extra::None), "the high queue goes first");
-        workers.give_permit();
+        workers.give_permit(0);
         workers.awake(1);
         assert!(workers.take_permit(1, old, Extra::None));
         workers.want(1, None);

@@ -518,6 +518,7 @@ impl Engine {
             rows_sent: statement.summary.rows_sent,
             rows_affected: statement.summary.rows_changed,
             error,
+            few: self.workers.are_permits_free(),
         };
         let digest = self.digests.record(self.now, &execution);
         if self.workers.measures_limits() {
