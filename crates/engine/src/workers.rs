@@ -388,12 +388,15 @@ impl Workers {
         self.is_one_free(running, promised, extra)
     }
 
-    /// Whether a permit is free while so many statements run, beside those that are promised. However little these count, some backends are
-    /// left for others.
+    /// Whether a permit is free while so many statements run, beside those that are promised.
     fn is_one_free(&self, running: u32, promised: u32, extra: Extra) -> bool {
         let permits = self.permits_with(extra);
-        self.in_use(running).saturating_add(promised) < permits
-            && running < self.most_permits.load(SeqCst).max(permits)
+        self.in_use(running).saturating_add(promised) < permits && running < self.most_running(permits)
+    }
+
+    /// How many statements may run with so many permits, however little they count. Some backends are left for those that need no permit.
+    fn most_running(&self, permits: u32) -> u32 {
+        self.most_permits.load(SeqCst).max(permits)
     }
 
     /// How many may be in use when a statement starts that may take these.
@@ -433,9 +436,9 @@ impl Workers {
 
     /// Permits not in use.
     pub(crate) fn free_permits(&self) -> u32 {
-        let running = self.running();
-        let by_backends = self.most_permits.load(SeqCst).saturating_sub(running);
-        self.permits().saturating_sub(self.in_use(running)).min(by_backends)
+        let (permits, running) = (self.permits(), self.running());
+        let more = self.most_running(permits).saturating_sub(running);
+        permits.saturating_sub(self.in_use(running)).min(more)
     }
 
     /// Says which statement of this worker is the first to wait for nothing but a permit.

@@ -289,12 +289,12 @@ table! {
         /// `stuck` (one took 20 ms in the last ten seconds while others waited behind it: it shares with its like alone), `waiting` (it takes as long
         /// whatever runs beside it, see `permit_percent`); NULL for none of these.
         taken_for: Option<String>,
-        /// What a statement of the kind counts for, in percent of a permit, with the worker that counts it least. 100, but for those that take a
-        /// millisecond or more, and `recent_us` less than twice `least_us`, where `permits` is 0.
+        /// What a statement of the kind counts for, in percent of a permit, with the worker that counts it least: 100, or down to 25 where
+        /// `permits` is 0, it takes a millisecond or more, and `recent_us` is less than twice `least_us`.
         permit_percent: u32,
-        /// What an execution has taken on average lately, in microseconds.
+        /// The time that the latest executions have taken on average, less the way to a server that is far away, in microseconds.
         recent_us: u64,
-        /// The least that one has taken; while few statements run it follows what they take. In microseconds.
+        /// The least that this has been; it follows `recent_us` while few statements run. In microseconds.
         least_us: u64,
     }
 }

@@ -142,7 +142,7 @@ impl Engine {
         if !self.settings.finds_permits() {
             return 0;
         }
-        self.digests.spares(fingerprint, self.workers.way.round_trip())
+        self.digests.spares(fingerprint)
     }
 
     /// While a statement that has waited too long waits for a permit before those who hold locks, one of these goes on at a

@@ -518,6 +518,7 @@ impl Engine {
             rows_sent: statement.summary.rows_sent,
             rows_affected: statement.summary.rows_changed,
             error,
+            round_trip: self.workers.way.round_trip(),
             few: self.workers.are_permits_free(),
         };
         let digest = self.digests.record(self.now, &execution);

@@ -80,6 +80,8 @@ pub(crate) struct Execution {
     pub(crate) rows_sent: u64,
     pub(crate) rows_affected: u64,
     pub(crate) error: bool,
+    /// The way to the server and back is so much of its time, where the server is far away.
+    pub(crate) round_trip: Duration,
     /// Most permits were free at its end.
     pub(crate) few: bool,
 }
@@ -196,8 +198,8 @@ impl Digests {
     }
 
     /// What such a statement leaves of its permit to others, in parts of [`crate::learned::waiting::WHOLE`].
-    pub(crate) fn spares(&self, fingerprint: u64, round_trip: Duration) -> u32 {
-        self.find(fingerprint).map_or(0, |place| self.digests[place].waiting.spares(round_trip))
+    pub(crate) fn spares(&self, fingerprint: u64) -> u32 {
+        self.find(fingerprint).map_or(0, |place| self.digests[place].waiting.spares())
     }
 
     /// Makes a place for a digest, if [`Self::is_news`].
@@ -310,8 +312,8 @@ impl Digest {
         (self.recent.executions() >= FEWEST).then(|| Duration::from_micros(self.recent.p99().into()))
     }
 
-    /// What an execution takes on average lately, and the least that one has taken while few others ran, or less: by these it is judged
-    /// whether it mostly waits. Zero where there was none.
+    /// The time that the latest executions have taken on average, without the way, and the least that this has been: by these it is judged
+    /// whether the kind mostly waits. Zero where there was none.
     pub fn usual_and_least(&self) -> (Duration, Duration) {
         self.waiting.usual_and_least()
     }
@@ -331,7 +333,7 @@ impl Digest {
         self.histogram.record(time);
         self.recent.record(time);
         if !execution.error {
-            self.waiting.record(time, execution.few);
+            self.waiting.record(now, time, execution.round_trip, execution.few);
         }
     }
 }

@@ -28,6 +28,9 @@ pub struct Rates {
     pub waiting: f64,
 }
 
+/// By each fixed number of permits, and by the limit that finds itself.
+pub type Columns = Vec<(Option<u32>, Rates)>;
+
 /// Fixed numbers that are tried.
 const NUMBERS: [u32; 8] = [8, 16, 32, 64, 128, 256, 512, 896];
 
@@ -76,7 +79,7 @@ impl Mix {
     }
 
     /// What both get by each fixed number, and last by the limit that finds itself.
-    pub fn find(self) -> Vec<(Option<u32>, Rates)> {
+    pub fn find(self) -> Columns {
         let fixed = NUMBERS.map(|permits| (Some(permits), self.rates(Profile::Fixed(permits), 1, 4)));
         let found = self.rates(Profile::Native, SETTLED, LENGTH);
         fixed.into_iter().chain([(None, found)]).collect()
@@ -84,7 +87,7 @@ impl Mix {
 }
 
 /// A table: a line for each mix, a column for each number.
-pub fn to_markdown(found: &[(Mix, Vec<(Option<u32>, Rates)>)]) -> String {
+pub fn to_markdown(found: &[(Mix, Columns)]) -> String {
     let mut text = String::from("| cores, computing + waiting clients |");
     NUMBERS.iter().for_each(|number| {
         let _ = write!(text, " {number} |");
