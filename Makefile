@@ -16,6 +16,7 @@
 # make compare-overload  thread pools in bad times: a crowd, a storm, locks; writes their part of docs/BENCHMARKS.md
 # make compare-limit     limits that find themselves beside fixed ones; writes their part of docs/BENCHMARKS.md
 # make compare-logins    floods of logins beside statements; writes their part of docs/BENCHMARKS.md
+# make image             an image for container engines, by podman, buildah or docker (docs/CONTAINER.md)
 # make docs-options      writes docs/OPTIONS.md from the table of options
 # make docs-admin        writes the tables of docs/ADMIN.md and docs/METRICS.md from their declarations
 
@@ -29,7 +30,7 @@ LEAK_SECONDS ?= 120
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: help serve quick test test-all check fuzz simulate micro scheduling differential leaks conformance challenge
-.PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-options docs-admin
+.PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-options docs-admin image
 .PHONY: programs-built clients-installed programs end-to-end
 
 help:
@@ -104,6 +105,11 @@ check:
 	cargo test --locked --package onramp --test licenses --test tidy
 	@if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; \
 	else echo "cargo-deny is not installed; tests/licenses.rs has checked licenses, sources and versions"; fi
+
+# `make image NAME=registry.example/onramp:1` names it. CONTAINER_ENGINE=docker chooses by what it is made.
+image:
+	cargo build --release --locked --package onramp
+	deploy/container/build $(BUILT)/release/onramp $(NAME)
 
 docs-options:
 	UPDATE_DOCS=1 cargo test --package config --locked reference_page

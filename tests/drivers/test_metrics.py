@@ -91,9 +91,56 @@ def test_logins_and_those_that_fail(onramp, connect, metrics, growth):
         metrics.wait(1, "onramp_clients", state="logging_in")
         assert stranger.login("app", "wrong").code == 1045
     growth.wait(1, "onramp_logins_refused_total")
+    growth.wait(1, "onramp_logins_refused_total", reason="denied")
     metrics.wait(0, "onramp_clients", state="logging_in")
     assert client.change_user("app", "app-secret")
     growth.wait(2, "onramp_login_seconds_count")
+
+
+def test_logins_are_refused_for_something(onramp, admin, growth):
+    accounts = {"locked": "IDENTIFIED BY 'x' ACCOUNT LOCK", "encrypted": "IDENTIFIED BY 'x' REQUIRE SSL"}
+    for name, rest in accounts.items():
+        assert isinstance(admin.query(f"CREATE OR REPLACE USER {name} {rest}"), raw.Ok)
+    try:
+        # The first login of each reads the accounts anew.
+        for user in (*accounts, "nobody", "nobody"):
+            with raw.Connection(onramp) as stranger:
+                assert isinstance(stranger.login(user, "x"), raw.Err), user
+        for reason, times in (("locked", 1), ("tls", 1), ("denied", 2), ("method", 0), ("server", 0)):
+            growth.wait(times, "onramp_logins_refused_total", reason=reason)
+        growth.wait(4, "onramp_logins_refused_total")
+    finally:
+        admin.query(f"DROP USER {', '.join(accounts)}")
+
+
+def test_clients_are_closed_for_something(server, own_onramp):
+    port = free_port()
+    onramp = own_onramp(server, http_listen=f"127.0.0.1:{port}", idle_transaction_timeout="1s", shutdown_timeout="0s")
+    growth = Growth(Metrics(port))
+
+    def closed(reason):
+        growth.wait(1, "onramp_client_closed_total", reason=reason)
+
+    with raw.connect(onramp) as killer, raw.connect(onramp) as victim:
+        killer.query(f"KILL {victim.id}")
+        closed("killed")
+        victim = raw.connect(onramp)
+        victim.query("SET wait_timeout = 1")
+        closed("wait_timeout")
+        victim.close()
+        victim = raw.connect(onramp)
+        victim.query("BEGIN")
+        victim.query("SELECT * FROM mysql.global_priv")
+        victim.query("SELECT COUNT(*) FROM information_schema.SCHEMATA")
+        # The backend is taken away, and the next command is told.
+        onramp.says("idle_transaction_timeout")
+        assert isinstance(victim.query("SELECT 1"), raw.Err)
+        closed("idle_transaction_timeout")
+        victim.close()
+    with raw.Connection(onramp) as stranger:
+        stranger.send(b"no login")
+        closed("protocol")
+    growth.wait(4, "onramp_client_closed_total")
 
 
 def test_who_holds_what(connect, metrics, growth, schema):

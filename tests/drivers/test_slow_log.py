@@ -179,12 +179,12 @@ def test_sighup_opens_the_file_anew(server, slow, tmp_path):
         client.query("SELECT SLEEP(0.1) AS first")
         found(onramp.slow_log, says("first"))
         assert onramp.slow_log.stat().st_mode & 0o777 & ~0o640 == 0
-        for again in range(2):
+        for order in (signal.SIGHUP, signal.SIGUSR2, "RELOAD"):
             onramp.slow_log.rename(rotated)
-            if again:
-                admin(onramp, "RELOAD")
+            if order == "RELOAD":
+                admin(onramp, order)
             else:
-                onramp.process.send_signal(signal.SIGHUP)
+                onramp.process.send_signal(order)
             until(onramp.slow_log.exists, "it was not opened anew")
             client.query("SELECT SLEEP(0.1) AS second")
             found(onramp.slow_log, says("second"))

@@ -46,6 +46,8 @@ settings! {
         pub http_password: Zeroizing<String> = Zeroizing::default(), start;
         /// Connections to it at the same time, from 1.
         pub http_max_connections: u32 = 64, start;
+        /// Whether a private server is started where there is no backend.
+        pub private_server: bool = true, start;
         /// Where the private server keeps its data.
         pub data_dir: PathBuf = PathBuf::from("./onramp-data"), start;
         /// The folder that holds the private server's programs; empty for those of the system.
@@ -61,6 +63,8 @@ settings! {
         pub core_dumps: bool = false, start;
         /// The least important line that is still logged.
         pub log_level: LogLevel = LogLevel::Info, live;
+        /// How long clients are served as before, once the end has been asked for and `/readyz` says so.
+        pub drain_wait: Duration = Duration::ZERO, start;
         /// How lines of the log look.
         pub log_format: LogFormat = LogFormat::Text, live;
         /// The file of the slow log; `stderr`, or empty, for the standard error stream.
@@ -185,7 +189,7 @@ impl Configuration {
         if self.http_listen.is_some() { self.http_max_connections } else { 0 }
     }
 
-    /// How long a clean stop may take from the first signal on, the private server aside.
+    /// How long a clean stop may take once `drain_wait` is over, the private server aside.
     pub fn shutdown_timeout(&self) -> Duration {
         self.engine.shutdown_timeout
     }

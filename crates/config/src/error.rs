@@ -25,6 +25,8 @@ pub enum Place {
     CommandLine,
     /// In this environment variable.
     Environment(String),
+    /// In this file of the folder of credentials.
+    Credential(String),
     /// In the file.
     File {
         /// Its path as it was given.
@@ -157,6 +159,7 @@ impl fmt::Display for Error {
         match &self.place {
             Place::Flag(flag) => write!(f, "{flag}: {}", self.fault),
             Place::Environment(name) => write!(f, "{name}: {}", self.fault),
+            Place::Credential(name) => write!(f, "credential {name}: {}", self.fault),
             Place::File { path, line: 0 } => write!(f, "{}: {}", path.display(), self.fault),
             Place::File { path, line } => write!(f, "{}:{line}: {}", path.display(), self.fault),
             Place::CommandLine | Place::Together => self.fault.fmt(f),

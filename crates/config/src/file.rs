@@ -11,26 +11,39 @@ use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
 use crate::value::Given;
 use crate::{Configuration, Error, Fault, Place, nearest};
 
-/// Checks every key of `text`, the content of `path`, and applies it.
-pub(crate) fn apply(configuration: &mut Configuration, path: &Path, text: &str) -> Result<(), Error> {
-    let place = |offset: usize| Place::File { path: path.into(), line: line(text, offset) };
-    let table = DeTable::parse(text).map_err(|error| {
+/// Checks every key of `text`, the content of `path`, and applies it. What is wrong is left out, and joins the others by its line.
+pub(crate) fn apply(configuration: &mut Configuration, path: &Path, text: &str, faults: &mut Vec<Error>) {
+    let (table, unreadable) = DeTable::parse_recoverable(text);
+    let mut found: Vec<(usize, Fault)> = Vec::new();
+    for error in unreadable {
         // Not the error's own display: it quotes the line, which may hold a password.
         let reason = String::from(error.message());
-        Error::new(place(error.span().map_or(0, |span| span.start)), Fault::NoToml(reason))
-    })?;
+        found.push((line(text, error.span().map_or(0, |span| span.start)), Fault::NoToml(reason)));
+    }
     for (key, value) in table.get_ref() {
-        let option = option(key.get_ref(), value.get_ref())
-            .map_err(|fault| Error::new(place(key.span().start), fault))?;
+        // What was made of a line that cannot be read is nobody's.
+        let lines = [key.span().start, value.span().start].map(|offset| line(text, offset));
+        if found.iter().any(|(line, fault)| matches!(fault, Fault::NoToml(_)) && lines.contains(line)) {
+            continue;
+        }
+        let option = match option(key.get_ref(), value.get_ref()) {
+            Ok(option) => option,
+            Err(fault) => {
+                found.push((lines[0], fault));
+                continue;
+            }
+        };
         let items = match value.get_ref() {
             DeValue::Array(items) if option.kind.repeatable() => items.iter().map(given).collect(),
             _ => vec![given(value)],
         };
-        configuration.choose(option, &items, Source::File).map_err(|reason| {
-            Error::new(place(value.span().start), Fault::Value { option: Some(option.name), reason })
-        })?;
+        if let Err(reason) = configuration.choose(option, &items, Source::File) {
+            found.push((lines[1], Fault::Value { option: Some(option.name), reason }));
+        }
     }
-    Ok(())
+    found.sort_by_key(|(line, _)| *line);
+    let place = |line| Place::File { path: path.into(), line };
+    faults.extend(found.into_iter().map(|(line, fault)| Error::new(place(line), fault)));
 }
 
 fn option(key: &str, value: &DeValue<'_>) -> Result<&'static OptionSpec, Fault> {

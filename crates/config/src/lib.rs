@@ -1,13 +1,14 @@
 //! The options of `onramp serve`: one table, from which follow the flags, the environment names, the file's keys, the help text
 //! and the reference page.
 //!
-//! [`load()`] turns arguments, environment and the file into a checked [`Configuration`]. It opens nothing but that one
-//! file; names are resolved and sockets opened by the caller, after everything here has been found right.
+//! [`load()`] turns arguments, environment, credentials and the file into a checked [`Configuration`], and [`check()`] says all that is
+//! wrong with them. They open nothing else; names are resolved and sockets opened by the caller, after everything here has been found right.
 //!
-//! A flag outranks the environment, which outranks the file, which outranks the default.
+//! A flag outranks the environment, which outranks credentials, which outrank the file, which outranks the default.
 
 mod backend_url;
 mod configuration;
+mod credentials;
 mod defaults;
 mod error;
 mod file;
@@ -30,7 +31,7 @@ pub use error::{Error, Fault, Instead, Misplaced, Place};
 pub use limits::{Counted, Limit, LimitRow, Scope, Unit};
 pub use listen_address::{ListenAddress, NoListener};
 pub use live::{NotSet, Setting, Source};
-pub use load::load;
+pub use load::{check, load};
 pub use nearest::nearest;
 pub use no_value::NoValue;
 pub use reference::{help, reference_page};

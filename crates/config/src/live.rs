@@ -13,6 +13,8 @@ pub enum Source {
     Default,
     /// The file.
     File,
+    /// A credential of the service.
+    Credential,
     /// The environment.
     Environment,
     /// The command line.
@@ -27,6 +29,7 @@ impl Source {
         match self {
             Self::Default => "default",
             Self::File => "file",
+            Self::Credential => "credential",
             Self::Environment => "environment",
             Self::Flag => "flag",
             Self::Admin => "admin",

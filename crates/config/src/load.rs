@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 
 use engine::Profile;
 
+use crate::credentials::{self, Credential};
 use crate::defaults::{defaults_of, groups_by_default};
 use crate::error::{Instead, Misplaced};
 use crate::live::Source;
 use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
-use crate::together::check_together;
+use crate::together::conflicts;
 use crate::value::Given;
 use crate::{Configuration, Error, Fault, Place, file, nearest};
 
-/// Reads `arguments` (those after `onramp serve`), the variables of `environment` that start with `ONRAMP_`, and the
-/// file that one of them names, and checks all of it.
+/// Reads `arguments` (those after `onramp serve`), the variables of `environment` that start with `ONRAMP_`, the credentials in the
+/// folder that `CREDENTIALS_DIRECTORY` names there, and the file that one of them names, and checks all of it.
 ///
 /// # Errors
 /// The first thing that is wrong, with its place.
@@ -21,22 +22,40 @@ pub fn load<'a>(
     arguments: &'a [String],
     environment: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Configuration, Error> {
-    let sources = Sources::new(arguments, environment)?;
-    let mut configuration = sources.apply(Configuration::default())?;
+    check(arguments, environment).map_err(|mut faults| faults.remove(0))
+}
+
+/// As [`load()`].
+///
+/// # Errors
+/// All that is wrong, each with its place; never empty. Which values do not go together is only known once each is right by
+/// itself.
+pub fn check<'a>(
+    arguments: &'a [String],
+    environment: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Configuration, Vec<Error>> {
+    let mut faults = Vec::new();
+    let sources = Sources::new(arguments, environment, &mut faults);
+    let mut configuration = sources.apply(Configuration::default(), &mut faults);
     let profile = configuration.engine.profile;
     if profile != Profile::Native {
         // The profile's defaults stand below what is given, and one of them follows from how many groups there are in the end.
-        let groups = sources.apply(defaults_of(profile, groups_by_default(profile), 1))?.workers;
-        configuration = sources.apply(defaults_of(profile, groups_by_default(profile), groups))?;
+        // What is wrong is known by now.
+        let again = |defaults| sources.apply(defaults, &mut Vec::new());
+        let groups = again(defaults_of(profile, groups_by_default(profile), 1)).workers;
+        configuration = again(defaults_of(profile, groups_by_default(profile), groups));
     }
     configuration.engine.server_tls = configuration.tls.backend.of_engine();
-    check_together(&configuration)?;
-    Ok(configuration)
+    if faults.is_empty() {
+        faults = conflicts(&configuration).into_iter().map(Error::from).collect();
+    }
+    if faults.is_empty() { Ok(configuration) } else { Err(faults) }
 }
 
 /// All that was given, the lowest rank first.
 struct Sources<'a> {
     file: Option<(PathBuf, zeroize::Zeroizing<String>)>,
+    credentials: Vec<Credential>,
     variables: Vec<GivenOption<'a>>,
     flags: Vec<GivenOption<'a>>,
 }
@@ -45,32 +64,41 @@ impl<'a> Sources<'a> {
     fn new(
         arguments: &'a [String],
         environment: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Self, Error> {
-        let flags = flags(arguments)?;
-        let variables = variables(environment)?;
+        faults: &mut Vec<Error>,
+    ) -> Self {
+        let flags = flags(arguments, faults);
+        let (variables, folder) = variables(environment, faults);
+        let credentials = folder.map_or_else(Vec::new, |folder| credentials::read(folder.as_ref(), faults));
         // The file ranks below the environment and the flags, but one of them names it.
         let mut named = variables.iter().chain(&flags).filter(|given| given.option.name == FILE_OPTION);
-        let file = match named.next_back() {
-            Some(given) => {
-                let mut configuration = Configuration::default();
-                given.apply(&mut configuration)?;
-                let text =
-                    read(&configuration.file).map_err(|fault| Error::new(given.place.clone(), fault))?;
-                Some((configuration.file, text))
+        let file = named.next_back().and_then(|given| {
+            let mut configuration = Configuration::default();
+            // A name that is none is said when all values are looked at.
+            given.apply(&mut configuration).ok()?;
+            match read(&configuration.file) {
+                Ok(text) => Some((configuration.file, text)),
+                Err(fault) => {
+                    faults.push(Error::new(given.place.clone(), fault));
+                    None
+                }
             }
-            None => None,
-        };
-        Ok(Self { file, variables, flags })
+        });
+        Self { file, credentials, variables, flags }
     }
 
-    fn apply(&self, mut configuration: Configuration) -> Result<Configuration, Error> {
+    fn apply(&self, mut configuration: Configuration, faults: &mut Vec<Error>) -> Configuration {
         if let Some((path, text)) = &self.file {
-            file::apply(&mut configuration, path, text)?;
+            file::apply(&mut configuration, path, text, faults);
+        }
+        for Credential { option, place, value } in &self.credentials {
+            let values = values_of(option, value);
+            let given = GivenOption { option, place: place.clone(), values };
+            faults.extend(given.apply(&mut configuration).err());
         }
         for given in self.variables.iter().chain(&self.flags) {
-            given.apply(&mut configuration)?;
+            faults.extend(given.apply(&mut configuration).err());
         }
-        Ok(configuration)
+        configuration
     }
 }
 
@@ -86,6 +114,7 @@ impl GivenOption<'_> {
         let values: Vec<_> = self.values.iter().map(|value| Given::Bare(value)).collect();
         let source = match self.place {
             Place::Environment(_) => Source::Environment,
+            Place::Credential(_) => Source::Credential,
             _ => Source::Flag,
         };
         configuration
@@ -95,40 +124,46 @@ impl GivenOption<'_> {
 }
 
 /// `--name value` and `--name=value`, with `-` or `_` in the name.
-fn flags(arguments: &[String]) -> Result<Vec<GivenOption<'_>>, Error> {
+fn flags<'a>(arguments: &'a [String], faults: &mut Vec<Error>) -> Vec<GivenOption<'a>> {
     let mut found: Vec<GivenOption<'_>> = Vec::new();
     let count = arguments.len();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let place = count - arguments.len();
-        // Not repeated in the message: it may be a URL with a password.
-        let stray = || Error::new(Place::CommandLine, Fault::Misplaced(Misplaced::Word(place)));
-        let argument = argument.strip_prefix("--").ok_or_else(stray)?;
+        let Some(argument) = argument.strip_prefix("--") else {
+            // Not repeated in the message: it may be a URL with a password.
+            faults.push(Error::new(Place::CommandLine, Fault::Misplaced(Misplaced::Word(place))));
+            continue;
+        };
         let (name, value) = match argument.split_once('=') {
             Some((name, value)) => (name, Some(value)),
-            None => (argument, None),
+            None => {
+                let next = arguments.as_slice().first().filter(|next| !next.starts_with("--"));
+                if next.is_some() {
+                    arguments.next();
+                }
+                (argument, next.map(String::as_str))
+            }
         };
-        let option = OptionSpec::find(name).ok_or_else(|| unknown_flag(name))?;
+        let Some(option) = OptionSpec::find(name) else {
+            faults.push(unknown_flag(name));
+            continue;
+        };
         // By the name that was given: an option may have others.
         let flag = format!("--{}", name.replace('_', "-"));
         let place = Place::Flag(flag.clone());
-        let value = match value {
-            Some(value) => value,
-            None => arguments.as_slice().first().filter(|next| !next.starts_with("--")).ok_or_else(|| {
-                let example = format!("{flag} {}", option.example);
-                Error::new(place.clone(), Fault::Missing { example })
-            })?,
+        let Some(value) = value else {
+            let example = format!("{flag} {}", option.example);
+            faults.push(Error::new(place, Fault::Missing { example }));
+            continue;
         };
-        if !argument.contains('=') {
-            arguments.next();
-        }
         match found.iter_mut().find(|given| given.option.name == option.name) {
             None => found.push(GivenOption { option, place, values: vec![value] }),
             Some(given) if option.kind.repeatable() => given.values.push(value),
-            Some(_) => return Err(Error::new(place, Fault::Twice)),
+            Some(_) => faults.push(Error::new(place, Fault::Twice)),
         }
     }
-    Ok(found)
+    found
 }
 
 fn unknown_flag(name: &str) -> Error {
@@ -142,37 +177,44 @@ fn unknown_flag(name: &str) -> Error {
     Error::new(Place::Flag(format!("--{name}")), Fault::UnknownOption { name: None, instead })
 }
 
-/// Variables that name an option; an empty one counts as not set. Lists are separated by commas. A name that is merely
-/// near to an option's is taken for a slip; others may belong to somebody else.
+/// Variables that name an option; an empty one counts as not set. A name that is merely near to an option's is taken for a slip;
+/// others may belong to somebody else. Beside them, the folder of credentials.
 fn variables<'a>(
     environment: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<Vec<GivenOption<'a>>, Error> {
-    let mut found = Vec::new();
+    faults: &mut Vec<Error>,
+) -> (Vec<GivenOption<'a>>, Option<&'a str>) {
+    let (mut found, mut folder) = (Vec::new(), None);
     for (variable, value) in environment {
-        let Some(name) = variable.strip_prefix("ONRAMP_") else { continue };
         if value.is_empty() {
             continue;
         }
+        if variable == credentials::FOLDER_VARIABLE {
+            folder = Some(value);
+        }
+        let Some(name) = variable.strip_prefix("ONRAMP_") else { continue };
         let place = Place::Environment(String::from(variable));
         let name = name.to_ascii_lowercase();
         // In capitals: `ONRAMP_permits` is a slip.
         let written = variable.bytes().all(|byte| !byte.is_ascii_lowercase());
         let Some(option) = OptionSpec::find(&name).filter(|_| written) else {
-            match nearest(&name, OPTIONS.iter().map(|option| option.name)).and_then(OptionSpec::find) {
-                None => continue,
-                Some(option) => {
-                    let instead = Instead::Option(option.environment());
-                    return Err(Error::new(place, Fault::UnknownOption { name: None, instead }));
-                }
-            }
+            let near = nearest(&name, OPTIONS.iter().map(|option| option.name));
+            faults.extend(near.and_then(OptionSpec::find).map(|option| {
+                let instead = Instead::Option(option.environment());
+                Error::new(place, Fault::UnknownOption { name: None, instead })
+            }));
+            continue;
         };
-        let values = if option.kind.repeatable() { value.split(',').collect() } else { vec![value] };
-        found.push(GivenOption { option, place, values });
+        found.push(GivenOption { option, place, values: values_of(option, value) });
     }
-    Ok(found)
+    (found, folder)
 }
 
-/// The one thing that is opened here.
+/// Lists are separated by commas where they are one text.
+fn values_of<'a>(option: &OptionSpec, text: &'a str) -> Vec<&'a str> {
+    if option.kind.repeatable() { text.split(',').collect() } else { vec![text] }
+}
+
+/// The one thing that is opened here, beside credentials.
 fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, Fault> {
     std::fs::read_to_string(path)
         .map(zeroize::Zeroizing::new)

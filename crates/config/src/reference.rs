@@ -8,10 +8,11 @@ use crate::options::{FILE_OPTION, OPTIONS, OptionSpec, Section};
 /// The text of `onramp serve --help`.
 pub fn help() -> String {
     let mut text = String::from(
-        "Usage: onramp serve [OPTIONS]\n\n\
+        "Usage: onramp serve [--check] [OPTIONS]\n\n\
          Serves MySQL clients over few connections to a server. Without --backend it starts a private one.\n\
          Each option may also come from the environment or from a file (--config); a flag outranks the\n\
-         environment, which outranks the file. docs/OPTIONS.md says more about each.\n",
+         environment, which outranks the file. docs/OPTIONS.md says more about each. With --check it serves nobody\n\
+         and says all that is wrong with them.\n",
     );
     let mut defaults = Configuration::default();
     for section in Section::ALL {
@@ -33,13 +34,17 @@ pub fn reference_page() -> String {
          <!-- Written by `onramp docs options` from crates/config/src/options.rs. -->\n\n\
          An option is given as a flag (`--max-connections 20000`), in the environment\n\
          (`ONRAMP_MAX_CONNECTIONS=20000`) or in the file that `--config` names (`max_connections = 20000`). A flag\n\
-         outranks the environment, which outranks the file, which outranks the default. In flags `-` and `_` are the\n\
+         outranks the environment, which outranks the file, which outranks the default. Between the environment and\n\
+         the file stand credentials (docs/INSTALL.md): the content of the file `onramp_max_connections` in the folder\n\
+         that `CREDENTIALS_DIRECTORY` names, as systemd sets it. In flags `-` and `_` are the\n\
          same. An empty environment variable counts as not set; in the environment, a list is separated by commas, in\n\
          the file it is `[\"a\", \"b\"]`, as a flag it is given once for each.\n\n\
          Times are whole numbers with a unit: `500ms`, `10s`, `5m`, `8h`, `1d`. Sizes are bytes or carry a unit:\n\
          `256KiB`, `64MiB`, `1GiB`. In the file, times and sizes with a unit stand in quotes.\n\n\
          Anything unknown, out of range or of the wrong type ends the start with exit code 2, before any socket is\n\
-         opened.\n",
+         opened. `onramp serve --check`, with the same options, says all that is wrong at once, with the lines of the\n\
+         file, and serves nobody: its exit code is 1 then, and 0 where all is well. It also looks up the names of\n\
+         servers and reads the files of TLS.\n",
     );
     let mut defaults = Configuration::default();
     for section in Section::ALL {

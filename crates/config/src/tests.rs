@@ -28,8 +28,9 @@ fn loaded(flags: &[&str], environment: &[(&str, &str)]) -> Result<Configuration,
 
 fn with_file(text: &str) -> Result<Configuration, String> {
     let mut configuration = with_flags(&[])?;
-    file::apply(&mut configuration, "onramp.toml".as_ref(), text).map_err(|error| error.to_string())?;
-    Ok(configuration)
+    let mut faults = Vec::new();
+    file::apply(&mut configuration, "onramp.toml".as_ref(), text, &mut faults);
+    faults.first().map_or(Ok(configuration), |fault| Err(fault.to_string()))
 }
 
 fn message(result: Result<Configuration, String>) -> String {
@@ -70,6 +71,23 @@ fn every_setting_is_an_option() {
         assert_eq!(options, usize::from(*change != Change::Found), "{path}");
     }
     assert!(OPTIONS.iter().count() <= settings.len());
+}
+
+#[test]
+fn what_kubernetes_says_of_a_service_is_no_option() {
+    // Of each Service all pods of a namespace get such variables; this one is named onramp.
+    let links = [
+        ("ONRAMP_PORT", "tcp://10.96.0.7:3306"),
+        ("ONRAMP_PORT_3306_TCP", "tcp://10.96.0.7:3306"),
+        ("ONRAMP_PORT_3306_TCP_ADDR", "10.96.0.7"),
+        ("ONRAMP_PORT_3306_TCP_PORT", "3306"),
+        ("ONRAMP_PORT_3306_TCP_PROTO", "tcp"),
+        ("ONRAMP_SERVICE_HOST", "10.96.0.7"),
+        ("ONRAMP_SERVICE_PORT", "3306"),
+        ("ONRAMP_SERVICE_PORT_MYSQL", "3306"),
+        ("ONRAMP_SERVICE_PORT_HTTP", "9126"),
+    ];
+    assert!(load(&[], links).is_ok());
 }
 
 #[test]
@@ -440,4 +458,106 @@ fn the_engine_knows_whether_servers_are_checked() {
         let configuration = with_flags(&flags).unwrap();
         assert_eq!(configuration.engine.server_tls, tls, "{word}");
     }
+}
+
+/// All that [`crate::check`] says of these, line by line.
+fn faults(flags: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
+    let flags: Vec<String> = flags.iter().map(|flag| String::from(*flag)).collect();
+    let checked = crate::check(&flags, environment.iter().copied());
+    checked.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once() {
+    let text = "permits = many\nworkers = 0\nmax_conections = 1\n= 5\nwait_timeout = \"5m\"\nlisten = [\n";
+    let file = TemporaryFile::new("faults", text);
+    let path = file.0.display().to_string();
+    let found = faults(
+        &["stray", "--nonsense-of-mine", "x", "--config", &path, "--compression", "--back-log=0"],
+        &[("ONRAMP_PERMIT", "5"), ("ONRAMP_TLS", "maybe")],
+    );
+    let expected = [
+        String::from("word 1 after serve is no option"),
+        String::from("--nonsense-of-mine: unknown option"),
+        String::from("--compression: no value given"),
+        String::from("ONRAMP_PERMIT: unknown option; did you mean ONRAMP_PERMITS?"),
+        format!("{path}:1: "),
+        format!("{path}:4: "),
+        format!("{path}:6: "),
+        format!("{path}:2: workers: 0 is out of range"),
+        format!("{path}:3: unknown option \"max_conections\"; did you mean max_connections?"),
+        String::from("ONRAMP_TLS: "),
+        String::from("--back-log: 0 is out of range"),
+    ];
+    for beginning in &expected {
+        assert!(found.iter().any(|fault| fault.starts_with(beginning)), "{beginning}: {found:#?}");
+    }
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    let lines: Vec<_> = found.iter().filter_map(|fault| fault.strip_prefix(&format!("{path}:"))).collect();
+    assert!(lines.is_sorted(), "{lines:?}");
+}
+
+#[test]
+fn values_that_do_not_go_together_are_all_said() {
+    let flags = ["--permits-min=8", "--permits-max=4", "--tls-key=/k", "--backend-tls=verify-ca"];
+    let found = faults(&flags, &[("ONRAMP_PRIVATE_SERVER", "off")]);
+    for part in [
+        "permits_max (4) is below",
+        "private_server = off",
+        "tls_key is given without",
+        "give backend_tls_ca",
+    ] {
+        assert!(found.iter().any(|fault| fault.contains(part)), "{part}: {found:#?}");
+    }
+    assert_eq!(found.len(), 4, "{found:#?}");
+}
+
+/// A folder of its own, gone with the value.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn credentials_stand_between_the_file_and_the_environment() {
+    let folder = Folder(std::env::temp_dir().join(format!("onramp-credentials-{}", std::process::id())));
+    std::fs::create_dir(&folder.0).unwrap();
+    for (name, text) in [
+        ("onramp_backend", "mysql://a:b@c/,mysql://a:b@d/\n"),
+        ("onramp.http_password", "of http\r\n"),
+        ("onramp_admin_password", ""),
+        ("onramp_tls_key.pem", "-----BEGIN PRIVATE KEY-----"),
+        ("permits", "of somebody else"),
+        ("onramp_workers", "3"),
+    ] {
+        std::fs::write(folder.0.join(name), text).unwrap();
+    }
+    let path = folder.0.to_str().unwrap();
+    let file = TemporaryFile::new("below-credentials", "workers = 2\n");
+    let flags = ["--config", file.0.to_str().unwrap()];
+    let found = with(&flags, &[("CREDENTIALS_DIRECTORY", path)]).unwrap();
+    assert_eq!(found.backends.len(), 2);
+    assert_eq!(
+        (found.workers, found.http_password.as_str(), found.admin_password.as_str()),
+        (3, "of http", "")
+    );
+    let source = |found: &Configuration| {
+        let setting = found.settings().into_iter().find(|setting| setting.name == "workers");
+        setting.unwrap().source.name()
+    };
+    assert_eq!(source(&found), "credential");
+    let found = with(&flags, &[("CREDENTIALS_DIRECTORY", path), ("ONRAMP_WORKERS", "4")]).unwrap();
+    assert_eq!((found.workers, source(&found)), (4, "environment"));
+    std::fs::write(folder.0.join("onramp_bakcend"), "mysql://secret-user:secret@h/").unwrap();
+    std::fs::write(folder.0.join("onramp_mapped_password"), "x").unwrap();
+    std::fs::write(folder.0.join("onramp_permits"), "secret").unwrap();
+    let found = faults(&[], &[("CREDENTIALS_DIRECTORY", path)]);
+    assert_eq!(found[0], "credential onramp_bakcend: unknown option; did you mean onramp_backend?");
+    assert_eq!(found[1], "credential onramp_permits: \"secret\" is not a whole number");
+    assert_eq!(found.len(), 2);
+    let found = faults(&[], &[("CREDENTIALS_DIRECTORY", "/nowhere/at/all")]);
+    assert!(found[0].starts_with("CREDENTIALS_DIRECTORY: /nowhere/at/all cannot be read: "), "{found:?}");
 }

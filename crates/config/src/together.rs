@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proxy_protocol::Networks;
 
-use crate::configuration::{BackendTls, TlsOptions};
+use crate::configuration::BackendTls;
 use crate::{BackendUrl, Configuration, Error, Fault, ListenAddress, Place};
 
 /// Two values that are fine by themselves and do not go together; each is named for what would come of it.
@@ -32,6 +32,8 @@ pub enum Conflict {
         /// `max_backends`.
         backends: u32,
     },
+    /// There is no server, and none is to be started.
+    NoBackend,
     /// The admin port would be anybody's.
     OpenAdminPort,
     /// So would be what HTTP tells, at this address.
@@ -76,6 +78,10 @@ impl fmt::Display for Conflict {
                 f,
                 "workers ({workers}) is above max_backends ({backends}): each worker needs a backend of its own"
             ),
+            Self::NoBackend => f.write_str(
+                "no backend is given, and private_server = off: say where the server is, as \
+                 backend = \"mysql://user:password@host:port/\"",
+            ),
             Self::OpenAdminPort => f.write_str(
                 "admin_listen is given without admin_password: whoever reaches the admin port could do as they like; set \
                  one, best in the file or the environment",
@@ -112,94 +118,81 @@ impl fmt::Display for Conflict {
     }
 }
 
+impl From<Conflict> for Error {
+    fn from(conflict: Conflict) -> Self {
+        Self::new(Place::Together, Fault::Conflict(conflict))
+    }
+}
+
 /// # Errors
 /// The first two that do not go together, by the names of their options.
 pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error> {
-    let checks = [
-        bounds(configuration),
-        accounts(configuration),
-        http(configuration),
-        tls(&configuration.tls),
-        trusted_networks(&configuration.engine.trusted_servers),
-    ];
-    checks
-        .into_iter()
-        .collect::<Result<(), Conflict>>()
-        .map_err(|conflict| Error::new(Place::Together, Fault::Conflict(conflict)))
+    conflicts(configuration).into_iter().next().map_or(Ok(()), |conflict| Err(conflict.into()))
 }
 
-fn bounds(configuration: &Configuration) -> Result<(), Conflict> {
-    let engine = &configuration.engine;
-    if engine.permits_max > 0 && engine.permits_max < engine.permits_min {
-        return Err(Conflict::PermitsCross { most: engine.permits_max, least: engine.permits_min });
-    }
-    if engine.statement_memory < engine.max_allowed_packet {
-        return Err(Conflict::NoRoomForPacket {
+/// All that do not go together.
+pub(crate) fn conflicts(configuration: &Configuration) -> Vec<Conflict> {
+    let Configuration { engine, tls, .. } = configuration;
+    let verifies = matches!(tls.backend, BackendTls::VerifyCa | BackendTls::VerifyFull);
+    let checks = [
+        (engine.permits_max > 0 && engine.permits_max < engine.permits_min)
+            .then_some(Conflict::PermitsCross { most: engine.permits_max, least: engine.permits_min }),
+        (engine.statement_memory < engine.max_allowed_packet).then_some(Conflict::NoRoomForPacket {
             memory: engine.statement_memory,
             packet: engine.max_allowed_packet,
-        });
-    }
-    if engine.max_backends > 0 && configuration.workers > engine.max_backends {
-        return Err(Conflict::TooFewBackends {
-            workers: configuration.workers,
-            backends: engine.max_backends,
-        });
-    }
-    Ok(())
+        }),
+        (engine.max_backends > 0 && configuration.workers > engine.max_backends).then_some(
+            Conflict::TooFewBackends { workers: configuration.workers, backends: engine.max_backends },
+        ),
+        accounts(configuration),
+        http(configuration),
+        certificate_and_key(["tls_certificate", "tls_key"], [&tls.certificate, &tls.key]),
+        certificate_and_key(
+            ["backend_tls_certificate", "backend_tls_key"],
+            [&tls.backend_certificate, &tls.backend_key],
+        ),
+        (tls.backend == BackendTls::Required && is_given(&tls.backend_public_key))
+            .then_some(Conflict::KeyInsideTls),
+        (verifies && !is_given(&tls.backend_ca)).then_some(Conflict::NothingToVerifyBy),
+        (!verifies && is_given(&tls.backend_ca)).then_some(Conflict::NothingToVerify),
+        trusted_networks(&engine.trusted_servers),
+    ];
+    checks.into_iter().flatten().collect()
 }
 
-fn accounts(configuration: &Configuration) -> Result<(), Conflict> {
+fn is_given(path: &Path) -> bool {
+    !path.as_os_str().is_empty()
+}
+
+fn accounts(configuration: &Configuration) -> Option<Conflict> {
     let private = configuration.backends.is_empty();
+    if private && !configuration.private_server {
+        return Some(Conflict::NoBackend);
+    }
     if !configuration.admin_listen.is_empty() && configuration.admin_password.is_empty() && !private {
-        return Err(Conflict::OpenAdminPort);
+        return Some(Conflict::OpenAdminPort);
     }
     let same_account =
         |pair: &[BackendUrl]| pair[0].user == pair[1].user && pair[0].password == pair[1].password;
-    if !configuration.backends.windows(2).all(same_account) {
-        return Err(Conflict::SeveralAccounts);
-    }
-    Ok(())
+    (!configuration.backends.windows(2).all(same_account)).then_some(Conflict::SeveralAccounts)
 }
 
-fn http(configuration: &Configuration) -> Result<(), Conflict> {
-    match &configuration.http_listen {
-        Some(address) if !address.is_local() && configuration.http_password.is_empty() => {
-            Err(Conflict::OpenHttp(address.clone()))
-        }
-        _ => Ok(()),
-    }
+fn http(configuration: &Configuration) -> Option<Conflict> {
+    let address = configuration.http_listen.as_ref()?;
+    (!address.is_local() && configuration.http_password.is_empty())
+        .then(|| Conflict::OpenHttp(address.clone()))
 }
 
 /// Whoever writes `localhost` means the loopback addresses, which the word does not stand for.
-fn trusted_networks(networks: &Networks) -> Result<(), Conflict> {
-    if networks.to_string().split(',').any(|word| word == "localhost") {
-        return Err(Conflict::TrustedSocket);
-    }
-    Ok(())
+fn trusted_networks(networks: &Networks) -> Option<Conflict> {
+    networks.to_string().split(',').any(|word| word == "localhost").then_some(Conflict::TrustedSocket)
 }
 
-fn tls(options: &TlsOptions) -> Result<(), Conflict> {
-    certificate_and_key(["tls_certificate", "tls_key"], [&options.certificate, &options.key])?;
-    certificate_and_key(
-        ["backend_tls_certificate", "backend_tls_key"],
-        [&options.backend_certificate, &options.backend_key],
-    )?;
-    if options.backend == BackendTls::Required && !options.backend_public_key.as_os_str().is_empty() {
-        return Err(Conflict::KeyInsideTls);
-    }
-    let verifies = matches!(options.backend, BackendTls::VerifyCa | BackendTls::VerifyFull);
-    match (verifies, !options.backend_ca.as_os_str().is_empty()) {
-        (true, false) => Err(Conflict::NothingToVerifyBy),
-        (false, true) => Err(Conflict::NothingToVerify),
-        _ => Ok(()),
-    }
-}
-
-fn certificate_and_key(names: [&'static str; 2], paths: [&Path; 2]) -> Result<(), Conflict> {
+fn certificate_and_key(names: [&'static str; 2], paths: [&Path; 2]) -> Option<Conflict> {
     let [certificate, key] = names;
-    match paths.map(|path| path.as_os_str().is_empty()) {
-        [false, true] => Err(Conflict::CertificateWithoutKey { certificate, key }),
-        [true, false] => Err(Conflict::KeyWithoutCertificate { certificate, key }),
-        _ => Ok(()),
+    match paths.map(is_given) {
+        [true, false] => Some(Conflict::CertificateWithoutKey { certificate, key }),
+        [false, true] => Some(Conflict::KeyWithoutCertificate { certificate, key }),
+        _ => None,
     }
 }

@@ -186,15 +186,16 @@ impl Control {
 impl Engine {
     /// Connects the service account, or asks for the accounts, when it is time.
     pub(crate) fn control_turn(&mut self) {
-        match self.control.state {
-            State::Away if self.server.may_connect(self.now) && self.draining.is_none() => {
-                self.control.state = State::Connecting;
-                self.control.since = self.now;
-                let address = self.settings.server[self.server.address].clone();
+        match self.server.control.state {
+            State::Away if self.server.reachability.may_connect(self.now) && self.draining.is_none() => {
+                self.server.control.state = State::Connecting;
+                self.server.control.since = self.now;
+                let address = self.settings.server[self.server.reachability.address].clone();
                 self.outbox.connect(CONTROL_TOKEN, address);
             }
             State::Idle
                 if self
+                    .server
                     .control
                     .next_refresh(self.settings.accounts_refresh)
                     .is_some_and(|due| due <= self.now) =>
@@ -207,62 +208,62 @@ impl Engine {
             State::Idle if self.next_look_at_room().is_some_and(|due| due <= self.now) => {
                 self.ask(Question::Room);
             }
-            State::Idle if self.rescues.asks_for_functions() => self.ask(Question::Functions),
+            State::Idle if self.server.rescues.asks_for_functions() => self.ask(Question::Functions),
             State::Idle if let Some(question) = self.next_code_question() => {
                 self.ask(Question::Code(question));
             }
             State::Idle if self.suspects_lock_waits() => {
                 let pace = self.lock_wait_pace().unwrap_or_default();
                 if self.workers.may_ask_for_lock_waits(self.now, pace) {
-                    self.control.lock_waits = LockWaits { asked: self.now, waits: Vec::new() };
+                    self.server.control.lock_waits = LockWaits { asked: self.now, waits: Vec::new() };
                     self.ask(Question::LockGate);
                 }
             }
             State::Connecting | State::LoggingIn(_) | State::Asking { .. }
-                if self.now.since(self.control.since) > self.settings.backend_connect_timeout =>
+                if self.now.since(self.server.control.since) > self.settings.backend_connect_timeout =>
             {
                 self.control_lost(NO_ANSWER);
             }
             _ => {}
         }
-        if !self.control.out.is_empty()
-            && let Some(connection) = self.control.connection
+        if !self.server.control.out.is_empty()
+            && let Some(connection) = self.server.control.connection
         {
-            self.outbox.send(connection, &self.control.out);
+            self.outbox.send(connection, &self.server.control.out);
             // The password may be among it.
-            self.control.out.zeroize();
+            self.server.control.out.zeroize();
         }
     }
 
     /// When [`Self::control_turn`] has something to do.
     pub(crate) fn next_control_turn(&self) -> Option<Instant> {
-        match self.control.state {
+        match self.server.control.state {
             State::Away if self.draining.is_some() => None,
-            State::Away => Some(self.server.next_attempt().unwrap_or(self.now)),
+            State::Away => Some(self.server.reachability.next_attempt().unwrap_or(self.now)),
             State::Idle => {
-                let refresh = self.control.next_refresh(self.settings.accounts_refresh);
+                let refresh = self.server.control.next_refresh(self.settings.accounts_refresh);
                 let due =
                     refresh.into_iter().chain(self.next_look_at_defaults()).chain(self.next_look_at_room());
                 due.chain(self.next_suspicion()).chain(self.next_code_turn()).min()
             }
-            _ => Some(self.control.since + self.settings.backend_connect_timeout),
+            _ => Some(self.server.control.since + self.settings.backend_connect_timeout),
         }
     }
 
     fn next_look_at_defaults(&self) -> Option<Instant> {
-        self.control.defaults.next(self.settings.accounts_refresh)
+        self.server.control.defaults.next(self.settings.accounts_refresh)
     }
 
     pub(crate) fn control_connected(&mut self, connection: ConnectionId) {
-        if !matches!(self.control.state, State::Connecting) {
+        if !matches!(self.server.control.state, State::Connecting) {
             return self.outbox.close(connection);
         }
-        self.control.connection = Some(connection);
+        self.server.control.connection = Some(connection);
         self.set_role(connection, Role::Control);
-        self.control.out.extend_from_slice(&self.proxy_header(None));
+        self.server.control.out.extend_from_slice(&self.proxy_header(None));
         let password = self.settings.service_password.as_bytes();
         let secret = Secret::of(password);
-        self.control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
+        self.server.control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
             user: self.settings.service_user.clone().into_bytes(),
             secret,
             methods: OF_SERVICE_ACCOUNT.into(),
@@ -277,29 +278,29 @@ impl Engine {
     }
 
     pub(crate) fn control_bytes(&mut self, bytes: &[u8]) {
-        match &mut self.control.state {
-            State::LoggingIn(login) => match login.read(bytes, &mut self.control.out) {
+        match &mut self.server.control.state {
+            State::LoggingIn(login) => match login.read(bytes, &mut self.server.control.out) {
                 Ok(None) => {}
                 Ok(Some(Outcome::Established(established))) => {
-                    self.server.answered();
-                    let connection = self.control.connection.expect("its bytes have just come");
-                    self.control.capabilities = established.capabilities;
+                    self.server.reachability.answered();
+                    let connection = self.server.control.connection.expect("its bytes have just come");
+                    self.server.control.capabilities = established.capabilities;
                     self.start_server_compression(connection, established.capabilities);
                     self.note_missing_compression(&established);
-                    self.pending_facts = Some(Facts::new(&established));
-                    self.control.changes.asked_anew();
-                    self.control.code.asked_anew();
-                    self.control.defaults.asked_anew();
-                    self.control.room.asked_anew();
+                    self.server.pending_facts = Some(Facts::new(&established));
+                    self.server.control.changes.asked_anew();
+                    self.server.control.code.asked_anew();
+                    self.server.control.defaults.asked_anew();
+                    self.server.control.room.asked_anew();
                     self.ask(Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
-                    let connection = self.control.connection.expect("its bytes have just come");
+                    let connection = self.server.control.connection.expect("its bytes have just come");
                     self.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key }, None);
                 }
                 Ok(Some(Outcome::StartTls)) => {
-                    let connection = self.control.connection.expect("its bytes have just come");
-                    let out = std::mem::take(&mut self.control.out);
+                    let connection = self.server.control.connection.expect("its bytes have just come");
+                    let out = std::mem::take(&mut self.server.control.out);
                     self.start_server_tls(connection, &out);
                 }
                 Ok(Some(Outcome::Refused { code, message })) => {
@@ -334,24 +335,25 @@ impl Engine {
     /// The service account's password has been encrypted for the server.
     pub(crate) fn control_finding(&mut self, connection: ConnectionId, finding: Finding) {
         let Finding::Encrypted(bytes) = finding else { return };
-        if self.control.connection == Some(connection)
-            && let State::LoggingIn(login) = &mut self.control.state
+        if self.server.control.connection == Some(connection)
+            && let State::LoggingIn(login) = &mut self.server.control.state
         {
-            login.encrypted(bytes.as_deref(), &mut self.control.out);
+            login.encrypted(bytes.as_deref(), &mut self.server.control.out);
         }
     }
 
     /// TLS stands on the service account's connection.
     pub(crate) fn control_secured(&mut self) {
-        if let State::LoggingIn(login) = &mut self.control.state
-            && let Err(error) = login.secured(&mut self.control.out)
+        if let State::LoggingIn(login) = &mut self.server.control.state
+            && let Err(error) = login.secured(&mut self.server.control.out)
         {
             self.control_lost(&format!("its login broke the protocol: {error}"));
         }
     }
 
     fn ask(&mut self, question: Question) {
-        let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
+        let facts =
+            self.server.pending_facts.as_ref().or(self.server.facts.as_ref()).expect("known since the login");
         let text = match question {
             Question::Limits => NO_LIMITS,
             Question::Collations => COLLATIONS_QUERY,
@@ -368,7 +370,7 @@ impl Engine {
             Question::Code(question) => self.code_text(question),
         };
         let options = crate::backend::message::reply_options(
-            self.control.capabilities,
+            self.server.control.capabilities,
             wire::Capabilities::DEPRECATE_EOF,
             0,
             1,
@@ -376,7 +378,7 @@ impl Engine {
         if question == Question::Changes {
             self.note_question_for_changes();
         }
-        let control = &mut self.control;
+        let control = &mut self.server.control;
         if matches!(question, Question::Accounts | Question::Probe) {
             control.asked += 1;
             control.wanted = false;
@@ -397,7 +399,7 @@ impl Engine {
     }
 
     fn answered(&mut self, question: Question, answer: Kept) {
-        self.control.state = State::Idle;
+        self.server.control.state = State::Idle;
         if let Some(error) = answer.error.filter(|_| question != Question::Limits) {
             return self.refused(question, error);
         }
@@ -405,7 +407,7 @@ impl Engine {
             Question::Limits => self.ask(Question::Collations),
             Question::Collations => {
                 let rows = rows_of(&answer.bytes);
-                let facts = self.pending_facts.as_mut().expect("set at the login");
+                let facts = self.server.pending_facts.as_mut().expect("set at the login");
                 for row in &rows {
                     let row: Vec<_> = row.iter().map(Option::as_deref).collect();
                     facts.take_collation_row(&row);
@@ -415,7 +417,7 @@ impl Engine {
             Question::Server => {
                 let rows = rows_of(&answer.bytes);
                 let row: Vec<_> = rows.first().into_iter().flatten().map(Option::as_deref).collect();
-                let (taken, is_new) = match (&mut self.pending_facts, &mut self.facts) {
+                let (taken, is_new) = match (&mut self.server.pending_facts, &mut self.server.facts) {
                     (Some(facts), _) => (facts.take_server_row(&row), true),
                     (None, facts) => {
                         (facts.as_mut().and_then(|facts| facts.take_server_row_again(&row)), false)
@@ -437,8 +439,8 @@ impl Engine {
             Question::Changes => self.take_changes(Ok(&answer.bytes)),
             Question::Accounts => self.take_accounts(answer.bytes),
             // The accounts that are read now may be newer than what the probe saw, never older.
-            Question::Probe if answer.bytes != self.control.probe_seen => {
-                self.control.probe_seen = answer.bytes;
+            Question::Probe if answer.bytes != self.server.control.probe_seen => {
+                self.server.control.probe_seen = answer.bytes;
                 self.ask(Question::Accounts);
             }
             Question::Probe => self.accounts_are_fresh(),
@@ -446,17 +448,17 @@ impl Engine {
             // In `found_lock_waits` it ends, or with the other locks.
             Question::LockGate => self.ask_for_other_waiters(),
             Question::LockWaits => {
-                self.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
+                self.server.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
                 self.ask_for_other_waiters();
             }
             Question::OtherWaiters => {
-                self.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
+                self.server.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
                 self.lock_waits_are_known();
             }
             Question::Code(question) => self.code_answered(question, answer.bytes, None),
             Question::Functions => {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
-                self.rescues.found_functions(self.control.since, count);
+                self.server.rescues.found_functions(self.server.control.since, count);
             }
         }
     }
@@ -467,10 +469,10 @@ impl Engine {
             Question::LockGate | Question::LockWaits | Question::OtherWaiters => {
                 self.lock_waits_cannot_be_seen(error);
             }
-            Question::Functions => self.rescues.found_functions(self.control.since, None),
+            Question::Functions => self.server.rescues.found_functions(self.server.control.since, None),
             Question::Code(question) => self.code_answered(question, Vec::new(), Some(error)),
             Question::Changes => self.take_changes(Err(error)),
-            Question::Defaults => self.control.defaults.are_refused(),
+            Question::Defaults => self.server.control.defaults.are_refused(),
             Question::Room => self.take_room(None),
             Question::Accounts | Question::Probe if self.rights_cannot_be_read(&error) => {
                 self.ask(Question::Accounts);
@@ -486,31 +488,33 @@ impl Engine {
 
     /// The service account may not read all that decides about rights: the rest has to do. False where that was it.
     fn rights_cannot_be_read(&mut self, reason: &str) -> bool {
-        let facts = self.pending_facts.as_mut().or(self.facts.as_mut()).expect("known since the login");
+        let facts =
+            self.server.pending_facts.as_mut().or(self.server.facts.as_mut()).expect("known since the login");
         if facts.depth == Depth::Logins {
             return false;
         }
         facts.depth = Depth::Logins;
-        self.control.probe_seen.clear();
+        self.server.control.probe_seen.clear();
         self.say_rights_are_hidden(reason.to_owned());
         true
     }
 
     /// Once.
     fn say_rights_are_hidden(&mut self, reason: String) {
-        if !std::mem::replace(&mut self.control.rights_hidden, true) && self.worker == 0 {
+        if !std::mem::replace(&mut self.server.control.rights_hidden, true) && self.worker == 0 {
             self.event(Event::RightsHidden { reason });
         }
     }
 
     /// The accounts follow, so that what was taken up before is compared with accounts that are at least as new.
     fn take_changes(&mut self, answer: Result<&[u8], String>) {
-        let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
+        let facts =
+            self.server.pending_facts.as_ref().or(self.server.facts.as_ref()).expect("known since the login");
         let nothing = || "the server does not count changes of accounts".to_owned();
         let count = answer.and_then(|answer| facts.count_of_changes(answer).ok_or_else(nothing));
         let count = count.map_err(|reason| self.say_rights_are_hidden(reason)).ok();
-        self.control.changes.take(count);
-        self.ask(if self.pending_facts.is_some() { Question::Accounts } else { Question::Probe });
+        self.server.control.changes.take(count);
+        self.ask(if self.server.pending_facts.is_some() { Question::Accounts } else { Question::Probe });
     }
 
     fn ask_for_other_waiters(&mut self) {
@@ -518,32 +522,32 @@ impl Engine {
     }
 
     fn lock_waits_are_known(&mut self) {
-        let found = std::mem::take(&mut self.control.lock_waits);
+        let found = std::mem::take(&mut self.server.control.lock_waits);
         self.found_lock_waits(found);
     }
 
     /// The copy that is there is as good as a new one.
     fn accounts_are_fresh(&mut self) {
-        self.control.came = self.control.asked;
-        self.control.last_copy = self.now;
+        self.server.control.came = self.server.control.asked;
+        self.server.control.last_copy = self.now;
         self.judge_rights();
         self.judge_again();
     }
 
     fn take_accounts(&mut self, bytes: Vec<u8>) {
-        let fresh = self.pending_facts.take();
+        let fresh = self.server.pending_facts.take();
         let news = fresh.is_some();
-        let before = fresh.and_then(|fresh| self.facts.replace(fresh));
+        let before = fresh.and_then(|fresh| self.server.facts.replace(fresh));
         if news {
             self.known_answers.clear(&mut self.sessions);
         }
-        if news || bytes != self.control.accounts_seen {
+        if news || bytes != self.server.control.accounts_seen {
             let accounts = rows_of(&bytes)
                 .iter()
                 .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
                 .collect();
-            self.control.accounts_seen = bytes;
-            let facts = self.facts.as_mut().expect("set above or earlier");
+            self.server.control.accounts_seen = bytes;
+            let facts = self.server.facts.as_mut().expect("set above or earlier");
             let accounts = Accounts::new(accounts, facts.lex_mode.server);
             self.identities.compare(&accounts);
             facts.accounts = accounts;
@@ -558,9 +562,9 @@ impl Engine {
     }
 
     fn server_found(&mut self) {
-        let facts = self.facts.as_ref().expect("set by the caller");
+        let facts = self.server.facts.as_ref().expect("set by the caller");
         let event = Event::ServerFound {
-            address: self.settings.server[self.server.address].clone(),
+            address: self.settings.server[self.server.reachability.address].clone(),
             version: String::from_utf8_lossy(facts.version.text()).into_owned(),
             accounts: facts.accounts.len(),
         };
@@ -583,13 +587,13 @@ impl Engine {
     /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
     /// the accounts as they were last.
     pub(crate) fn control_lost(&mut self, reason: &str) {
-        if let Some(connection) = self.control.connection.take() {
+        if let Some(connection) = self.server.control.connection.take() {
             self.outbox.close(connection);
             self.set_role(connection, Role::Free);
         }
-        self.control.state = State::Away;
-        self.control.out.clear();
-        self.pending_facts = None;
+        self.server.control.state = State::Away;
+        self.server.control.out.clear();
+        self.server.pending_facts = None;
         self.server_failed(reason.to_owned());
         self.judge_again();
     }

@@ -10,16 +10,6 @@ use crate::accounts::entropy::Entropy;
 use crate::accounts::failed_logins::LateRefusal;
 use crate::accounts::task::Tasks;
 use crate::accounts::{Identities, IdentityId};
-use crate::backend::connect::Server;
-use crate::backend::contended::Contention;
-use crate::backend::lost::ServerFull;
-use crate::backend::opening::Opening;
-use crate::backend::rescue::Rescues;
-use crate::backend::reserve::Reserve;
-use crate::backend::room::Room;
-use crate::backend::sharing::SharedBackends;
-use crate::backend::stall::Stalls;
-use crate::backend::{Backend, Idle};
 use crate::client::commands::Resume;
 use crate::client::delay::Delayed;
 use crate::client::delegation::Claims;
@@ -28,24 +18,23 @@ use crate::client::known_answers::KnownAnswers;
 use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase, Running};
 use crate::coalescing::Coalescer;
-use crate::control::facts::Facts;
-use crate::control::{CONTROL_TOKEN, Control};
+use crate::control::CONTROL_TOKEN;
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::learned::digests::Digests;
 use crate::learned::history::History;
 use crate::learned::limit::Served;
-use crate::learned::lock_waits::Blocker;
 use crate::learned::long_permits::Pace;
 use crate::outbox::Outbox;
 use crate::outside::event::{Event, Reports};
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::measures::Measures;
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::outside::orders::OutsideKill;
 use crate::outside::totals::Totals;
 use crate::outside::waits::{Holdups, WaitReason, Waits};
 use crate::overload::{Abandoned, NewWork};
 use crate::scheduler::{Class, Scheduler};
+use crate::server::Server;
 use crate::session::Sessions;
 use crate::session::pin_counts::PinCounts;
 use crate::session::statements::Definitions;
@@ -82,19 +71,8 @@ pub struct Engine {
     pub(crate) clients: Table<ClientKey, Client>,
     pub(crate) client_ids: BTreeMap<u32, ClientKey>,
     pub(crate) last_client_id: u32,
-    pub(crate) backends: Table<BackendKey, Backend>,
     pub(crate) last_token: u64,
-    /// Backends that nobody holds and on which nothing runs, the latest used last.
-    pub(crate) idle: Idle,
-    /// Backends that run short reads, which others may follow.
-    pub(crate) sharing: SharedBackends,
-    /// Backends with bytes to send in this turn.
-    pub(crate) dirty: Vec<BackendKey>,
     pub(crate) server: Server,
-    pub(crate) control: Control,
-    pub(crate) facts: Option<Facts>,
-    /// Facts of a server that has come back, until its accounts are there too.
-    pub(crate) pending_facts: Option<Facts>,
     pub(crate) sessions: Sessions,
     pub(crate) known_answers: KnownAnswers,
     pub(crate) definitions: Definitions,
@@ -107,12 +85,6 @@ pub struct Engine {
     /// What this turn has to say about limits that are to be found.
     pub(crate) served: Served,
     pub(crate) coalescer: Coalescer,
-    pub(crate) rescues: Rescues,
-    pub(crate) contention: Contention,
-    pub(crate) opening: Opening,
-    pub(crate) reserve: Reserve,
-    /// For what is prepared on all backends of this worker.
-    pub(crate) room: Room,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
     pub(crate) measures: Measures,
@@ -136,14 +108,6 @@ pub struct Engine {
     pub(crate) resume: Resume,
     /// Schemas that a user was allowed to use, and when.
     pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
-    /// The server takes no more backends for now.
-    pub(crate) server_full: Option<ServerFull>,
-    /// Statements that take longer than their like.
-    pub(crate) stalls: Stalls,
-    /// Clients for whose locks others have waited, by their ids.
-    pub(crate) blockers: BTreeMap<u32, Blocker>,
-    /// When the service account was last not allowed to see who waits for whose locks.
-    pub(crate) lock_waits_denied: Option<Instant>,
     /// Bytes of waiting statements.
     pub(crate) buffered: usize,
     pub(crate) hoards: Hoards,
@@ -226,15 +190,8 @@ impl Engine {
             clients: Table::new(),
             client_ids: BTreeMap::new(),
             last_client_id: 0,
-            backends: Table::new(),
             last_token: CONTROL_TOKEN,
-            idle: Idle::default(),
-            sharing: SharedBackends::default(),
-            dirty: Vec::new(),
             server: Server::new(),
-            control: Control::new(),
-            facts: None,
-            pending_facts: None,
             sessions: Sessions::default(),
             known_answers: KnownAnswers::default(),
             definitions: Definitions::default(),
@@ -245,11 +202,6 @@ impl Engine {
             pin_counts: PinCounts::default(),
             served: Served::default(),
             coalescer: Coalescer::default(),
-            rescues: Rescues::default(),
-            contention: Contention::default(),
-            opening: Opening::default(),
-            reserve: Reserve::default(),
-            room: Room::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
             measures: Measures::default(),
@@ -264,10 +216,6 @@ impl Engine {
             urgent: Vec::new(),
             resume: Resume::default(),
             known_schemas: BTreeMap::new(),
-            server_full: None,
-            stalls: Stalls::default(),
-            blockers: BTreeMap::new(),
-            lock_waits_denied: None,
             buffered: 0,
             hoards: Hoards::default(),
             draining: None,
@@ -302,7 +250,7 @@ impl Engine {
             Letter::LockHolders(holders) => self.take_lock_holders(holders),
             Letter::MakeRoom { from } => self.make_room_for_worker(*from),
             Letter::RoomMade => self.room_was_made(),
-            Letter::DefaultsChanged => self.control.defaults.are_wanted(),
+            Letter::DefaultsChanged => self.server.control.defaults.are_wanted(),
             Letter::CodeFound => self.renew_backends(),
         }
     }
@@ -311,7 +259,7 @@ impl Engine {
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             clients: self.clients.len(),
-            backends: self.backends.len(),
+            backends: self.server.backends.len(),
             running: self.scheduler.running(),
             waiting: self.scheduler.waiting()
                 + self.shares.waiting(Class::Short)
@@ -333,6 +281,7 @@ impl Engine {
 
     pub(crate) fn event(&mut self, event: Event) {
         self.totals.count(&event);
+        self.measures.count(&event);
         // Nobody reads along: the newest matter most.
         if self.reports.events.len() == 1024 {
             self.reports.events.pop_front();
@@ -364,20 +313,20 @@ impl Engine {
 
     /// A backend has bytes to send at the end of the turn.
     pub(crate) fn mark_dirty(&mut self, key: BackendKey) {
-        if !self.dirty.contains(&key) {
-            self.dirty.push(key);
+        if !self.server.dirty.contains(&key) {
+            self.server.dirty.push(key);
         }
     }
 
     pub(crate) fn put_to_backend(&mut self, key: BackendKey, bytes: &[u8]) {
-        self.backends[key].out.extend_from_slice(bytes);
+        self.server.backends[key].out.extend_from_slice(bytes);
         self.mark_dirty(key);
     }
 
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {
         if self.identities.release(identity) {
             self.known_schemas.retain(|(known, _), _| *known != identity);
-            self.opening.companions.forget(identity);
+            self.server.opening.companions.forget(identity);
         }
     }
 
@@ -414,7 +363,7 @@ impl Engine {
             (Role::Client(key), false) => self.client_drained(key),
             (Role::Backend(key), true) => self.server_stalled(key),
             (Role::Backend(key), false) => {
-                if let Some(client) = self.backends[key].holder {
+                if let Some(client) = self.server.backends[key].holder {
                     self.server_keeps_up(client);
                     self.has_arrived(client);
                 }
@@ -461,7 +410,7 @@ impl Engine {
             self.new_work.starts_lately.hold(self.now);
             self.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
         } else {
-            if self.server.is_down() {
+            if self.server.reachability.is_down() {
                 self.new_work.starts_lately.hold(self.now);
             }
             self.dispatch_shares();
@@ -508,7 +457,7 @@ impl Engine {
         if self.now >= deadline {
             let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
             for key in all {
-                self.close_client(key, "shutdown_timeout is over");
+                self.close_client(key, ClosedFor::ShutdownTimeout, "shutdown_timeout is over");
             }
         }
         if self.clients.is_empty() {
@@ -527,7 +476,7 @@ impl Engine {
                 self.drop_client(key);
             }
         }
-        let backends: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
+        let backends: Vec<_> = self.server.backends.iter().map(|(key, _)| key).collect();
         for key in backends {
             self.quit_backend(key);
         }

@@ -12,6 +12,7 @@
 //! | `engine`, `timers` | the tables of all that follows, the turn; when the next one is due |
 //! | `ids` | what clients and backends are called in these tables |
 //! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
+//! | `server` | the server behind us: its backends, and what is known of it |
 //! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
 //! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
 //! | `learned` | what is learned about statements (digests, history, the limit of permits, long ones, waits for locks), and what follows from it for those that come |
@@ -45,6 +46,7 @@ mod outside;
 mod overload;
 mod request;
 mod scheduler;
+mod server;
 mod server_login;
 mod session;
 mod settings;
@@ -67,7 +69,9 @@ pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::measures::{Command, Ended, Holders, Measures};
 pub use outside::memory::Memory;
-pub use outside::named::{BackendState, ClientState, Limit, PermitState, Queue, Queued, Use};
+pub use outside::named::{
+    BackendState, ClientState, ClosedFor, Limit, PermitState, Queue, Queued, RefusedFor, Use,
+};
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,

@@ -137,11 +137,13 @@ impl Engine {
             Timer::OtherWorkers => self.next_asking(),
             Timer::Draining => self.draining,
             // An attempt that was due has been made in this turn, and its answer will come by itself.
-            Timer::Reconnect => {
-                self.server.next_attempt().filter(|&retry| retry > self.now && self.scheduler.in_need() > 0)
-            }
+            Timer::Reconnect => self
+                .server
+                .reachability
+                .next_attempt()
+                .filter(|&retry| retry > self.now && self.scheduler.in_need() > 0),
             Timer::ServerFull => {
-                self.server_full.as_ref().map(|full| full.until).filter(|&until| until > self.now)
+                self.server.full.as_ref().map(|full| full.until).filter(|&until| until > self.now)
             }
             Timer::Claim => self.next_claim(),
             Timer::Resume => (!self.resume.is_empty()).then_some(self.now),

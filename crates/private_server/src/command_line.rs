@@ -60,13 +60,13 @@ pub(crate) fn data_dir_argument(folder: &Folder) -> OsString {
 pub(crate) fn as_user(programs: &Programs, run_as: &RunAs, program: &Path) -> Command {
     use std::os::unix::process::CommandExt as _;
     let Some(setpriv) = &programs.setpriv else {
-        let mut command = Command::new(program);
+        let mut command = without_our_supervisor(program);
         if let RunAs::User(user) = run_as {
             command.uid(user.uid).gid(user.gid);
         }
         return command;
     };
-    let mut command = Command::new(setpriv);
+    let mut command = without_our_supervisor(setpriv);
     if let RunAs::User(user) = run_as {
         command
             .arg(format!("--reuid={}", user.uid))
@@ -74,6 +74,18 @@ pub(crate) fn as_user(programs: &Programs, run_as: &RunAs, program: &Path) -> Co
             .arg("--init-groups");
     }
     command.arg("--pdeathsig=TERM").arg("--").arg(program);
+    command
+}
+
+/// What a supervisor such as systemd says to whom it starts. MariaDB and MySQL speak its protocol too, and would answer in our place.
+const OF_A_SUPERVISOR: [&str; 6] =
+    ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"];
+
+fn without_our_supervisor(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    OF_A_SUPERVISOR.iter().for_each(|name| {
+        command.env_remove(name);
+    });
     command
 }
 
@@ -206,6 +218,13 @@ mod tests {
         assert_eq!(line(&programs, &RunAs::Ourselves), "/usr/bin/setpriv --pdeathsig=TERM -- /s");
         programs.setpriv = None;
         assert_eq!(line(&programs, &RunAs::Ourselves), "/s");
+    }
+
+    #[test]
+    fn our_supervisor_is_not_the_servers() {
+        let command = without_our_supervisor(Path::new("/s"));
+        let without: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).collect();
+        assert_eq!(without.len(), OF_A_SUPERVISOR.len());
     }
 
     #[test]

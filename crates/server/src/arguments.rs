@@ -13,10 +13,21 @@ impl Arguments {
 
     /// Reads the configuration, and its file anew.
     pub(crate) fn load(&self) -> Result<Configuration, config::Error> {
-        let variables: Vec<(String, String)> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        config::load(&self.0, pairs)
+        config::load(&self.0, pairs(&environment()))
     }
+
+    /// Likewise, for all that is wrong.
+    pub(crate) fn check(&self) -> Result<Configuration, Vec<config::Error>> {
+        config::check(&self.0, pairs(&environment()))
+    }
+}
+
+fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn pairs(variables: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
 }

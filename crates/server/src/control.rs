@@ -1,6 +1,8 @@
 //! The running program as the ports of its operators see it: the admin port and HTTP. Everything here runs on their threads.
 
 pub(crate) mod answers;
+pub(crate) mod glance;
+mod reload;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel};
@@ -15,6 +17,7 @@ use crate::ask::{Answer, Ask};
 use crate::happening::Happening;
 use crate::logging::Log;
 use crate::slow_log::SlowLog;
+use crate::supervisor::Supervisor;
 use crate::tls_files::TlsFiles;
 use crate::workers::Reach;
 use answers::Answers;
@@ -31,6 +34,7 @@ pub(crate) struct Program {
     pub(crate) log: Log,
     pub(crate) slow_log: SlowLog,
     pub(crate) tls: Arc<TlsFiles>,
+    pub(crate) supervisor: Supervisor,
     /// Set once it ends.
     pub(crate) ending: Arc<AtomicBool>,
 }
@@ -89,12 +93,18 @@ impl Control {
         }
     }
 
-    /// Notes how an order to read everything again has ended.
-    pub(crate) fn note_reload(&self, worked: bool) {
-        self.reloaded.store(worked, Ordering::Relaxed);
+    /// Makes a change of the configuration hold from here on.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub(crate) fn take_effect(&self, configuration: &Configuration) -> Result<(), String> {
+        (self.program.log.change_level)(configuration.log_level);
+        self.program.log.lines.change_format(configuration.log_format);
+        let settings = Arc::new(configuration.engine.clone());
+        self.order(|answer| Ask::Change { settings: Arc::clone(&settings), answer })
     }
 
-    /// How the last one has ended; well, where there was none.
+    /// How the last order to read everything again has ended; well, where there was none.
     pub(crate) fn reloaded(&self) -> bool {
         self.reloaded.load(Ordering::Relaxed)
     }

@@ -14,8 +14,10 @@ pub(crate) enum Happening {
     AskedToEnd,
     /// SIGUSR1.
     AskedToReport,
-    /// SIGHUP: certificates and keys are to be read again, and the slow log is to be opened anew.
+    /// SIGHUP: options, certificates and keys are to be read again, and the slow log is to be opened anew.
     AskedForFiles,
+    /// SIGUSR2: the slow log alone is to be opened anew.
+    AskedForSlowLog,
     /// The memory that the engine of the worker with this number holds; its signaller knows by then how much its driver holds.
     Memory(usize, Memory),
     /// The engine of the worker with this number reports something.

@@ -14,11 +14,14 @@ mod addresses;
 mod admin_port;
 mod arguments;
 mod ask;
+mod check;
 mod control;
 mod core_dumps;
 mod crowd;
+mod ending;
 mod handshakes;
 mod happening;
+mod health;
 mod helpers;
 mod http_port;
 #[cfg(debug_assertions)]
@@ -30,6 +33,7 @@ mod open_files;
 mod program;
 mod serve;
 mod slow_log;
+mod supervisor;
 mod tls_files;
 mod workers;
 
@@ -52,6 +56,7 @@ Commands:
   top            what a running Onramp does, live, over its admin port
   bench          load generator for any MySQL server or proxy
   doctor         what limits this machine, and the command that lifts it
+  health         whether the Onramp beside it is well: for the checks of containers
   challenge      100,000 clients on this machine, with and without Onramp: a report with charts
   docs options   print the reference page of all options
   help           print this text
@@ -85,6 +90,8 @@ fn main() -> ExitCode {
         ["bench", ..] => bench::run(&arguments[1..]),
         ["help", "doctor"] => doctor::run(&[String::from("--help")]),
         ["doctor", ..] => doctor::run(&arguments[1..]),
+        ["help", "health"] => health::command(&[String::from("--help")]),
+        ["health", ..] => health::command(&arguments[1..]),
         ["help", "challenge"] => challenge::run(&[String::from("--help")]),
         ["challenge", ..] => challenge::run(&arguments[1..]),
         ["docs", "options"] => print(&config::reference_page()),
@@ -96,7 +103,7 @@ fn main() -> ExitCode {
 }
 
 fn unknown_command(command: &str) -> ExitCode {
-    let known = ["serve", "top", "bench", "challenge", "doctor", "docs", "help", "version"];
+    let known = ["serve", "top", "bench", "challenge", "doctor", "health", "docs", "help", "version"];
     match config::nearest(command, known) {
         Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
         None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),

@@ -9,33 +9,37 @@ use std::time::{Duration, Instant};
 use config::Configuration;
 use private_server::{Access, ClientPlace, PrivateServer, Report};
 use seam::{Address, Signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
 use crate::admin_port::AdminPort;
 use crate::arguments::Arguments;
+use crate::control::glance::Glances;
 use crate::control::{Control, Program};
+use crate::ending::Ending;
 use crate::happening::{Happening, QUEUE_LENGTH};
 use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
 use crate::slow_log::SlowLog;
+use crate::supervisor::Supervisor;
 use crate::tls_files::TlsFiles;
 use crate::workers::{Reach, Workers};
-use crate::{addresses, core_dumps, logging, open_files, tls_files};
-
-/// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
-/// one that hangs must not keep the process.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::{addresses, check, core_dumps, logging, open_files, supervisor, tls_files};
 
 /// Runs `onramp serve` with the arguments after that word. Exit code 2 for options that cannot be used, 1 where
-/// something else prevents serving, 0 after an orderly end.
+/// something else prevents serving, 0 after an orderly end. With [`check::FLAG`] it only says whether it would.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         return crate::print(&config::help());
     }
-    let arguments = Arguments::new(arguments);
+    let (checks, arguments): (Vec<_>, Vec<_>) =
+        arguments.iter().cloned().partition(|argument| argument == check::FLAG);
+    let arguments = Arguments::new(&arguments);
+    if !checks.is_empty() {
+        return check::command(&arguments);
+    }
     let configuration = match arguments.load() {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
@@ -52,7 +56,11 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     if !configuration.core_dumps {
         core_dumps::forbid();
     }
-    let served = serve(configuration, arguments, log).inspect_err(|message| tracing::error!("{message}"));
+    let supervisor = Supervisor::of_environment();
+    let served = serve(configuration, arguments, log, &supervisor).inspect_err(|message| {
+        tracing::error!("{message}");
+        supervisor.status(&message.to_string());
+    });
     lines.finish();
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,7 +68,12 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Result<(), Failure> {
+fn serve(
+    mut configuration: Configuration,
+    arguments: Arguments,
+    log: Log,
+    supervisor: &Supervisor,
+) -> Result<(), Failure> {
     open_files::raise(&configuration);
     (configuration.engine.server, configuration.engine.server_names) =
         addresses::resolve(&configuration.backends)?.into_iter().unzip();
@@ -86,10 +99,14 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
     let mut private_server = None;
     let mut access = None;
     if configuration.backends.is_empty() {
+        supervisor.status("the private server is being started");
         let server = start_private_server(&configuration, sender.clone())?;
         match wait_for_server(&happenings)? {
             Some(ready) => access = Some(ready),
-            None => return stop_server(&server, &happenings),
+            None => {
+                supervisor.stopping(configuration.shutdown_timeout());
+                return stop_server(&server, &happenings);
+            }
         }
         private_server = Some(server);
     }
@@ -101,6 +118,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
         slow_log: slow_log.clone(),
         tls: Arc::clone(&tls),
         http: http_port.as_ref().map(|port| String::from(port.name())),
+        supervisor: supervisor.clone(),
         ending: Arc::clone(&ending),
     };
     let open_ports = |configuration: &Configuration, reach| {
@@ -113,11 +131,13 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
             log,
             slow_log: slow_log.clone(),
             tls,
+            supervisor: supervisor.clone(),
             ending,
         };
-        let control = Arc::new(Control::new(program));
-        admin_port.open(Arc::clone(&control), access.as_ref())?;
-        http_port.map_or(Ok(()), |port| port.open(control))
+        let glances = Arc::new(Glances::new(Arc::new(Control::new(program))));
+        admin_port.open(Arc::clone(&glances.control), access.as_ref())?;
+        http_port.map_or(Ok(()), |port| port.open(Arc::clone(&glances)))?;
+        Ok(glances)
     };
     let served = run(configuration, &running, &happenings, open_ports);
     running.slow_log.finish();
@@ -165,14 +185,15 @@ fn say_what_is_short(configuration: &Configuration, workers: &Workers) {
     }
 }
 
-/// SIGTERM, SIGINT, SIGUSR1 and SIGHUP become happenings, on a thread of their own: a signal handler may do next to nothing.
+/// SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP become happenings, on a thread of their own: a signal handler may do next to nothing.
 fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])
         .map_err(|error| format!("signals cannot be received: {error}"))?;
     let forward = move || {
         for signal in signals.forever() {
             let _ = happenings.send(match signal {
                 SIGUSR1 => Happening::AskedToReport,
+                SIGUSR2 => Happening::AskedForSlowLog,
                 SIGHUP => Happening::AskedForFiles,
                 _ => Happening::AskedToEnd,
             });
@@ -223,6 +244,7 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, F
             Happening::Event(..)
             | Happening::AskedToReport
             | Happening::AskedForFiles
+            | Happening::AskedForSlowLog
             | Happening::Memory(..)
             | Happening::EventsLost(_)
             | Happening::CrowdLeft
@@ -241,6 +263,7 @@ struct Running<'a> {
     tls: Arc<TlsFiles>,
     /// Where HTTP is answered.
     http: Option<String>,
+    supervisor: Supervisor,
     /// For operators' ports to see.
     ending: Arc<AtomicBool>,
 }
@@ -250,7 +273,7 @@ fn run(
     mut configuration: Configuration,
     running: &Running<'_>,
     happenings: &Receiver<Happening>,
-    open_ports: impl FnOnce(&Configuration, Reach) -> Result<(), Failure>,
+    open_ports: impl FnOnce(&Configuration, Reach) -> Result<Arc<Glances>, Failure>,
 ) -> Result<(), Failure> {
     let Running { workers, access, .. } = *running;
     if let Some(access) = access {
@@ -261,11 +284,13 @@ fn run(
     if let Some(access) = access {
         access.write_client_file(workers.listening().first().map(client_place).as_ref())?;
     }
-    let shutdown_timeout = configuration.shutdown_timeout();
+    let ending = Ending::new(configuration.drain_wait, configuration.shutdown_timeout());
     let reach = workers.begin(&configuration.engine, &running.tls, &running.slow_log)?;
-    open_ports(&configuration, reach)?;
+    let glances = open_ports(&configuration, reach)?;
     say_ready(workers.listening(), running.http.as_deref(), access);
-    wait_for_workers(happenings, running, shutdown_timeout)
+    running.supervisor.ready();
+    supervisor::watch(&running.supervisor, Arc::clone(&glances))?;
+    wait_for_workers(happenings, running, &glances.control, ending)
 }
 
 fn client_place(listening: &drivers::ListenAddress) -> ClientPlace {
@@ -297,32 +322,34 @@ fn say_ready(listening: &[drivers::ListenAddress], http: Option<&str>, access: O
 fn wait_for_workers(
     happenings: &Receiver<Happening>,
     running: &Running<'_>,
-    shutdown_timeout: Duration,
+    control: &Control,
+    mut ending: Ending,
 ) -> Result<(), Failure> {
     let workers = running.workers;
-    let mut signals_seen = 0;
-    let mut deadline: Option<Instant> = None;
     let mut left = workers.count();
     let mut outcome = Ok(());
     let mut reports = Reports::of(workers.count());
     let mut log = EventLog::new(running.kept.clone());
     while left > 0 {
-        let happening = match deadline {
+        let left_of_stage = ending.until().map(|until| until.saturating_duration_since(Instant::now()));
+        let happening = match left_of_stage {
             None => happenings.recv().ok(),
-            Some(deadline) => {
-                happenings.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
-            }
+            // However much there is to log.
+            Some(Duration::ZERO) => None,
+            Some(left) => happenings.recv_timeout(left).ok(),
         };
         match happening {
-            None => return outcome.and(Err("an event loop does not end; giving up".into())),
+            None => match ending.time_is_up() {
+                Some(signal) => workers.signal(signal),
+                None => return outcome.and(Err("an event loop does not end; giving up".into())),
+            },
             Some(Happening::WorkerEnded(number, result)) => {
                 left -= 1;
                 reports.ended(number);
                 if let Err(error) = result {
                     // Its clients are gone, and what of its state the others share is in doubt: nothing to go on with.
                     outcome = outcome.and(Err(format!("an event loop has ended: {error}").into()));
-                    workers.signal(Signal::Stop);
-                    deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
+                    workers.signal(ending.stop(Instant::now()));
                 }
             }
             Some(Happening::Event(number, event)) => log.event(number, &event),
@@ -332,10 +359,8 @@ fn wait_for_workers(
             Some(Happening::CrowdLeft) => drivers::give_back_freed_memory(),
             Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
             Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
-            Some(Happening::AskedForFiles) => {
-                running.slow_log.reopen();
-                running.tls.read_again_and_say();
-            }
+            Some(Happening::AskedForFiles) => control.reload_and_say(),
+            Some(Happening::AskedForSlowLog) => running.slow_log.reopen(),
             Some(Happening::AskedToReport) => {
                 reports.begin();
                 workers.signal(Signal::Report);
@@ -343,17 +368,9 @@ fn wait_for_workers(
             Some(Happening::Memory(number, memory)) => reports.take(number, memory, &workers.counters()),
             Some(Happening::AskedToEnd) => {
                 running.ending.store(true, Ordering::Relaxed);
-                signals_seen += 1;
-                if signals_seen == 1 {
-                    tracing::info!(
-                        "ending: no new clients; open transactions have {} s (shutdown_timeout). Once more (Ctrl-C, \
-                         SIGTERM) ends at once",
-                        shutdown_timeout.as_secs()
-                    );
-                    workers.signal(Signal::Drain);
-                } else {
-                    workers.signal(Signal::Stop);
-                    deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
+                running.supervisor.stopping(ending.longest());
+                if let Some(signal) = ending.asked(Instant::now()) {
+                    workers.signal(signal);
                 }
             }
         }
@@ -375,6 +392,7 @@ fn stop_server(server: &PrivateServer, happenings: &Receiver<Happening>) -> Resu
             Happening::Event(..)
             | Happening::AskedToReport
             | Happening::AskedForFiles
+            | Happening::AskedForSlowLog
             | Happening::Memory(..)
             | Happening::EventsLost(_)
             | Happening::CrowdLeft

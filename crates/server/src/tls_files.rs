@@ -72,18 +72,6 @@ impl TlsFiles {
         Ok(connector.change(check(options), authorities.as_ref(), own_identity(options)?)?)
     }
 
-    /// [`Self::read_again`], for nobody but the log.
-    pub(crate) fn read_again_and_say(&self) {
-        match self.read_again() {
-            Ok(()) => tracing::info!("certificates and keys have been read again"),
-            Err(reason) => {
-                tracing::error!(
-                    "certificates and keys towards whom one cannot be used stay as they were: {reason}"
-                );
-            }
-        }
-    }
-
     /// Returns the certificate that clients are shown, those of the admin port included; `None` where nobody is offered TLS.
     pub(crate) fn acceptor(&self) -> Option<Arc<Acceptor>> {
         self.acceptor.clone()

@@ -1,7 +1,7 @@
-//! Charts as SVG, written by hand: lines over a number of connections, and bars made of parts. Colours, sizes of text and
-//! dashes come from the page's style; series differ by marker and dash too.
+//! The report's charts: lines over a number of connections, and bars made of parts. Colours, sizes of text and dashes come from the
+//! page's style; series differ by marker and dash too.
 
-use std::fmt::Write as _;
+use svg::{Axis, Svg};
 
 use super::text;
 
@@ -13,6 +13,8 @@ const LEFT: f64 = 66.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 36.0;
+/// The size of a legend's key: a line long enough for two of its dashes, as high as a line of text.
+const KEY: [f64; 2] = [35.0, 16.0];
 
 /// Lines over a number of connections, on a logarithmic axis.
 pub(crate) struct LineChart<'a> {
@@ -70,12 +72,12 @@ pub(crate) enum Marker {
 
 impl Marker {
     /// The shape around a place.
-    pub(crate) fn draw(self, x: f64, y: f64) -> String {
+    fn draw(self, svg: &mut Svg, [x, y]: [f64; 2]) {
         match self {
-            Self::Circle => format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="4.5"/>"#),
-            Self::Square => format!(r#"<rect x="{:.1}" y="{:.1}" width="8" height="8"/>"#, x - 4.0, y - 4.0),
-            Self::Triangle => format!(r#"<path d="M{x:.1} {:.1}l5.4 9.2h-10.8z"/>"#, y - 5.8),
-            Self::Diamond => format!(r#"<path d="M{x:.1} {:.1}l5.6 5.6-5.6 5.6-5.6-5.6z"/>"#, y - 5.6),
+            Self::Circle => svg.circle("", [x, y], 4.5),
+            Self::Square => svg.rectangle("", [x - 4.0, y - 4.0], [8.0, 8.0], ""),
+            Self::Triangle => svg.path("", format_args!("M{x:.1} {:.1}l5.4 9.2h-10.8z", y - 5.8)),
+            Self::Diamond => svg.path("", format_args!("M{x:.1} {:.1}l5.6 5.6-5.6 5.6-5.6-5.6z", y - 5.6)),
         }
     }
 }
@@ -84,54 +86,55 @@ impl Marker {
 pub(crate) fn lines(chart: &LineChart<'_>) -> String {
     let all = || chart.lines.iter().flat_map(|line| &line.points);
     let (Some(across), Some(up)) =
-        (Axis::logarithmic(all().map(|point| point.x)), Axis::new(chart.scale, all().map(|point| point.y)))
+        (axis(Scale::Logarithmic, all().map(|point| point.x)), axis(chart.scale, all().map(|point| point.y)))
     else {
         return String::new();
     };
     let x = |value: f64| LEFT + across.place(value) * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| HEIGHT - BOTTOM - up.place(value) * (HEIGHT - TOP - BOTTOM);
-    let mut svg = open(chart.id, chart.title, chart.description, HEIGHT);
+    let mut svg = Svg::in_page(chart.id, chart.title, chart.description, [WIDTH, HEIGHT]);
     for tick in up.ticks() {
-        let at = y(tick);
-        let _ = write!(svg, r#"<path class="grid" d="M{LEFT} {at:.1}H{:.1}"/>"#, WIDTH - RIGHT);
-        let _ = write!(
-            svg,
-            r#"<text class="up" x="{:.1}" y="{:.1}">{}</text>"#,
-            LEFT - 8.0,
-            at + 4.5,
-            (chart.number)(tick)
-        );
+        svg.path("grid", format_args!("M{LEFT} {:.1}H{:.1}", y(tick), WIDTH - RIGHT));
+        svg.text("up", [LEFT - 8.0, y(tick) + 4.5], (chart.number)(tick));
     }
     for tick in across.ticks() {
-        let at = x(tick);
-        let _ = write!(svg, r#"<path class="grid" d="M{at:.1} {TOP}V{:.1}"/>"#, HEIGHT - BOTTOM);
-        let _ = write!(
-            svg,
-            r#"<text class="across" x="{at:.1}" y="{:.1}">{}</text>"#,
-            HEIGHT - 12.0,
-            text::short(tick)
-        );
+        svg.path("grid", format_args!("M{:.1} {TOP}V{:.1}", x(tick), HEIGHT - BOTTOM));
+        svg.text("across", [x(tick), HEIGHT - 12.0], text::short(tick));
     }
     for line in &chart.lines {
-        let _ = write!(svg, r#"<g class="{}">"#, line.class);
-        let path: Vec<String> =
-            line.points.iter().map(|point| format!("{:.1} {:.1}", x(point.x), y(point.y))).collect();
-        let _ = write!(svg, r#"<path class="line" d="M{}"/>"#, path.join("L"));
-        for point in &line.points {
-            let (at, height) = (x(point.x), y(point.y));
-            let Some(marker) = line.marker else { continue };
-            // Around each a larger, invisible place for the pointer.
-            let _ = write!(
-                svg,
-                r#"<g class="point">{}<circle class="touch" cx="{at:.1}" cy="{height:.1}" r="14"/><title>{}</title></g>"#,
-                marker.draw(at, height),
-                escaped(&point.label)
-            );
-        }
-        svg.push_str("</g>");
+        svg.group(line.class, "", |svg| {
+            svg.line("line", line.points.iter().map(|point| [x(point.x), y(point.y)]));
+            for point in &line.points {
+                let Some(marker) = line.marker else { continue };
+                let place = [x(point.x), y(point.y)];
+                // Around each a larger, invisible place for the pointer.
+                svg.group("point", &point.label, |svg| {
+                    marker.draw(svg, place);
+                    svg.circle("touch", place, 14.0);
+                });
+            }
+        });
     }
-    svg.push_str("</svg>\n");
-    svg
+    svg.finish() + "\n"
+}
+
+/// The key of a line in a legend.
+pub(crate) fn line_key(class: &str, marker: Option<Marker>) -> String {
+    let mut svg = Svg::beside_words(KEY);
+    svg.group(class, "", |svg| {
+        svg.path("line", "M1 8H34");
+        if let Some(marker) = marker {
+            svg.group("point", "", |svg| marker.draw(svg, KEY.map(|length| length / 2.0)));
+        }
+    });
+    svg.finish()
+}
+
+/// The key of parts of bars.
+pub(crate) fn bar_key(class: &str) -> String {
+    let mut svg = Svg::beside_words(KEY);
+    svg.rectangle(&format!("bar {class}"), [6.0, 1.0], [22.0, 14.0], "");
+    svg.finish()
 }
 
 /// Bars that are made of parts, one below the other.
@@ -169,120 +172,34 @@ pub(crate) fn bars(chart: &BarChart<'_>) -> String {
         return String::new();
     }
     let scale = (WIDTH - NAMES - SUMS) / longest;
-    let mut svg = open(chart.id, chart.title, chart.description, ROW * chart.bars.len() as f64 + 4.0);
+    let size = [WIDTH, ROW * chart.bars.len() as f64 + 4.0];
+    let mut svg = Svg::in_page(chart.id, chart.title, chart.description, size);
     for (index, bar) in chart.bars.iter().enumerate() {
         let top = ROW * index as f64 + 2.0;
         let base = top + ROW / 2.0 + 5.0;
-        let _ = write!(
-            svg,
-            r#"<text class="up" x="{:.1}" y="{base:.1}">{}</text>"#,
-            NAMES - 10.0,
-            escaped(&bar.name)
-        );
+        svg.text("up", [NAMES - 10.0, base], &bar.name);
         let mut left = NAMES;
         for (class, part, label) in &bar.parts {
-            let wide = part * scale;
-            let _ = write!(
-                svg,
-                r#"<rect class="bar {class}" x="{left:.1}" y="{:.1}" width="{wide:.1}" height="{THICK}"><title>{}</title></rect>"#,
-                top + (ROW - THICK) / 2.0,
-                escaped(label)
-            );
-            left += wide;
+            let place = [left, top + (ROW - THICK) / 2.0];
+            svg.rectangle(&format!("bar {class}"), place, [part * scale, THICK], label);
+            left += part * scale;
         }
-        let _ = write!(svg, r#"<text x="{:.1}" y="{base:.1}">{:.1}</text>"#, left + 8.0, length(bar));
+        svg.text("", [left + 8.0, base], format_args!("{:.1}", length(bar)));
     }
-    svg.push_str("</svg>\n");
-    svg
+    svg.finish() + "\n"
 }
 
-fn open(id: &str, title: &str, description: &str, height: f64) -> String {
-    format!(
-        r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="{id}-title {id}-description"><title id="{id}-title">{}</title><desc id="{id}-description">{}</desc>"#,
-        escaped(title),
-        escaped(description)
-    )
-}
-
-/// Text within HTML or SVG.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // What XML has no place for, such as a terminal's colours in a message.
-            control if control.is_control() && control != '\n' => out.push(' '),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-/// From values to places between 0 and 1.
-#[derive(Debug)]
-struct Axis {
-    scale: Scale,
-    from: f64,
-    to: f64,
-}
-
-impl Axis {
-    /// `None` without a value that it could show.
-    fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Self> {
-        match scale {
-            Scale::Logarithmic => Self::logarithmic(values),
-            Scale::Linear => {
-                let to = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-                // A little room above the highest point.
-                (to > 0.0).then_some(Self { scale, from: 0.0, to: to * 1.04 })
-            }
-        }
-    }
-
-    fn logarithmic(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let usable = values.filter(|value| value.is_finite() && *value > 0.0);
-        let (from, to) =
-            usable.fold((f64::INFINITY, 0.0_f64), |(from, to), value| (from.min(value), to.max(value)));
+/// An axis for values; `None` without one that it could show.
+fn axis(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Axis> {
+    let usable = values.filter(|value| value.is_finite() && *value > 0.0);
+    let (from, to) =
+        usable.fold((f64::INFINITY, 0.0_f64), |(from, to), value| (from.min(value), to.max(value)));
+    (to > 0.0).then(|| match scale {
+        // A little room above the highest point.
+        Scale::Linear => Axis::linear(to * 1.04),
         // Room for the points at both ends, and for an axis of one value only.
-        (to > 0.0).then_some(Self { scale: Scale::Logarithmic, from: from / 1.3, to: to * 1.3 })
-    }
-
-    fn place(&self, value: f64) -> f64 {
-        match self.scale {
-            Scale::Linear => value / self.to,
-            Scale::Logarithmic => (value / self.from).ln() / (self.to / self.from).ln(),
-        }
-    }
-
-    /// Round numbers, few enough to be read.
-    fn ticks(&self) -> Vec<f64> {
-        match self.scale {
-            Scale::Linear => {
-                // Between four and eight of them.
-                let step = [1.0, 2.0, 2.5, 5.0, 10.0]
-                    .map(|factor| factor * 10_f64.powf((self.to / 8.0).log10().floor()))
-                    .into_iter()
-                    .find(|step| self.to / step <= 8.0)
-                    .unwrap_or(self.to);
-                (0..=8).map(|index| f64::from(index) * step).filter(|tick| *tick <= self.to).collect()
-            }
-            Scale::Logarithmic => {
-                let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;
-                let within = |factors: &'static [f64]| -> Vec<f64> {
-                    let ticks = decades
-                        .clone()
-                        .flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
-                    ticks.filter(|tick| (self.from..=self.to).contains(tick)).collect()
-                };
-                let powers = within(&[1.0]);
-                // Less than two decades have too few powers of ten.
-                if powers.len() >= 3 { powers } else { within(&[1.0, 2.0, 5.0]) }
-            }
-        }
-    }
+        Scale::Logarithmic => Axis::logarithmic(from / 1.3, to * 1.3),
+    })
 }
 
 #[cfg(test)]
@@ -290,27 +207,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_few() {
-        let linear = Axis::new(Scale::Linear, [140_000.0, 3.0].into_iter()).unwrap();
-        assert_eq!(
-            linear.ticks(),
-            [0.0, 20_000.0, 40_000.0, 60_000.0, 80_000.0, 100_000.0, 120_000.0, 140_000.0]
-        );
-        let decades = Axis::logarithmic([4.0, 100_000.0].into_iter()).unwrap();
-        assert_eq!(decades.ticks(), [10.0, 100.0, 1_000.0, 10_000.0, 100_000.0]);
-        let short = Axis::logarithmic([10.0, 50.0].into_iter()).unwrap();
-        assert_eq!(short.ticks(), [10.0, 20.0, 50.0]);
-        for one in [1e-3, 7.0, 1e6] {
-            let axis = Axis::logarithmic([one].into_iter()).unwrap();
-            assert!((axis.place(one) - 0.5).abs() < 1e-9, "{axis:?}");
-        }
-    }
-
-    #[test]
     fn what_cannot_be_shown_draws_nothing() {
         for values in [vec![], vec![0.0], vec![f64::NAN, f64::INFINITY]] {
-            assert!(Axis::logarithmic(values.iter().copied()).is_none(), "{values:?}");
-            assert!(Axis::new(Scale::Linear, values.iter().copied()).is_none(), "{values:?}");
+            for scale in [Scale::Linear, Scale::Logarithmic] {
+                assert!(axis(scale, values.iter().copied()).is_none(), "{values:?}");
+            }
         }
         let empty = LineChart {
             id: "a",
@@ -325,18 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn texts_cannot_leave_their_place() {
-        assert_eq!(escaped("a<b>&\"c\"\u{1b}[0m"), "a&lt;b&gt;&amp;&quot;c&quot; [0m");
-        let point = Point { x: 1.0, y: 1.0, label: String::from("</title><script>") };
-        let line = Line { class: "onramp", marker: Some(Marker::Circle), points: vec![point] };
-        let svg = lines(&LineChart {
-            id: "a",
-            title: "t",
-            description: "d",
-            scale: Scale::Linear,
-            number: text::short,
-            lines: vec![line],
-        });
-        assert!(svg.contains("&lt;/title&gt;&lt;script&gt;") && !svg.contains("<script>"), "{svg}");
+    fn an_axis_of_one_value_has_it_in_the_middle() {
+        for one in [1e-3, 7.0, 1e6] {
+            let axis = axis(Scale::Logarithmic, [one].into_iter()).unwrap();
+            assert!((axis.place(one) - 0.5).abs() < 1e-9, "{axis:?}");
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Bar, BarChart, Line, LineChart, Marker, Point, Scale, bars, escaped, lines};
+use svg::escaped;
+
+use super::chart::{Bar, BarChart, Line, LineChart, Marker, Point, Scale, bar_key, bars, line_key, lines};
 use super::summary::{Row, Verdict, failures, rows, sentences, verdict};
 use super::{Figures, Idle, Outcome, Report, Series, Usage, table, text};
 use crate::knee::Knee;
@@ -237,12 +239,7 @@ fn processor(rows: &[Row]) -> String {
     if svg.is_empty() {
         return String::new();
     }
-    let key = |class: &str, name: &str| {
-        format!(
-            "<li><svg viewBox=\"0 0 35 16\" aria-hidden=\"true\"><rect class=\"bar {class}\" x=\"6\" y=\"1\" \
-             width=\"22\" height=\"14\"/></svg>{name}</li>"
-        )
-    };
+    let key = |class: &str, name: &str| format!("<li>{}{name}</li>", bar_key(class));
     format!(
         "<h2>Processor time</h2>\n<figure>\n<figcaption>Microseconds for each query, user and kernel together, from left to \
          right:</figcaption>\n<ul class=\"legend\">{}{}{}</ul>\n{svg}</figure>\n",
@@ -329,15 +326,11 @@ fn section(heading: &str, caption: &str, rows: &[Row], has_share: bool, svg: &st
     for series in Series::ALL {
         if rows.iter().any(|row| row.series == series && row.figures().is_some()) {
             let (class, marker) = look(series);
-            legend.push_str(&key(
-                class,
-                &format!("<g class=\"point\">{}</g>", marker.draw(17.5, 8.0)),
-                series.name(),
-            ));
+            legend.push_str(&key(class, Some(marker), series.name()));
         }
     }
     if has_share {
-        legend.push_str(&key("share", "", "fair share of Onramp's clients"));
+        legend.push_str(&key("share", None, "fair share of Onramp's clients"));
     }
     format!(
         "<h2>{heading}</h2>\n<figure>\n<figcaption>{caption}</figcaption>\n<ul class=\"legend\">{legend}</ul>\n{svg}\
@@ -345,12 +338,8 @@ fn section(heading: &str, caption: &str, rows: &[Row], has_share: bool, svg: &st
     )
 }
 
-fn key(class: &str, marker: &str, name: &str) -> String {
-    format!(
-        "<li><svg viewBox=\"0 0 35 16\" aria-hidden=\"true\"><g class=\"{class}\"><path class=\"line\" d=\"M1 \
-         8H34\"/>{marker}</g></svg>{}</li>",
-        escaped(name)
-    )
+fn key(class: &str, marker: Option<Marker>, name: &str) -> String {
+    format!("<li>{}{}</li>", line_key(class, marker), escaped(name))
 }
 
 fn all_figures(rows: &[Row]) -> String {

@@ -2,7 +2,7 @@
 
 use engine::ServerCompression;
 
-use super::{ByAdminPort, OptionSpec, Scope, Section, Unit, always, setting};
+use super::{ByAdminPort, OFF_ON, OptionSpec, Scope, Section, Unit, always, setting};
 use crate::value::{Kind, Words};
 
 /// Where clients and the server are.
@@ -154,6 +154,15 @@ pub(super) const ADMIN_PORT: &[OptionSpec] = &[
 
 /// The private server.
 pub(super) const PRIVATE_SERVER: &[OptionSpec] = &[
+    OptionSpec {
+        name: "private_server",
+        kind: Kind::Word(&Words { slot: setting!(private_server), words: OFF_ON }),
+        example: "off",
+        doc: "Whether a private server is started where no backend is given. off makes that an error: where applications look for \
+              their data, an option that has gone missing must not have them find an empty server. The unit for systemd sets off.",
+        section: Section::PrivateServer,
+        limit: None,
+    },
     OptionSpec {
         name: "data_dir",
         kind: Kind::Path(setting!(data_dir)),

@@ -12,7 +12,7 @@ pub(super) const SLOW_LOG: &[OptionSpec] = &[
         kind: Kind::Path(setting!(slow_log)),
         example: "/var/log/onramp/slow.log",
         doc: "The file to which slow statements are written (see slow_statement_time), one object of JSON a line; stderr for the \
-              standard error stream. It is opened anew by SIGHUP and by RELOAD. A file that cannot be written is a warning, \
+              standard error stream. It is opened anew by SIGUSR2, by SIGHUP and by RELOAD. A file that cannot be written is a warning, \
               and its lines are counted (Onramp_slow_log_lost): statements go on. It is fixed at the start, since whoever may \
               choose it can have others' words written to any file that Onramp may write.",
         section: Section::Program,

@@ -197,10 +197,20 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         limit: None,
     },
     OptionSpec {
+        name: "drain_wait",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, setting!(drain_wait)),
+        example: "10s",
+        doc: "How long clients, new ones too, are served as before after the first SIGTERM or SIGINT, while /readyz says 503: balancers \
+              take that long to notice, and whoever they send meanwhile should not be refused. Give it a little more than \
+              two of their probes. After that nobody new is served, and shutdown_timeout begins. 0s where nobody probes.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
         name: "shutdown_timeout",
         kind: Kind::Duration(Duration::ZERO..=YEAR, setting!(engine.shutdown_timeout)),
         example: "5m",
-        doc: "How long open transactions may go on after the first SIGTERM or SIGINT.",
+        doc: "How long open transactions may go on after the first SIGTERM or SIGINT, or after drain_wait where that is set.",
         section: Section::Timeouts,
         limit: None,
     },

@@ -15,6 +15,7 @@ use crate::accounts::secret::Password;
 use crate::client::reading::{LargeText, ReadText};
 use crate::engine::Engine;
 use crate::ids::ClientRef;
+use crate::outside::named::ClosedFor;
 use crate::stored_code::questions::{CodeAnswers, ReadCode};
 
 /// Something to be done elsewhere, see [`Engine::poll_task`].
@@ -205,7 +206,7 @@ impl Engine {
             (Some(Asker::Client(client)), Finding::Text(text)) => self.text_is_read(client, text),
             (Some(Asker::Client(client)), Finding::Lost) => {
                 if self.clients.find(client).is_some() {
-                    self.close_client(client.key, "what it sent met a defect of onramp");
+                    self.close_client(client.key, ClosedFor::Defect, "what it sent met a defect of onramp");
                 }
             }
             (Some(Asker::Backend(token)), Finding::Lost) => {

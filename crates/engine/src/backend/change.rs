@@ -86,25 +86,25 @@ impl Backend {
 impl Engine {
     /// Says whether idle backends may become this login's now.
     pub(super) fn may_change_to(&self, (identity, class): Login) -> bool {
-        let Some(facts) = &self.facts else { return false };
+        let Some(facts) = &self.server.facts else { return false };
         let to = self.identities.identity(identity);
         let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
         let under_way =
             |(_, other): (BackendKey, &Backend)| other.identity == identity && other.is_changing();
         self.settings.change_accounts
             && !self.settings.proxy_to_server
-            && self.control.defaults.allow_changes()
+            && self.server.control.defaults.allow_changes()
             && !interactive
             && !to.has_role
-            && !self.opening.failed_changes.forbid(self.now, &to.user)
-            && !self.backends.iter().any(under_way)
+            && !self.server.opening.failed_changes.forbid(self.now, &to.user)
+            && !self.server.backends.iter().any(under_way)
             && self.slow_changes() <= self.workers.places.limit() as usize / SLOW_PART
     }
 
     /// Where idle backends may become this login's, whether this one is such that it can.
     pub(super) fn may_change(&self, key: BackendKey, (_, class): Login) -> bool {
         const COMPRESSED: [Capabilities; 2] = [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION];
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         backend.class == class
             && backend.has_no_role
             && backend.established.is_some()
@@ -117,7 +117,7 @@ impl Engine {
         let slow = |(_, backend): &(BackendKey, &Backend)| {
             backend.is_changing() && self.now.since(backend.since) > LONGEST_WAIT
         };
-        self.backends.iter().filter(slow).count()
+        self.server.backends.iter().filter(slow).count()
     }
 
     /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
@@ -138,7 +138,7 @@ impl Engine {
         backend.multi_statements = before.multi_statements;
         backend.leftovers = before.leftovers;
         self.totals.account_changes += 1;
-        let key = self.backends.insert(backend);
+        let key = self.server.backends.insert(backend);
         let connection = before.connection.expect("an idle backend is connected");
         self.set_role(connection, Role::Backend(key));
         self.mark_dirty(key);
@@ -147,19 +147,19 @@ impl Engine {
     /// A backend has ended before it was ready. True where that was a change of its account, which says nothing of the server or the
     /// account: a login will.
     pub(super) fn change_failed(&mut self, key: BackendKey) -> bool {
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         if !backend.is_changing() {
             return false;
         }
         let user = &self.identities.identity(backend.identity).user;
-        self.opening.failed_changes.add(self.now, user);
+        self.server.opening.failed_changes.add(self.now, user);
         self.totals.failed_account_changes += 1;
         true
     }
 
     /// Gives up a backend whose change has failed. Its connection has been closed.
     pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         let (thread_id, reason) = (backend.thread_id, self.failure_of_change(backend, reason));
         self.remove_backend(key);
         self.event(Event::BackendClosed { thread_id, reason });

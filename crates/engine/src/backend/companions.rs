@@ -81,7 +81,7 @@ impl Companions {
 impl Engine {
     /// A statement enters the queue.
     pub(crate) fn note_companion(&mut self, client: ClientKey, lane: Lane, need: Need) {
-        let companions = &mut self.opening.companions;
+        let companions = &mut self.server.opening.companions;
         if !companions.are_wanted(self.now) {
             return companions.clear();
         }
@@ -93,20 +93,20 @@ impl Engine {
 
     /// Until when a backend that stands for a client's account now serves its companions first.
     pub(super) fn time_for_companions(&self, changed: bool) -> Option<Instant> {
-        let wanted = self.opening.companions.are_wanted(self.now);
-        wanted.then(|| self.now + self.opening.worth(changed).min(LONGEST))
+        let wanted = self.server.opening.companions.are_wanted(self.now);
+        wanted.then(|| self.now + self.server.opening.worth(changed).min(LONGEST))
     }
 
     /// An idle backend, and the client whose short statement may run on it before those in front of it. Only by our own rules, and not
     /// while the newest go first: these are the account's oldest.
     pub(super) fn companion(&mut self) -> Option<(ClientKey, BackendKey)> {
         let by_our_rules = self.scheduler.is_native() && !self.scheduler.is_newest_first(Lane::Low);
-        if !by_our_rules || !self.opening.companions.are_wanted(self.now) {
+        if !by_our_rules || !self.server.opening.companions.are_wanted(self.now) {
             return None;
         }
-        for place in (0..self.idle.len()).rev() {
-            let key = self.idle[place];
-            let backend = &self.backends[key];
+        for place in (0..self.server.idle.len()).rev() {
+            let key = self.server.idle[place];
+            let backend = &self.server.backends[key];
             if backend.companions_until.is_none_or(|until| until <= self.now) {
                 continue;
             }
@@ -114,7 +114,7 @@ impl Engine {
             let waits = |client: ClientKey| {
                 self.scheduler.waits_in(client) == Some(Lane::Low) && self.clients[client].backend.is_none()
             };
-            let first = self.opening.companions.first(backend.identity, waits);
+            let first = self.server.opening.companions.first(backend.identity, waits);
             if let Some(client) = first.into_iter().find(|&client| self.is_companion(client, key)) {
                 return Some((client, key));
             }
@@ -124,7 +124,7 @@ impl Engine {
 
     fn is_companion(&self, client: ClientKey, backend: BackendKey) -> bool {
         let kind = self.clients[client].request.as_ref().map_or(0, |request| request.statement.fingerprint);
-        self.fits(&self.backends[backend], &self.clients[client])
+        self.fits(&self.server.backends[backend], &self.clients[client])
             && self.keeps_no_backend(client)
             && !self.digests.is_long(kind, SHORT)
     }

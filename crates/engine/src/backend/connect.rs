@@ -28,7 +28,7 @@ use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
 
 /// Whether the server can be reached, and when to try again.
-pub(crate) struct Server {
+pub(crate) struct Reachability {
     state: Reach,
     /// Which of the configured addresses is in use.
     pub(crate) address: usize,
@@ -56,7 +56,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Why a server that takes connections and says nothing cannot be used.
 pub(crate) const NO_ANSWER: &str = "no answer within backend_connect_timeout";
 
-impl Server {
+impl Reachability {
     pub(crate) fn new() -> Self {
         Self { state: Reach::Untried, address: 0, withheld_at: None }
     }
@@ -132,8 +132,8 @@ impl Engine {
         let Some(backend) = self.new_backend(identity, class, collation, origin) else {
             return self.workers.places.give(self.worker);
         };
-        self.backends.insert(backend);
-        let address = self.settings.server[self.server.address].clone();
+        self.server.backends.insert(backend);
+        let address = self.settings.server[self.server.reachability.address].clone();
         self.outbox.connect(self.last_token, address);
     }
 
@@ -145,7 +145,7 @@ impl Engine {
         collation: u8,
         origin: Origin,
     ) -> Option<Backend> {
-        let facts = self.facts.as_ref()?;
+        let facts = self.server.facts.as_ref()?;
         let (login_collation, login_charset) = facts.charset_of_login(collation);
         let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
         let session = self.sessions.hold(state);
@@ -159,7 +159,7 @@ impl Engine {
             companions_until: None,
             since: self.now,
             identity: self.identities.hold_again(identity),
-            rights: Rights::Since(self.control.changes.seen()),
+            rights: Rights::Since(self.server.control.changes.seen()),
             began_at: 0,
             class,
             thread_id: 0,
@@ -198,8 +198,8 @@ impl Engine {
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
         self.set_role(connection, Role::Backend(key));
-        let credentials = self.credentials_of(&self.backends[key]);
-        let backend = &mut self.backends[key];
+        let credentials = self.credentials_of(&self.server.backends[key]);
+        let backend = &mut self.server.backends[key];
         backend.connection = Some(connection);
         backend.log_in(ServerLogin::new(credentials));
         let address = self.identities.identity(backend.identity).address;
@@ -212,7 +212,8 @@ impl Engine {
         let identity = self.identities.identity(backend.identity);
         let account = &identity.account;
         // Its plugin may have changed since somebody logged in; for a change of account, which is more frequent, it is not looked up.
-        let accounts = self.facts.as_ref().map(|facts| &facts.accounts).filter(|_| !backend.is_changing());
+        let accounts =
+            self.server.facts.as_ref().map(|facts| &facts.accounts).filter(|_| !backend.is_changing());
         let present = accounts.and_then(|accounts| accounts.named(&account.user, &account.host));
         Credentials {
             user: identity.user.clone(),
@@ -234,12 +235,12 @@ impl Engine {
     }
 
     fn backend_of(&self, token: u64) -> Option<BackendKey> {
-        self.backends.iter().find(|(_, backend)| backend.token == token).map(|(key, _)| key)
+        self.server.backends.iter().find(|(_, backend)| backend.token == token).map(|(key, _)| key)
     }
 
     /// Bytes for a backend that is logging in.
     pub(crate) fn backend_login_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         let Some((login, out)) = backend.login() else { return };
         match login.read(bytes, out) {
             Ok(None) => self.mark_dirty(key),
@@ -247,15 +248,15 @@ impl Engine {
                 if self.meets_another_server(key, &established) {
                     return;
                 }
-                let backend = &mut self.backends[key];
+                let backend = &mut self.server.backends[key];
                 backend.thread_id = established.thread_id;
                 self.workers.serving.add(established.thread_id, &backend.serves);
                 backend.capabilities = established.capabilities;
                 backend.set_up();
                 let connection = backend.connection.expect("its bytes have just come");
                 self.start_server_compression(connection, established.capabilities);
-                self.backends[key].established = Some(established);
-                self.server.answered();
+                self.server.backends[key].established = Some(established);
+                self.server.reachability.answered();
                 self.send_setup(key);
             }
             Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
@@ -280,7 +281,7 @@ impl Engine {
                 if found.is_some_and(|found| self.meets_another_server(key, &found)) {
                     return;
                 }
-                let user = self.identities.identity(self.backends[key].identity).user.clone();
+                let user = self.identities.identity(self.server.backends[key].identity).user.clone();
                 self.note_withheld(&user, why);
                 self.backend_refused(key, why.code(), why.message().to_owned());
             }
@@ -291,7 +292,7 @@ impl Engine {
     /// A backend's password has been encrypted for the server.
     pub(crate) fn backend_finding(&mut self, token: u64, finding: Finding) {
         let (Some(key), Finding::Encrypted(bytes)) = (self.backend_of(token), finding) else { return };
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         if let Some((login, out)) = backend.login() {
             login.encrypted(bytes.as_deref(), out);
             self.mark_dirty(key);
@@ -301,7 +302,7 @@ impl Engine {
     /// The trackers on, and the question who the server takes us for, since it sees our address instead of the client's, and whether
     /// the account has a role.
     fn send_setup(&mut self, key: BackendKey) {
-        let facts = self.facts.as_ref();
+        let facts = self.server.facts.as_ref();
         let who = if facts.is_some_and(Facts::is_mariadb) {
             "CURRENT_USER()"
         } else {
@@ -323,14 +324,14 @@ impl Engine {
         let row = super::kept::rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         let mut fields = row.into_iter();
         let found = fields.next().flatten().unwrap_or_default();
-        if self.note_role(key, fields.next()) && self.backends[key].is_changing() {
+        if self.note_role(key, fields.next()) && self.server.backends[key].is_changing() {
             return self.backend_refused(
                 key,
                 0,
                 String::from("it has a role, which may be the former account's"),
             );
         }
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         let account = &self.identities.identity(backend.identity).account;
         let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
         if !found.eq_ignore_ascii_case(&expected) {
@@ -346,21 +347,21 @@ impl Engine {
         if !self.claim_proved(key) {
             return;
         }
-        let changed = self.backends[key].is_changing();
+        let changed = self.server.backends[key].is_changing();
         if changed {
-            self.opening.failed_changes.one_worked();
+            self.server.opening.failed_changes.one_worked();
         } else {
-            self.server_full = None;
+            self.server.full = None;
         }
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         backend.be_ready();
         backend.trackers = true;
         let took = self.now.since(backend.since);
-        self.opening.took(took, changed);
+        self.server.opening.took(took, changed);
         if !changed {
             self.measures.backend_connects.record(took);
         }
-        self.backends[key].companions_until = self.time_for_companions(changed);
+        self.server.backends[key].companions_until = self.time_for_companions(changed);
         self.free_backend(key);
     }
 
@@ -368,8 +369,8 @@ impl Engine {
     fn note_role(&mut self, key: BackendKey, answer: Option<Option<Vec<u8>>>) -> bool {
         // MySQL's word for none; MariaDB says NULL.
         let is_role = |role: Vec<u8>| !role.is_empty() && role != b"NONE";
-        let has_roles = self.facts.as_ref().is_some_and(Facts::has_roles);
-        let backend = &mut self.backends[key];
+        let has_roles = self.server.facts.as_ref().is_some_and(Facts::has_roles);
+        let backend = &mut self.server.backends[key];
         let has_role = answer.map(|role| role.is_some_and(is_role));
         backend.has_no_role = has_role.map_or(!has_roles, |has_role| !has_role);
         if let Some(has_role) = has_role {
@@ -393,7 +394,7 @@ impl Engine {
             Owner::SaveDiagnostics { client } => self.clients[client].capabilities,
             _ => Capabilities::DEPRECATE_EOF,
         };
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         let start = wire::begin_packet(&mut backend.out);
         backend.out.push(command as u8);
         if command == CommandKind::Query {
@@ -427,14 +428,14 @@ impl Engine {
 
     /// COM_RESET_CONNECTION: rolls back, and frees temporary tables, locks, variables and prepared statements.
     pub(crate) fn send_reset(&mut self, key: BackendKey) {
-        self.backends[key].afterwards = Afterwards::Keep;
+        self.server.backends[key].afterwards = Afterwards::Keep;
         self.send_own(key, Owner::Reset, CommandKind::ResetConnection, &[], Expect::Simple, 0);
     }
 
     /// Ends a backend on which nothing runs in the orderly way.
     pub(crate) fn quit_backend(&mut self, key: BackendKey) {
-        let in_login = matches!(self.backends[key].phase(), Phase::Connecting | Phase::LoggingIn(_));
-        if let Some(connection) = self.backends[key].connection {
+        let in_login = matches!(self.server.backends[key].phase(), Phase::Connecting | Phase::LoggingIn(_));
+        if let Some(connection) = self.server.backends[key].connection {
             // In the middle of a login the server would take it for a part of that.
             if !in_login {
                 let mut packet = Vec::new();
@@ -460,16 +461,16 @@ impl Engine {
     pub(super) fn take_backend_out(&mut self, key: BackendKey) -> Backend {
         self.forget_prepared(key);
         self.give_permit(key);
-        let backend = self.backends.remove(key);
+        let backend = self.server.backends.remove(key);
         if backend.runs_long {
             self.scheduler.finish_long();
         }
         if backend.contends {
-            self.contention.rests();
+            self.server.contention.rests();
         }
-        self.idle.remove(key);
-        self.sharing.remove(key);
-        self.dirty.retain(|&dirty| dirty != key);
+        self.server.idle.remove(key);
+        self.server.sharing.remove(key);
+        self.server.dirty.retain(|&dirty| dirty != key);
         self.release_identity(backend.identity);
         self.sessions.release(backend.session);
         backend
@@ -479,13 +480,14 @@ impl Engine {
     pub(crate) fn expire_connects(&mut self) {
         let limit = self.settings.backend_connect_timeout;
         let over: Vec<_> = self
+            .server
             .backends
             .iter()
             .filter(|(_, backend)| !backend.is_ready() && self.now.since(backend.since) > limit)
             .map(|(key, _)| key)
             .collect();
         for key in over {
-            let connection = self.backends[key].connection;
+            let connection = self.server.backends[key].connection;
             if let Some(connection) = connection {
                 self.outbox.close(connection);
             }
@@ -501,11 +503,12 @@ impl Engine {
     /// The server could not be reached, or hung up on a login.
     pub(crate) fn server_failed(&mut self, reason: String) {
         self.measures.connect_failures += 1;
-        let address = self.settings.server[self.server.address].clone();
+        let address = self.settings.server[self.server.reachability.address].clone();
         // One pool is on one server: the next address gets its turn only when nothing stands on this one.
-        let stands = self.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());
-        let next = (self.server.address + 1) % self.settings.server.len();
-        if self.server.failed(self.now, reason.clone(), (!stands).then_some(next)) {
+        let stands =
+            self.server.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());
+        let next = (self.server.reachability.address + 1) % self.settings.server.len();
+        if self.server.reachability.failed(self.now, reason.clone(), (!stands).then_some(next)) {
             self.workers.way.forget();
             self.event(Event::ServerLost { address, reason });
         }

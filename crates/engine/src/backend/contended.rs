@@ -107,7 +107,7 @@ impl Engine {
     /// Finds anew which kinds are contended, behind news of lock waits.
     pub(crate) fn note_contention(&mut self) {
         let mut found = BTreeMap::new();
-        for (_, backend) in self.backends.iter() {
+        for (_, backend) in self.server.backends.iter() {
             let first = backend.in_flight.front();
             if let Some((fingerprint, schema)) = first.and_then(|statement| self.kind_of(statement)) {
                 let kind = (fingerprint, schema.map(Into::into));
@@ -116,7 +116,7 @@ impl Engine {
                 *waiting += u32::from(backend.waits_for_lock);
             }
         }
-        if self.contention.note(self.now, found) {
+        if self.server.contention.note(self.now, found) {
             self.leave_contended_lanes();
         }
     }
@@ -131,7 +131,7 @@ impl Engine {
 
     /// Says whether a client's request is of a kind that waits for locks in its schema.
     fn is_of_contended_kind(&self, key: ClientKey, request: &Request) -> bool {
-        self.contention.has(request.fingerprint(), self.schema_of(key), self.now)
+        self.server.contention.has(request.fingerprint(), self.schema_of(key), self.now)
     }
 
     /// A client's default schema.
@@ -141,7 +141,7 @@ impl Engine {
 
     /// Says whether a client's request was of a kind that waits for locks in its schema, a while ago.
     pub(crate) fn was_contended(&self, key: ClientKey, request: &Request) -> bool {
-        self.contention.was_there(request.statement.fingerprint, self.schema_of(key), self.now)
+        self.server.contention.was_there(request.statement.fingerprint, self.schema_of(key), self.now)
     }
 
     /// A statement is about to be queued: notes what it says about its client's transactions to come.
@@ -159,7 +159,7 @@ impl Engine {
         self.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && match request.contends {
-                true => self.contention.is_there(self.now),
+                true => self.server.contention.is_there(self.now),
                 false => self.is_of_contended_kind(key, request),
             }
     }
@@ -169,7 +169,7 @@ impl Engine {
     pub(crate) fn passes_contended_lane(&self, key: ClientKey, request: &Request) -> bool {
         self.clients[key]
             .backend
-            .is_some_and(|backend| request.holds_locks || self.backends[backend].contends)
+            .is_some_and(|backend| request.holds_locks || self.server.backends[backend].contends)
     }
 
     /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
@@ -212,10 +212,13 @@ impl Engine {
             };
             match self.clients[key].backend.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => {
-                    debug_assert!(!self.backends[backend].contends, "what is in work does not wait here");
+                    debug_assert!(
+                        !self.server.backends[backend].contends,
+                        "what is in work does not wait here"
+                    );
                     if contended {
-                        self.backends[backend].contends = true;
-                        self.contention.in_work += 1;
+                        self.server.backends[backend].contends = true;
+                        self.server.contention.in_work += 1;
                     }
                     self.start_alone(key, backend, grant);
                 }
@@ -257,8 +260,9 @@ impl Engine {
         let waits_beside = |backend: &Backend| {
             !backend.contends && (backend.waits_for_lock || self.runs_standing_kind(backend))
         };
-        let beside = self.backends.iter().filter(|(_, backend)| waits_beside(backend)).count();
-        let in_work = self.contention.in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
+        let beside = self.server.backends.iter().filter(|(_, backend)| waits_beside(backend)).count();
+        let in_work =
+            self.server.contention.in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
         let all = self.workers.permits().saturating_mul(FOR_EACH_PERMIT);
         // Half of the backends are for the others, whatever happens.
         let all = all.min(self.workers.places.most() / 2);
@@ -267,10 +271,10 @@ impl Engine {
 
     /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.
     pub(crate) fn contender_rests(&mut self, key: BackendKey) {
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         let open = backend.holder.is_some_and(|client| self.clients[client].in_transaction());
-        if !open && std::mem::take(&mut self.backends[key].contends) {
-            self.contention.rests();
+        if !open && std::mem::take(&mut self.server.backends[key].contends) {
+            self.server.contention.rests();
         }
     }
 }

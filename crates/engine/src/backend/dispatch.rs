@@ -39,7 +39,7 @@ impl Engine {
     /// Starts all that may start. Once per turn, so that what arrived together is put in order first and leaves in as few
     /// writes as there are backends.
     pub(crate) fn dispatch(&mut self) {
-        self.opening.begin_turn(self.now);
+        self.server.opening.begin_turn(self.now);
         self.start_urgent();
         self.rescue_reads();
         self.group_turn();
@@ -105,7 +105,7 @@ impl Engine {
     /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
     fn still_lacks_backend(&self) -> bool {
         let first = self.scheduler.peek(true);
-        self.opening.lacking_since.is_some()
+        self.server.opening.lacking_since.is_some()
             && first.is_some_and(|key| {
                 self.clients[key].backend.is_none() && self.idle_backend_for(key).is_none()
             })
@@ -116,14 +116,14 @@ impl Engine {
         self.scheduler.start(key);
         let client = &self.clients[key];
         if let Some(identity) = client.identity {
-            self.opening.served((identity, client.class()));
+            self.server.opening.served((identity, client.class()));
         }
         if grant.has_permit() {
             self.workers.way.note_start();
         }
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
         let spared = self.spared_by(key, grant);
-        self.backends[backend].runs_long = grant.is_long();
+        self.server.backends[backend].runs_long = grant.is_long();
         self.begin_with_permit(backend, grant.has_permit(), spared);
         self.send_request(key, backend);
     }
@@ -154,6 +154,7 @@ impl Engine {
             self.clients[client].request.as_ref().is_some_and(|request| request.lane == Some(Lane::Holding))
         };
         let one_runs = self
+            .server
             .backends
             .iter()
             .any(|(_, backend)| backend.permit() == Permit::Held && backend.holder.is_some_and(runs));
@@ -279,7 +280,7 @@ impl Engine {
         // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
         let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
         self.put_request(key, backend_key, &mut request, &ahead, (shared, kept));
-        if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
+        if let Some(statement) = self.server.backends[backend_key].in_flight.back_mut() {
             statement.group = group;
         }
         let dumps = request.command == RequestKind::BinlogDump;
@@ -311,7 +312,7 @@ impl Engine {
         let text = ahead.texts.join(&b';');
         let owner = Owner::ApplyState { client: key };
         self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, preludes - 1);
-        if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
+        if let Some(statement) = self.server.backends[backend_key].in_flight.back_mut() {
             statement.prelude_effects = ahead.effects;
         }
     }
@@ -324,21 +325,21 @@ impl Engine {
         shared: bool,
         only_kind: Option<u64>,
     ) {
-        let backend = &mut self.backends[backend_key];
+        let backend = &mut self.server.backends[backend_key];
         if backend.used.is_none() {
             let usage = self.identities.usage(backend.identity, &self.workers.users);
             backend.used = Some(usage.begin(self.worker));
         }
         backend.fresh = false;
         if backend.in_flight.is_empty() {
-            backend.began_at = self.control.changes.seen();
+            backend.began_at = self.server.control.changes.seen();
         }
         if backend.is_idle() {
             backend.only_kind = only_kind;
-            self.idle.remove(backend_key);
+            self.server.idle.remove(backend_key);
             if shared {
                 let session = self.clients[key].session.expect("a client with requests has logged in");
-                self.sharing.add(backend_key, (backend.identity, session));
+                self.server.sharing.add(backend_key, (backend.identity, session));
             }
         }
         if shared {
@@ -352,7 +353,7 @@ impl Engine {
 
     /// What has to be true on the backend before the request, as statements; empty where it is true already.
     fn preludes(&self, key: ClientKey, backend_key: BackendKey, request: &Request) -> Ahead {
-        let (client, backend) = (&self.clients[key], &self.backends[backend_key]);
+        let (client, backend) = (&self.clients[key], &self.server.backends[backend_key]);
         let mut ahead = Ahead::default();
         if request.resets_session() {
             return ahead;
@@ -412,14 +413,14 @@ impl Engine {
     /// Should it fail after all, the backend is closed.
     fn wait_timeout_goes_ahead(&mut self, key: ClientKey, backend_key: BackendKey, ahead: &Ahead) {
         if ahead.sets_wait_timeout {
-            self.backends[backend_key].wait_timeout = self.clients[key].wait_timeout;
+            self.server.backends[backend_key].wait_timeout = self.clients[key].wait_timeout;
         }
     }
 
     /// COM_SET_OPTION, where the backend's setting is another one.
     pub(crate) fn set_multi_statements(&mut self, backend_key: BackendKey, on: bool) {
-        if self.backends[backend_key].multi_statements != on {
-            self.backends[backend_key].multi_statements = on;
+        if self.server.backends[backend_key].multi_statements != on {
+            self.server.backends[backend_key].multi_statements = on;
             let option = u16::from(!on).to_le_bytes();
             self.send_own(backend_key, Owner::SetOption, CommandKind::SetOption, &option, Expect::Simple, 0);
         }
@@ -445,7 +446,7 @@ impl Engine {
             handed_on.unwrap_or_else(|| self.put_message(backend_key, request, &ahead.texts));
         self.note_last(backend_key, key);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
-        let backend = &mut self.backends[backend_key];
+        let backend = &mut self.server.backends[backend_key];
         let preludes = ahead.count();
         let mut options = reply_options(backend.capabilities, capabilities, preludes, first_sequence);
         if let Some(known) = known_metadata {
@@ -485,7 +486,7 @@ impl Engine {
             // Nothing of what its executions will leave.
             pins = Pins::NONE;
             let in_schema = session.is_some_and(|state| state.schema.is_some());
-            let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+            let is_mysql = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
             if stays(request, in_schema, is_mysql) {
                 pins |= Pins::PREPARED_STATEMENT;
             }

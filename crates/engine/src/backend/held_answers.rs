@@ -25,14 +25,14 @@ impl Summary {
 impl Engine {
     /// Bytes on this worker. Of the statements in flight on a backend the first alone is being answered.
     pub(crate) fn held_answers(&self) -> usize {
-        let answered = self.backends.iter().filter_map(|(_, backend)| backend.in_flight.front());
+        let answered = self.server.backends.iter().filter_map(|(_, backend)| backend.in_flight.front());
         answered.map(InFlight::held_bytes).sum()
     }
 
     /// How much may be kept of the answer that a backend is giving, of which `more` bytes are there now: no more than `keep`. What is
     /// small has its place, whatever others hold, so that most answers are not added up.
     pub(super) fn may_keep(&mut self, key: BackendKey, keep: usize, more: usize) -> usize {
-        let Some(statement) = self.backends[key].in_flight.front() else { return 0 };
+        let Some(statement) = self.server.backends[key].in_flight.front() else { return 0 };
         let (whole, held) = (statement.summary.has_kept_all(), statement.held_bytes());
         let wanted = held + more;
         if !whole || wanted <= LARGEST_KEPT || wanted > keep {

@@ -52,7 +52,7 @@ impl Engine {
 
     /// The largest command: by the option, or by the server's variable of that name.
     pub(crate) fn max_allowed_packet(&self) -> usize {
-        let servers = self.facts.as_ref().map_or(usize::MAX, |facts| facts.max_allowed_packet);
+        let servers = self.server.facts.as_ref().map_or(usize::MAX, |facts| facts.max_allowed_packet);
         self.settings.max_allowed_packet.min(servers)
     }
 

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::outside::slow_log::SlowEnd;
 use crate::request::RequestKind;
 use crate::workers::places::Origin;
@@ -68,11 +68,12 @@ fn state_of_refusal(code: u16) -> &'static [u8; 5] {
 impl Engine {
     /// The server has closed a backend, or the connection broke.
     pub(crate) fn backend_gone(&mut self, key: BackendKey, reason: &str) {
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         let in_login = !backend.is_ready() && !backend.is_changing();
-        self.backends[key].connection = self.backends[key].connection.take().inspect(|&connection| {
-            self.set_role(connection, crate::engine::Role::Free);
-        });
+        self.server.backends[key].connection =
+            self.server.backends[key].connection.take().inspect(|&connection| {
+                self.set_role(connection, crate::engine::Role::Free);
+            });
         self.lose_backend(key, reason);
         if in_login {
             self.server_failed(format!("it closed the connection in the middle of a login ({reason})"));
@@ -81,7 +82,7 @@ impl Engine {
 
     /// Gives a backend up: nobody can say any more which bytes are whose, or what state it is in.
     pub(crate) fn close_backend(&mut self, key: BackendKey, reason: &str) {
-        if let Some(connection) = self.backends[key].connection {
+        if let Some(connection) = self.server.backends[key].connection {
             self.outbox.close(connection);
         }
         self.lose_backend(key, reason);
@@ -90,10 +91,10 @@ impl Engine {
     fn lose_backend(&mut self, key: BackendKey, reason: &str) {
         self.lock_wait_ended(key);
         let reason = match self.change_failed(key) {
-            true => Cow::Owned(self.failure_of_change(&self.backends[key], reason)),
+            true => Cow::Owned(self.failure_of_change(&self.server.backends[key], reason)),
             false => Cow::Borrowed(reason),
         };
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         let (thread_id, holder) = (backend.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);
         let first_since = backend.first_since;
@@ -168,18 +169,26 @@ impl Engine {
         let (answer, command) =
             request.map_or((1, RequestKind::Other), |request| (request.answer, request.command));
         if begun || uploading || self.clients[key].wants_end_for_loss {
-            return self.close_client(key, "its backend was lost in the middle of a statement");
+            return self.close_client(
+                key,
+                ClosedFor::BackendLost,
+                "its backend was lost in the middle of a statement",
+            );
         }
         let login = command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[key].login_sequence } else { answer };
         if killed {
             self.answer_error(key, sequence, &MySqlError::killed());
-            return self.close_client(key, "killed");
+            return self.close_client(key, ClosedFor::Killed, "killed");
         }
         self.answer_error(key, sequence, &MySqlError::server_lost(transaction));
         if transaction || pinned || login {
             // Going on would run the rest of the transaction outside of it, or without the state it counts on.
-            self.close_client(key, "its backend was lost with its transaction or state");
+            self.close_client(
+                key,
+                ClosedFor::BackendLost,
+                "its backend was lost with its transaction or state",
+            );
         } else {
             self.clients[key].aftermath.insert_id_at = None;
             self.resume.push(key);
@@ -192,7 +201,11 @@ impl Engine {
         client.backend = None;
         // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
         if client.pins.replicates() {
-            return self.close_client(key, "the server closed the connection of this replica");
+            return self.close_client(
+                key,
+                ClosedFor::BackendLost,
+                "the server closed the connection of this replica",
+            );
         }
         client.aftermath.insert_id_lost();
         client.lost = match (client.pins.is_empty(), client.in_transaction()) {
@@ -220,10 +233,10 @@ impl Engine {
 
     /// The server refused a login of ours for a user whose password was right a moment ago, or has no room.
     pub(crate) fn backend_refused(&mut self, key: BackendKey, code: u16, message: String) {
-        let identity = self.backends[key].identity;
-        let connection = self.backends[key].connection;
+        let identity = self.server.backends[key].identity;
+        let connection = self.server.backends[key].connection;
         debug_assert!(
-            !matches!(self.backends[key].phase(), Phase::Ready),
+            !matches!(self.server.backends[key].phase(), Phase::Ready),
             "a login is refused before its end"
         );
         if let Some(connection) = connection {
@@ -239,14 +252,14 @@ impl Engine {
             return self.server_refused_for_room(key, message);
         }
         let has_others =
-            self.backends.iter().any(|(_, other)| other.is_ready() && other.identity == identity);
+            self.server.backends.iter().any(|(_, other)| other.is_ready() && other.identity == identity);
         if has_room_soon || has_others {
             self.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);
             return self.event(Event::NoRoom { reason: message });
         }
         self.remove_backend(key);
-        self.control.ask_for_accounts();
+        self.server.control.ask_for_accounts();
         if code == WRONG_PASSWORD && self.identities.go_back(identity) {
             // Those who wait get another backend, by the password that was proved before.
             return;
@@ -269,7 +282,7 @@ impl Engine {
 
     /// Where the login was to find out whether a client's password is right, that is found out.
     fn claim_refused(&mut self, key: BackendKey, code: u16, message: &str) {
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         let how = match code {
             SERVER_FULL => Unproved::NoRoom,
             // Once it is logged in, only the account can be the wrong one.
@@ -286,26 +299,30 @@ impl Engine {
 
     /// The server has as many connections as it takes: what stands is our limit now, which others share with us.
     fn server_refused_for_room(&mut self, key: BackendKey, reason: String) {
-        let origin = self.backends[key].origin;
+        let origin = self.server.backends[key].origin;
         self.remove_backend(key);
         let places = &self.workers.places;
-        let tries = self.server_full.as_ref().map_or(0, |full| full.tries) + 1;
+        let tries = self.server.full.as_ref().map_or(0, |full| full.tries) + 1;
         if origin == Origin::Granted && tries < TRIES {
             places.grant(self.worker);
-            self.server_full = Some(ServerFull { until: self.now + SOON, tries });
+            self.server.full = Some(ServerFull { until: self.now + SOON, tries });
             return;
         }
         let none_stands = places.refused(self.now);
-        self.server_full = none_stands.then(|| ServerFull { until: self.now + NO_ROOM_PAUSE, tries: 0 });
+        self.server.full = none_stands.then(|| ServerFull { until: self.now + NO_ROOM_PAUSE, tries: 0 });
         self.event(Event::NoRoom { reason });
     }
 
     pub(crate) fn unreachable_error(&self) -> MySqlError {
-        MySqlError::server_unreachable(&self.server_address(), self.server.reason())
+        MySqlError::server_unreachable(&self.server_address(), self.server.reachability.reason())
     }
 
     fn server_address(&self) -> String {
-        self.settings.server.get(self.server.address).map(ToString::to_string).unwrap_or_default()
+        self.settings
+            .server
+            .get(self.server.reachability.address)
+            .map(ToString::to_string)
+            .unwrap_or_default()
     }
 
     /// Remembers since when statements wait for a backend, and gives up those that have waited too long.
@@ -313,10 +330,10 @@ impl Engine {
         if !lacking || self.scheduler.in_need() == 0 {
             self.workers.places.lack(self.worker, false);
             self.workers.places.return_grants(self.worker);
-            self.opening.lacking_since = None;
+            self.server.opening.lacking_since = None;
             return;
         }
-        let since = *self.opening.lacking_since.get_or_insert(self.now);
+        let since = *self.server.opening.lacking_since.get_or_insert(self.now);
         let limit = self.settings.backend_connect_timeout;
         while let Some((key, queued)) = self.scheduler.oldest_in_need() {
             if queued.max(since) + limit > self.now {
@@ -334,9 +351,11 @@ impl Engine {
         let is_silent = |backend: &Backend| {
             !backend.is_ready() && !backend.is_changing() && self.now.since(backend.since) >= long
         };
-        if self.server.is_up() && self.backends.iter().any(|(_, backend)| is_silent(backend)) {
+        if self.server.reachability.is_up()
+            && self.server.backends.iter().any(|(_, backend)| is_silent(backend))
+        {
             MySqlError::server_unreachable(&self.server_address(), NO_ANSWER)
-        } else if self.server.is_up() {
+        } else if self.server.reachability.is_up() {
             let limit = self.workers.places.limit();
             let of_server = self.workers.places.server_is_full();
             if !of_server {
@@ -352,7 +371,7 @@ impl Engine {
     pub(crate) fn next_giving_up(&self) -> Option<Instant> {
         let limit = self.settings.backend_connect_timeout;
         let urgent = self.urgent.iter().map(|&(_, since)| since + limit).min();
-        let waiting = self.opening.lacking_since.zip(self.scheduler.oldest_in_need());
+        let waiting = self.server.opening.lacking_since.zip(self.scheduler.oldest_in_need());
         let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
         urgent.into_iter().chain(waiting).chain(self.next_held_up()).min()
     }
@@ -371,7 +390,7 @@ mod tests {
     /// Of a client's statement that finds no backend in time, while the one that was begun for it does this.
     fn error_code(begin: impl FnOnce(&mut Engine, u64)) -> u16 {
         let mut engine = engine(2, Settings::default());
-        engine.server.answered();
+        engine.server.reachability.answered();
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1");
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
@@ -429,7 +448,7 @@ mod tests {
         });
         assert_eq!(silent, 1158);
         let held = error_code(|engine, _| {
-            for (key, backend) in engine.backends.iter_mut() {
+            for (key, backend) in engine.server.backends.iter_mut() {
                 backend.set_phase(Phase::Ready);
                 engine.clients[client_key(1)].backend = Some(key);
                 backend.holder = Some(client_key(1));

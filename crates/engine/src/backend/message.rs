@@ -23,8 +23,8 @@ const BUFFER_KEPT: usize = 64 << 10;
 impl Engine {
     /// Sends the bytes that a turn has collected for backends, in one write for each of them.
     pub(crate) fn send_to_backends(&mut self) {
-        for key in std::mem::take(&mut self.dirty) {
-            let backend = &mut self.backends[key];
+        for key in std::mem::take(&mut self.server.dirty) {
+            let backend = &mut self.server.backends[key];
             if let Some(connection) = backend.connection {
                 if backend.is_ready() && backend.out.len() > BUFFER_KEPT {
                     self.outbox.send_whole(connection, std::mem::take(&mut backend.out));
@@ -51,7 +51,7 @@ impl Engine {
     ) -> u8 {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
         let parameters = about.map_or(0, |about| self.definitions.get(about.definition).parameters);
-        let backend = &mut self.backends[backend_key];
+        let backend = &mut self.server.backends[backend_key];
         let query = request.command == RequestKind::Query;
         if let Some(text) = request.text().filter(|_| !ahead.is_empty()) {
             let mut preludes = Vec::new();
@@ -88,7 +88,7 @@ impl Engine {
         request: &mut Request,
         ahead: &[Vec<u8>],
     ) -> Option<u8> {
-        let backend = &self.backends[backend_key];
+        let backend = &self.server.backends[backend_key];
         let (takes, among_values) =
             (backend.takes_attributes(), request.attributes == QueryAttributes::AmongValues);
         let as_it_is = match request.command {
@@ -105,7 +105,7 @@ impl Engine {
         }
         let answer = request.server_answer();
         let raw = std::mem::take(&mut request.raw);
-        let backend = &mut self.backends[backend_key];
+        let backend = &mut self.server.backends[backend_key];
         self.outbox.send(connection, &backend.out);
         backend.out.clear();
         request.on_its_way = raw.len();

@@ -122,7 +122,7 @@ impl Engine {
     pub(super) fn note_lack(&mut self, key: ClientKey) -> Duration {
         let client = &self.clients[key];
         let Some(identity) = client.identity else { return Duration::ZERO };
-        let since = self.opening.lacks(self.now, (identity, client.class()));
+        let since = self.server.opening.lacks(self.now, (identity, client.class()));
         self.now.since(since)
     }
 
@@ -130,17 +130,17 @@ impl Engine {
     /// opened; in all no more than could run at once.
     pub(crate) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
         // While the server is not known to answer, one attempt is enough.
-        let most = if self.server.is_up() { self.scheduler.free_permits().max(1) } else { 1 };
+        let most = if self.server.reachability.is_up() { self.scheduler.free_permits().max(1) } else { 1 };
         let opening = |(_, backend): &(BackendKey, &Backend)| !backend.is_ready();
-        let mut to_come: Vec<_> = self.backends.iter().filter(opening).map(|(key, _)| key).collect();
+        let mut to_come: Vec<_> = self.server.backends.iter().filter(opening).map(|(key, _)| key).collect();
         // A MariaDB takes a second to refuse a change: others do not wait for that.
         let under_way = to_come.len() - self.slow_changes();
         let mut room = most.saturating_sub(under_way);
-        to_come.extend(self.idle.iter());
+        to_come.extend(self.server.idle.iter());
         for &key in waiting {
             let client = &self.clients[key];
             let Some(login) = client.identity.map(|identity| (identity, client.class())) else { continue };
-            if let Some(own) = to_come.iter().position(|&own| self.fits(&self.backends[own], client)) {
+            if let Some(own) = to_come.iter().position(|&own| self.fits(&self.server.backends[own], client)) {
                 to_come.swap_remove(own);
                 continue;
             }
@@ -169,14 +169,14 @@ impl Engine {
             return Some(Place::New(origin));
         }
         let by_change = self.may_change_to(login);
-        let worth = self.opening.worth(by_change);
-        let lacks_for = self.now.since(self.opening.lacks(self.now, login));
+        let worth = self.server.opening.worth(by_change);
+        let lacks_for = self.now.since(self.server.opening.lacks(self.now, login));
         let expects = lacks_for < LONGEST_WAIT && self.expects_one(key);
         if expects && lacks_for < worth {
             return None;
         }
         let may_be_taken = |&idle: &BackendKey| {
-            let backend = &self.backends[idle];
+            let backend = &self.server.backends[idle];
             let in_use = expects && self.now.since(backend.since) < worth;
             // One that has been opened for a statement is not lost before that has run: two could take it from each other for ever.
             let awaited = backend.fresh && self.now.since(backend.since) < LONGEST_WAIT;
@@ -184,18 +184,18 @@ impl Engine {
                 && waiting.iter().any(|&other| self.fits(backend, &self.clients[other]));
             !in_use && !wanted
         };
-        let mut free = self.idle.iter().copied().filter(may_be_taken);
+        let mut free = self.server.idle.iter().copied().filter(may_be_taken);
         let Some(longest) = free.next() else {
             self.ask_for_backends();
             return None;
         };
         let changes = |&idle: &BackendKey| by_change && self.may_change(idle, login);
         // One that can change costs less, but nobody loses a backend for that which is in use.
-        let unused = |&idle: &BackendKey| self.now.since(self.backends[idle].since) >= worth;
+        let unused = |&idle: &BackendKey| self.now.since(self.server.backends[idle].since) >= worth;
         let instead = || free.take_while(unused).find(changes);
         let taken = Some(longest).filter(changes).or_else(instead);
         let (taken, changes) = (taken.unwrap_or(longest), taken.is_some());
-        self.opening.companions.place_taken(self.now);
+        self.server.opening.companions.place_taken(self.now);
         to_come.retain(|&own| own != taken);
         if changes {
             return Some(Place::Of(taken));
@@ -212,13 +212,13 @@ impl Engine {
             holder.is_none_or(|client| client.pins.is_empty() && !client.in_transaction())
         };
         let client = &self.clients[key];
-        self.backends.iter().any(|(_, backend)| self.fits(backend, client) && passes(backend))
+        self.server.backends.iter().any(|(_, backend)| self.fits(backend, client) && passes(backend))
     }
 
     /// When the first login will have lacked a backend for long enough that others' places are looked at again.
     pub(crate) fn next_look_for_places(&self) -> Option<Instant> {
-        let waits = [self.opening.worth(true), self.opening.worth(false), LONGEST_WAIT];
-        let dues = self.opening.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
+        let waits = [self.server.opening.worth(true), self.server.opening.worth(false), LONGEST_WAIT];
+        let dues = self.server.opening.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
         dues.filter(|&due| due > self.now).min()
     }
 
@@ -232,13 +232,13 @@ impl Engine {
 
     /// Opens a backend with the login of another one, likewise.
     pub(crate) fn open_backend_like(&mut self, key: BackendKey) {
-        let other = &self.backends[key];
+        let other = &self.server.backends[key];
         self.open_urgently(other.identity, other.class, other.login_collation);
     }
 
     fn open_urgently(&mut self, identity: IdentityId, class: Capabilities, collation: u8) {
         let fits = |backend: &Backend| backend.identity == identity && backend.class == class;
-        let under_way = self.backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
+        let under_way = self.server.backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
         if under_way || !self.may_open_as(identity) {
             return;
         }
@@ -266,14 +266,14 @@ impl Engine {
     }
 
     pub(crate) fn may_connect_now(&self) -> bool {
-        let full = self.server_full.as_ref().is_some_and(|full| full.until > self.now);
+        let full = self.server.full.as_ref().is_some_and(|full| full.until > self.now);
         // Before backends are opened on a server that has come back, it is known what it is.
-        self.server.may_connect(self.now) && !full && self.pending_facts.is_none()
+        self.server.reachability.may_connect(self.now) && !full && self.server.pending_facts.is_none()
     }
 
     /// Closes the backend that has been idle longest; false where none is.
     pub(crate) fn close_idle_backend(&mut self) -> bool {
-        let Some(&longest) = self.idle.first() else { return false };
+        let Some(&longest) = self.server.idle.first() else { return false };
         self.quit_backend(longest);
         true
     }

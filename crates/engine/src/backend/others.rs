@@ -60,7 +60,7 @@ impl Engine {
     /// A backend that was opened for a statement of ours runs one before it goes to another worker. Otherwise workers that
     /// have less than one each would hand it round for ever.
     pub(crate) fn is_kept_for_us(&self, key: BackendKey) -> bool {
-        self.backends[key].fresh && self.scheduler.in_need() > 0
+        self.server.backends[key].fresh && self.scheduler.in_need() > 0
     }
 
     /// Hands on what is free: a permit by waking who has waited longest for one, what users may use again, and places for backends.
@@ -68,7 +68,7 @@ impl Engine {
         if self.workers.count() == 1 {
             return;
         }
-        self.workers.shares(self.worker, self.sharing.len());
+        self.workers.shares(self.worker, self.server.sharing.len());
         if let Some(worker) = self.workers.next_to_wake(self.worker) {
             self.write_letter(worker, Letter::Wake);
         }
@@ -82,7 +82,7 @@ impl Engine {
             if let Some(worker) = self.workers.places.who_lacks(self.worker) {
                 self.wake_worker(worker);
             }
-        } else if let Some(longest) = self.idle.iter().copied().find(|&key| !self.is_kept_for_us(key))
+        } else if let Some(longest) = self.server.idle.iter().copied().find(|&key| !self.is_kept_for_us(key))
             && self.leave_to_other_worker(false)
         {
             self.quit_backend(longest);

@@ -17,8 +17,8 @@ impl Engine {
         let about = client.request.as_ref().and_then(|request| request.about.as_deref());
         // Preparing a statement takes as long as setting the state does, and the latter comes again with the next client.
         let mut best = None;
-        for &candidate in self.idle.iter().rev() {
-            let backend = &self.backends[candidate];
+        for &candidate in self.server.idle.iter().rev() {
+            let backend = &self.server.backends[candidate];
             if !self.fits(backend, client) {
                 continue;
             }
@@ -45,7 +45,7 @@ impl Engine {
 
     /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
     pub(crate) fn free_backend(&mut self, key: BackendKey) {
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         debug_assert!(
             backend.in_flight.is_empty() && backend.holder.is_none(),
             "nothing runs on a free backend"
@@ -77,7 +77,7 @@ impl Engine {
 
     /// A client leaves a backend on which it may have left something: clean it. What still runs is waited for.
     pub(crate) fn reset_backend(&mut self, key: BackendKey) {
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         let holder = backend.holder.take().and_then(|client| self.clients.get(client));
         let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.pins));
         backend.afterwards = backend.afterwards.max(clean);
@@ -91,11 +91,12 @@ impl Engine {
     pub(crate) fn sweep_backends(&mut self) {
         let limit = self.settings.backend_idle_timeout;
         let over: Vec<_> = self
+            .server
             .idle
             .iter()
             .copied()
             .filter(|&key| {
-                let backend = &self.backends[key];
+                let backend = &self.server.backends[key];
                 self.now.since(backend.since) > limit || self.is_left_by_clients(backend.identity)
             })
             .collect();
@@ -114,7 +115,8 @@ impl Engine {
     fn is_left_by_clients(&self, identity: IdentityId) -> bool {
         // Looked at for few: accounts' rights seldom change.
         self.identities.is_former(identity) && {
-            let backends = self.backends.iter().filter(|(_, backend)| backend.identity == identity).count();
+            let backends =
+                self.server.backends.iter().filter(|(_, backend)| backend.identity == identity).count();
             self.identities.holders(identity) == backends
         }
     }
@@ -158,22 +160,22 @@ mod tests {
     #[test]
     fn a_backend_stays_while_draining_for_who_may_not_start_now() {
         let mut engine = engine(1, Settings::default());
-        engine.server.answered();
+        engine.server.reachability.answered();
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1 FROM t FOR UPDATE");
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
         engine.handle(Instant::START, Input::TurnEnd);
-        let (key, backend) = engine.backends.iter_mut().next().expect("one is begun for it");
+        let (key, backend) = engine.server.backends.iter_mut().next().expect("one is begun for it");
         backend.set_phase(Phase::Ready);
         engine.draining = Some(Instant::START + Duration::from_secs(1));
         engine.change_lane(client_key(0), Lane::Contended);
         engine.scheduler.note_contended_room(0);
         assert_eq!((engine.scheduler.in_need(), engine.scheduler.waiting()), (0, 1));
         engine.free_backend(key);
-        assert_eq!((engine.backends.len(), &engine.idle[..]), (1, &[key][..]));
+        assert_eq!((engine.server.backends.len(), &engine.server.idle[..]), (1, &[key][..]));
         engine.client_gone(client_key(0));
-        engine.idle.remove(key);
+        engine.server.idle.remove(key);
         engine.free_backend(key);
-        assert!(engine.backends.is_empty(), "nobody comes any more");
+        assert!(engine.server.backends.is_empty(), "nobody comes any more");
     }
 }

@@ -16,7 +16,7 @@ use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{About, Action, Request, RequestKind};
 use crate::session::SessionState;
 use crate::session::literals::Literals;
@@ -58,7 +58,7 @@ impl Engine {
 
     /// Which of a backend's statements an execution can have.
     pub(crate) fn statement_for(&self, backend_key: BackendKey, about: &About) -> Option<Serves> {
-        let prepared = &self.backends[backend_key].prepared;
+        let prepared = &self.server.backends[backend_key].prepared;
         let own = Serves::Own(about.number);
         let any = [own, about.serves, Serves::All];
         let choice = if about.serves == own { &any[..1] } else { &any[..] };
@@ -85,7 +85,7 @@ impl Engine {
         let Definition { session, ref template, .. } = *self.definitions.get(definition);
         let (wanted, defines) = (self.sessions.state(session), template.defines());
         let client = self.clients[key].session.expect("a client with requests has logged in");
-        let found = self.sessions.state(self.backends[backend_key].session);
+        let found = self.sessions.state(self.server.backends[backend_key].session);
         let stands = found.prepares_like(wanted, defines);
         let client_agrees = self.sessions.state(client).prepares_like(wanted, defines);
         if !stands && client_agrees && !ahead.is_empty() {
@@ -100,7 +100,7 @@ impl Engine {
             return self.send_own(backend_key, owner, CommandKind::StmtPrepare, &text, Expect::Prepare, 0);
         }
         let target = self.state_to_prepare(key, backend_key, definition);
-        let found = self.sessions.state(self.backends[backend_key].session);
+        let found = self.sessions.state(self.server.backends[backend_key].session);
         let texts = super::difference::statements(&target, found, target.schema != found.schema);
         let preludes = u8::try_from(texts.len()).expect("three statements at most");
         self.set_multi_statements(backend_key, true);
@@ -133,7 +133,7 @@ impl Engine {
         let client = self.clients[key].session.expect("a client with requests has logged in");
         let Definition { session, ref template, .. } = *self.definitions.get(definition);
         let wanted = self.sessions.state(session);
-        let found = self.sessions.state(self.backends[backend_key].session);
+        let found = self.sessions.state(self.server.backends[backend_key].session);
         self.sessions.state(client).to_prepare(wanted, found, template.defines())
     }
 
@@ -153,7 +153,7 @@ impl Engine {
             return self.preparation_lost(key, client, &request, &statement.summary);
         }
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let Some(about) = self.about(client) else { return };
         let state = self.state_to_prepare(client, key, about.definition);
@@ -172,7 +172,7 @@ impl Engine {
         let refused = summary.error.as_ref().is_some_and(|error| SCHEMA_REFUSED.contains(&error.code));
         let about = self.about(client).filter(|_| refused && !summary.prelude_failed)?;
         let mut state = self.state_to_prepare(client, key, about.definition);
-        let found = self.sessions.state(self.backends[key].session);
+        let found = self.sessions.state(self.server.backends[key].session);
         (state.schema != found.schema).then(|| {
             state.schema.clone_from(&found.schema);
             state
@@ -188,7 +188,7 @@ impl Engine {
         state: SessionState,
     ) {
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let session = self.sessions.hold(state);
         self.set_backend_session(key, session);
@@ -217,7 +217,7 @@ impl Engine {
             }
         }
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         self.send_request(client, key);
     }
@@ -249,11 +249,15 @@ impl Engine {
     /// What goes ahead of preparing has failed.
     fn preparation_lost(&mut self, key: BackendKey, client: ClientKey, request: &Request, summary: &Summary) {
         let error = summary.error.clone().expect("a failure has an error");
-        self.backends[key].afterwards = super::Afterwards::Close;
+        self.server.backends[key].afterwards = super::Afterwards::Close;
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
         if state.killed || state.in_transaction() || !state.pins.is_empty() {
-            return self.close_client(client, "its session state or transaction was lost");
+            return self.close_client(
+                client,
+                ClosedFor::BackendLost,
+                "its session state or transaction was lost",
+            );
         }
         self.let_go(key, client);
     }
@@ -278,6 +282,7 @@ impl Engine {
                 if let Some(tries) = self.room_may_come(key, request.prepare_tries) {
                     request.prepare_tries = tries;
                     self.put_request_back(client, request);
+                    self.clients[client].try_again();
                     self.send_request(client, key);
                     return None;
                 }
@@ -336,24 +341,25 @@ impl Engine {
     /// A statement stands on a backend: takes the place of an older one, and of the one used longest ago where there are
     /// too many.
     fn keep_prepared(&mut self, key: BackendKey, definition: DefinitionId, serves: Serves, id: u32) {
-        match self.backends[key].prepared.insert(definition, serves, id) {
+        match self.server.backends[key].prepared.insert(definition, serves, id) {
             Some(before) => self.close_prepared(key, before),
             None => {
                 self.definitions.hold_again(definition);
-                self.room.taken += 1;
+                self.server.room.taken += 1;
             }
         }
-        while self.backends[key].prepared.common() > self.settings.backend_prepared_statements as usize {
+        while self.server.backends[key].prepared.common() > self.settings.backend_prepared_statements as usize
+        {
             if !self.close_oldest(key) {
                 break;
             }
         }
         // Others prepare statements on the server too, and each worker.
-        let servers = self.facts.as_ref().map_or(u32::MAX, |facts| facts.max_prepared_stmt_count);
+        let servers = self.server.facts.as_ref().map_or(u32::MAX, |facts| facts.max_prepared_stmt_count);
         let most = (servers / 4 * 3 / self.workers.count()).max(1) as usize;
         // Two for one that is new: cursors, which nobody can close, must not cost the others all of theirs at once.
         for _ in 0..2 {
-            if self.room.taken > most {
+            if self.server.room.taken > most {
                 self.close_where_most_are();
             }
         }
@@ -361,14 +367,14 @@ impl Engine {
 
     /// Closes the statement that was used longest ago on the backend with most of them; false where none can be closed.
     fn close_where_most_are(&mut self) -> bool {
-        let may_go = self.backends.iter().filter(|&(key, _)| !self.is_preparing(key));
+        let may_go = self.server.backends.iter().filter(|&(key, _)| !self.is_preparing(key));
         let most = may_go.max_by_key(|(_, backend)| backend.prepared.common());
         most.map(|(key, _)| key).is_some_and(|key| self.close_oldest(key))
     }
 
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
     pub(super) fn is_preparing(&self, key: BackendKey) -> bool {
-        let holder = self.backends[key].holder.and_then(|client| self.clients.get(client));
+        let holder = self.server.backends[key].holder.and_then(|client| self.clients.get(client));
         holder.is_some_and(|client| matches!(client.phase(), ClientPhase::Preparing))
     }
 
@@ -395,7 +401,7 @@ impl Engine {
     }
 
     pub(super) fn close_oldest(&mut self, key: BackendKey) -> bool {
-        let Some((definition, id)) = self.backends[key].prepared.remove_oldest() else { return false };
+        let Some((definition, id)) = self.server.backends[key].prepared.remove_oldest() else { return false };
         self.prepared_is_closed(key, definition, id);
         true
     }
@@ -403,7 +409,7 @@ impl Engine {
     /// A statement that stood on a backend has been taken out of its table.
     fn prepared_is_closed(&mut self, key: BackendKey, definition: DefinitionId, id: u32) {
         self.close_prepared(key, id);
-        self.room.taken -= 1;
+        self.server.room.taken -= 1;
         self.release_definition(definition);
     }
 
@@ -417,8 +423,8 @@ impl Engine {
             _ if wants_cursor => own,
             _ => about.serves,
         };
-        let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let prepared = &mut self.backends[backend_key].prepared;
+        let is_mysql = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        let prepared = &mut self.server.backends[backend_key].prepared;
         prepared.turn(about.definition, found, serves);
         if wants_cursor && is_mysql {
             // Before it has one: the execution may fail, or its client go before it ends.
@@ -464,7 +470,7 @@ impl Engine {
         };
         if self.clients[client].statements.as_ref().and_then(|all| all.answered) == Some(about.definition) {
             // Its literals were for this execution.
-            if let Some(id) = self.backends[key].prepared.remove(about.definition, Serves::All) {
+            if let Some(id) = self.server.backends[key].prepared.remove(about.definition, Serves::All) {
                 self.prepared_is_closed(key, about.definition, id);
             }
             return self.forget_answered(client);
@@ -478,7 +484,7 @@ impl Engine {
         }
         if !open && !about.stays {
             let own = Serves::Own(about.number);
-            let prepared = &mut self.backends[key].prepared;
+            let prepared = &mut self.server.backends[key].prepared;
             // What has had a cursor answers an execution without one by an OK in the place of rows (seen with MySQL 9.7.4); and
             // what was its client's own from the start may have types that nobody knows, or have been prepared in another state.
             let unused = match about.serves == own || prepared.had_cursor(about.definition, own) {
@@ -497,9 +503,9 @@ impl Engine {
     pub(crate) fn drop_doubtful(&mut self, key: BackendKey, about: &About, summary: &Summary) {
         let Action::Execute { long_data, .. } = about.action else { return };
         let doubtful = summary.error.as_ref().is_some_and(|error| long_data || USELESS.contains(&error.code));
-        if doubtful && self.backends.contains(key) {
+        if doubtful && self.server.backends.contains(key) {
             let serves = if matches!(about.serves, Serves::Own(_)) { Serves::All } else { about.serves };
-            let prepared = &mut self.backends[key].prepared;
+            let prepared = &mut self.server.backends[key].prepared;
             if let Some(id) = prepared.remove(about.definition, serves) {
                 self.prepared_is_closed(key, about.definition, id);
             }
@@ -508,7 +514,7 @@ impl Engine {
 
     /// A client closes a statement that has an open cursor.
     pub(crate) fn close_own(&mut self, key: BackendKey, definition: DefinitionId, number: u32) {
-        if let Some(id) = self.backends[key].prepared.remove(definition, Serves::Own(number)) {
+        if let Some(id) = self.server.backends[key].prepared.remove(definition, Serves::Own(number)) {
             self.prepared_is_closed(key, definition, id);
         }
     }
@@ -517,7 +523,7 @@ impl Engine {
     pub(crate) fn cursor_closed_between_statements(&mut self, client: ClientKey) {
         self.note_cursors(client);
         let Some(key) = self.clients[client].backend else { return };
-        if self.clients[client].pins.is_empty() && self.backends[key].in_flight.is_empty() {
+        if self.clients[client].pins.is_empty() && self.server.backends[key].in_flight.is_empty() {
             self.settle(key, client, false);
             self.backend_rests(key);
         }
@@ -525,8 +531,8 @@ impl Engine {
 
     /// All that is prepared on a backend is gone with its session.
     pub(crate) fn forget_prepared(&mut self, key: BackendKey) {
-        for definition in self.backends[key].prepared.clear() {
-            self.room.taken -= 1;
+        for definition in self.server.backends[key].prepared.clear() {
+            self.server.room.taken -= 1;
             self.release_definition(definition);
         }
     }

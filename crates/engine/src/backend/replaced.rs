@@ -12,6 +12,7 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::BackendKey;
+use crate::outside::named::ClosedFor;
 use crate::server_login::Established;
 
 impl Facts {
@@ -33,19 +34,19 @@ impl Engine {
     /// service account has to find out.
     pub(crate) fn meets_another_server(&mut self, key: BackendKey, established: &Established) -> bool {
         let found = Facts::new(established);
-        if !self.facts.as_ref().is_some_and(|facts| facts.is_another(&found)) {
+        if !self.server.facts.as_ref().is_some_and(|facts| facts.is_another(&found)) {
             return false;
         }
-        if let Some(connection) = self.backends[key].connection {
+        if let Some(connection) = self.server.backends[key].connection {
             self.outbox.close(connection);
         }
         self.remove_backend(key);
         let version = String::from_utf8_lossy(found.version.text());
         let reason = format!("it has been replaced by {version}");
         // Where the service account is just asking the new one, backends wait for that.
-        if self.control.can_refresh() && self.pending_facts.is_none() {
+        if self.server.control.can_refresh() && self.server.pending_facts.is_none() {
             self.control_lost(&reason);
-        } else if self.pending_facts.is_none() {
+        } else if self.server.pending_facts.is_none() {
             self.server_failed(reason);
         }
         true
@@ -53,7 +54,7 @@ impl Engine {
 
     /// The service account has found another server than before, whose facts are in place.
     pub(crate) fn server_replaced(&mut self, before: &Facts) {
-        let facts = self.facts.as_ref().expect("set by the caller");
+        let facts = self.server.facts.as_ref().expect("set by the caller");
         if !before.is_another(facts) {
             return;
         }
@@ -70,12 +71,20 @@ impl Engine {
             let Some(client) = self.clients.get_mut(key) else { continue };
             match *client.phase() {
                 ClientPhase::AwaitingServer => {}
-                ClientPhase::Login(_) => self.close_client(key, "the server was replaced during its login"),
+                ClientPhase::Login(_) => self.close_client(
+                    key,
+                    ClosedFor::ServerReplaced,
+                    "the server was replaced during its login",
+                ),
                 ClientPhase::Queued => {
                     if !client.wants_end_for_loss {
                         self.cancel_queued(key, &MySqlError::server_replaced());
                     }
-                    self.close_client(key, "the server was replaced by another kind");
+                    self.close_client(
+                        key,
+                        ClosedFor::ServerReplaced,
+                        "the server was replaced by another kind",
+                    );
                 }
                 _ => client.lost = Some(Lost::Server),
             }

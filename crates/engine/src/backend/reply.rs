@@ -185,16 +185,16 @@ impl Summary {
 impl Engine {
     /// Bytes of the server on a backend, cut anywhere: each belongs to the first statement in flight.
     pub(crate) fn backend_bytes(&mut self, key: BackendKey, mut bytes: &[u8]) {
-        if matches!(self.backends[key].phase(), Phase::LoggingIn(_)) {
+        if matches!(self.server.backends[key].phase(), Phase::LoggingIn(_)) {
             return self.backend_login_bytes(key, bytes);
         }
-        while !bytes.is_empty() && self.backends.contains(key) {
-            let Some(statement) = self.backends[key].in_flight.front() else {
+        while !bytes.is_empty() && self.server.backends.contains(key) {
+            let Some(statement) = self.server.backends[key].in_flight.front() else {
                 return self.unasked_bytes(key, bytes);
             };
             let (to, keep) = self.goes_to(statement.owner);
             let keep = self.may_keep(key, keep, bytes.len());
-            let statement = self.backends[key].in_flight.front_mut().expect("it is there");
+            let statement = self.server.backends[key].in_flight.front_mut().expect("it is there");
             let client =
                 statement.owner.client().filter(|_| to.is_some()).map(|client| &self.clients[client]);
             let mut relay = Relay {
@@ -203,7 +203,8 @@ impl Engine {
                 keep,
                 holds: client.is_some_and(Client::holds_answer),
                 group: statement.group.as_deref_mut().filter(|_| to.is_some()),
-                told: client.and_then(|client| trackers::told(client, self.facts.as_ref(), &self.sessions)),
+                told: client
+                    .and_then(|client| trackers::told(client, self.server.facts.as_ref(), &self.sessions)),
                 keeps_changes: client.is_some_and(Client::keeps_changes),
                 summary: &mut statement.summary,
             };
@@ -218,7 +219,7 @@ impl Engine {
             if statement.group.as_ref().is_some_and(|group| group.outgrown(reply_size)) {
                 self.dissolve_group(key);
             }
-            let backend = &mut self.backends[key];
+            let backend = &mut self.server.backends[key];
             if progress.done {
                 let statement = backend.in_flight.pop_front().expect("it was the first");
                 backend.waits_for_lock = false;
@@ -260,7 +261,7 @@ impl Engine {
 
     /// The answer is not complete: a file may have been asked for, or nobody may want the rest.
     fn statement_goes_on(&mut self, key: BackendKey) {
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         let alone = backend.in_flight.len() == 1;
         let Some(statement) = backend.in_flight.front_mut() else { return };
         match statement.owner {
@@ -296,7 +297,7 @@ impl Engine {
         self.measure_statement(&statement, took);
         self.note_slow_end(key, &statement, took);
         if statement.shared {
-            self.rescues.answered();
+            self.server.rescues.answered();
             self.take_over_emptied(key, &mut statement);
         }
         self.note_long(key, &statement, took);
@@ -333,7 +334,7 @@ impl Engine {
 
     /// Where nothing is left in flight: the permit goes back, and a backend that nobody holds becomes free.
     pub(crate) fn backend_rests(&mut self, key: BackendKey) {
-        let Some(backend) = self.backends.get_mut(key) else { return };
+        let Some(backend) = self.server.backends.get_mut(key) else { return };
         if !backend.in_flight.is_empty() || !backend.is_ready() {
             return;
         }
@@ -342,12 +343,12 @@ impl Engine {
         if !kept {
             self.give_permit(key);
         }
-        if std::mem::take(&mut self.backends[key].runs_long) {
+        if std::mem::take(&mut self.server.backends[key].runs_long) {
             self.scheduler.finish_long();
         }
         self.contender_rests(key);
-        self.sharing.remove(key);
-        if self.backends[key].holder.is_none() {
+        self.server.sharing.remove(key);
+        if self.server.backends[key].holder.is_none() {
             self.free_backend(key);
         }
     }

@@ -100,13 +100,14 @@ impl Engine {
     /// Lets reads go on elsewhere that stand behind a stuck one.
     pub(crate) fn rescue_reads(&mut self) {
         let stuck: Vec<_> = self
+            .server
             .sharing
             .iter()
             .filter(|&key| self.rescue_due(key).is_some_and(|due| due <= self.now))
             .collect();
         for key in stuck {
             // By then all had been sent that are behind it.
-            if self.rescues.are_harmless(self.backends[key].first_since + STUCK) {
+            if self.server.rescues.are_harmless(self.server.backends[key].first_since + STUCK) {
                 self.rescue_behind_first(key);
             } else {
                 self.note_stuck(key);
@@ -117,14 +118,14 @@ impl Engine {
     /// When [`Self::rescue_reads`] has something to do.
     pub(crate) fn next_rescue(&self) -> Option<Instant> {
         // What is due has been done, or waits for an answer of the server, which makes a turn.
-        self.sharing.iter().filter_map(|key| self.rescue_due(key)).filter(|&due| due > self.now).min()
+        self.server.sharing.iter().filter_map(|key| self.rescue_due(key)).filter(|&due| due > self.now).min()
     }
 
     /// When the first statement on a backend will have been stuck for so long that others behind it go elsewhere.
     fn rescue_due(&self, key: BackendKey) -> Option<Instant> {
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         let others = || backend.in_flight.iter().skip(1).any(|other| self.may_be_rescued(backend, other));
-        (self.settings.rescue_reads && self.rescues.may_have_one() && others())
+        (self.settings.rescue_reads && self.server.rescues.may_have_one() && others())
             .then(|| backend.first_since + STUCK)
     }
 
@@ -149,7 +150,7 @@ impl Engine {
 
     /// The first statement on a backend is stuck.
     fn note_stuck(&mut self, key: BackendKey) {
-        let first = self.backends[key].in_flight.front();
+        let first = self.server.backends[key].in_flight.front();
         // Not where it is its client that is slow, in taking the answer.
         if let Some(first) = first.filter(|first| first.summary.relayed == 0) {
             self.digests.note_stuck(self.now, first.fingerprint);
@@ -158,12 +159,12 @@ impl Engine {
 
     fn rescue_behind_first(&mut self, key: BackendKey) {
         self.note_stuck(key);
-        for place in 1..self.backends[key].in_flight.len() {
-            let backend = &self.backends[key];
-            if !self.may_be_rescued(backend, &backend.in_flight[place]) || !self.rescues.take_one() {
+        for place in 1..self.server.backends[key].in_flight.len() {
+            let backend = &self.server.backends[key];
+            if !self.may_be_rescued(backend, &backend.in_flight[place]) || !self.server.rescues.take_one() {
                 continue;
             }
-            let statement = &mut self.backends[key].in_flight[place];
+            let statement = &mut self.server.backends[key].in_flight[place];
             let Some(client) = statement.owner.client() else { continue };
             // What the server says to it is for nobody, and counts nowhere.
             statement.owner = Owner::Abandoned;

@@ -80,14 +80,14 @@ impl Engine {
     /// A statement has ended on a backend.
     pub(crate) fn note_progress(&mut self, statement: &InFlight) {
         // What ends is noted from half of the reserve's mark on, so that it is known there who gets on.
-        let mut reserve = std::mem::take(&mut self.reserve);
+        let mut reserve = std::mem::take(&mut self.server.reserve);
         let released = if self.backends_in_use() < self.reserve_mark() / 2 {
             (!reserve.ended.is_empty() || !reserve.standing.is_empty()) && reserve.clear()
         } else {
             let kind = self.kind_of(statement);
             kind.is_some_and(|(fingerprint, schema)| reserve.note_end(self.now, fingerprint, schema))
         };
-        self.reserve = reserve;
+        self.server.reserve = reserve;
         if released {
             self.leave_contended_lanes();
         }
@@ -95,15 +95,15 @@ impl Engine {
 
     /// Says whether a client's request is of a kind that was found to stand.
     pub(crate) fn is_of_standing_kind(&self, key: ClientKey, request: &Request) -> bool {
-        !self.reserve.standing.is_empty()
-            && holds(&self.reserve.standing, request.fingerprint(), self.schema_of(key), self.now)
+        !self.server.reserve.standing.is_empty()
+            && holds(&self.server.reserve.standing, request.fingerprint(), self.schema_of(key), self.now)
     }
 
     /// Says whether the statement on a backend is of such a kind.
     pub(crate) fn runs_standing_kind(&self, backend: &Backend) -> bool {
-        !self.reserve.standing.is_empty()
+        !self.server.reserve.standing.is_empty()
             && backend.in_flight.front().and_then(|statement| self.kind_of(statement)).is_some_and(
-                |(fingerprint, schema)| holds(&self.reserve.standing, fingerprint, schema, self.now),
+                |(fingerprint, schema)| holds(&self.server.reserve.standing, fingerprint, schema, self.now),
             )
     }
 
@@ -115,7 +115,7 @@ impl Engine {
             return false;
         }
         let kind = (fingerprint, self.schema_of(key).map(Into::into));
-        let alike = self.backends.iter().filter(|(_, backend)| {
+        let alike = self.server.backends.iter().filter(|(_, backend)| {
             let running = backend.in_flight.front().and_then(|statement| self.kind_of(statement));
             running == Some((kind.0, kind.1.as_deref()))
         });
@@ -124,11 +124,11 @@ impl Engine {
         // What began before the lock came may be older than the last that ended: then it takes as long as it usually takes.
         let stalled = self.stalled_since(kind.0);
         let stands = (waits && self.only_last_backends_are_left())
-            || oldest.is_some_and(|oldest| self.reserve.none_ended_since(&kind, oldest.max(stalled)));
+            || oldest.is_some_and(|oldest| self.server.reserve.none_ended_since(&kind, oldest.max(stalled)));
         if stands {
             let now = self.now;
-            self.reserve.standing.retain(|_, until| *until > now);
-            self.reserve.standing.insert(kind, now + LONGEST);
+            self.server.reserve.standing.retain(|_, until| *until > now);
+            self.server.reserve.standing.insert(kind, now + LONGEST);
         }
         stands
     }
@@ -136,7 +136,7 @@ impl Engine {
     /// When kinds that stand are looked at again, if any do.
     pub(crate) fn next_look_at_standing(&self) -> Option<Instant> {
         let waits = self.scheduler.peek_contended(true).is_some();
-        self.reserve.standing.values().copied().filter(|&until| waits && until > self.now).min()
+        self.server.reserve.standing.values().copied().filter(|&until| waits && until > self.now).min()
     }
 
     /// Says whether so many of the backends that this worker may have are in use that the rest is kept.
@@ -151,7 +151,7 @@ impl Engine {
     }
 
     fn backends_in_use(&self) -> u32 {
-        u32::try_from(self.backends.len() - self.idle.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.server.backends.len() - self.server.idle.len()).unwrap_or(u32::MAX)
     }
 
     /// From how many backends on the rest is kept.

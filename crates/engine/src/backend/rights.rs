@@ -81,13 +81,13 @@ impl Engine {
     /// Says whether the server is to be asked for its count before the accounts are read again.
     pub(crate) fn doubts_rights(&self) -> bool {
         let in_doubt = |rights| matches!(rights, Rights::Since(_) | Rights::Asked(_));
-        !self.control.changes.hidden
-            && self.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.rights))
+        !self.server.control.changes.hidden
+            && self.server.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.rights))
     }
 
     /// The server is being asked for its count: it holds for whatever has been taken up before.
     pub(crate) fn note_question_for_changes(&mut self) {
-        for (_, backend) in self.backends.iter_mut() {
+        for (_, backend) in self.server.backends.iter_mut() {
             if let (Phase::Ready, Rights::Since(seen)) = (backend.phase(), backend.rights) {
                 backend.rights = Rights::Asked(seen);
             }
@@ -96,16 +96,16 @@ impl Engine {
 
     /// The accounts have been read, behind the server's count: backends that may have other rights than theirs go.
     pub(crate) fn judge_rights(&mut self) {
-        let seen = self.control.changes.seen;
-        let keys: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
+        let seen = self.server.control.changes.seen;
+        let keys: Vec<_> = self.server.backends.iter().map(|(key, _)| key).collect();
         for key in keys {
-            let backend = &mut self.backends[key];
+            let backend = &mut self.server.backends[key];
             backend.rights = backend.rights.judged(seen);
             // One that cannot be replaced by another serves those who were logged in before, as connections of their own would.
             if backend.rights != Rights::Doubtful || !self.may_log_in_again(key) {
                 continue;
             }
-            let backend = &mut self.backends[key];
+            let backend = &mut self.server.backends[key];
             backend.afterwards = Afterwards::Close;
             if backend.is_idle() {
                 self.quit_backend(key);
@@ -114,20 +114,23 @@ impl Engine {
     }
 
     fn may_log_in_again(&self, key: BackendKey) -> bool {
-        let identity = self.backends[key].identity;
-        self.facts.as_ref().is_some_and(|facts| self.identities.lets_in(identity, &facts.accounts, self.now))
+        let identity = self.server.backends[key].identity;
+        self.server
+            .facts
+            .as_ref()
+            .is_some_and(|facts| self.identities.lets_in(identity, &facts.accounts, self.now))
     }
 
     /// A backend has taken up the rights on a schema, maybe on the one that it was in.
     pub(crate) fn note_rights_taken_up(&mut self, key: BackendKey) {
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         backend.rights = backend.rights.taken_up(backend.began_at);
     }
 
     /// A backend's session state is about to be another one, and so may be its schema.
     pub(crate) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId) {
         let schema = |session| &self.sessions.state(session).schema;
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         if schema(session).is_some() && schema(session) != schema(backend.session) {
             self.note_rights_taken_up(key);
         }

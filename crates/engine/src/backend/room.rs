@@ -50,14 +50,14 @@ impl Engine {
     /// The server had no room for a statement, after so many attempts before this one: with which count to go on, if one more
     /// makes sense.
     pub(crate) fn room_may_come(&mut self, key: BackendKey, tries: u8) -> Option<u8> {
-        if tries > 0 && self.room.is_awaited(self.now) {
+        if tries > 0 && self.server.room.is_awaited(self.now) {
             return Some(tries);
         }
         if tries % MAKE_AGAIN == 0 {
             let closed = self.make_room(Some(key));
             let asked = self.ask_others_for_room();
             // What others are preparing just now can be closed in a moment.
-            let soon = self.backends.iter().any(|(other, _)| other != key && self.is_preparing(other));
+            let soon = self.server.backends.iter().any(|(other, _)| other != key && self.is_preparing(other));
             if tries == 0 && !(closed || asked || soon) {
                 return None;
             }
@@ -68,19 +68,19 @@ impl Engine {
     /// Another worker needs room on the server.
     pub(crate) fn make_room_for_worker(&mut self, worker: usize) {
         self.make_room(None);
-        self.room.owed.push(worker);
+        self.server.room.owed.push(worker);
         self.answer_for_room();
     }
 
     /// The server has come to what was closed on a backend, or that has gone.
     pub(crate) fn closing_ended(&mut self) {
-        self.room.closing = less(self.room.closing);
+        self.server.room.closing = less(self.server.room.closing);
         self.answer_for_room();
     }
 
     fn answer_for_room(&mut self) {
-        if self.room.closing.is_none() {
-            for worker in std::mem::take(&mut self.room.owed) {
+        if self.server.room.closing.is_none() {
+            for worker in std::mem::take(&mut self.server.room.owed) {
                 self.write_letter(worker, Letter::RoomMade);
             }
         }
@@ -88,18 +88,18 @@ impl Engine {
 
     /// Another worker has made room.
     pub(crate) fn room_was_made(&mut self) {
-        self.room.awaited = less(self.room.awaited);
+        self.server.room.awaited = less(self.server.room.awaited);
     }
 
     /// False where there are no others.
     fn ask_others_for_room(&mut self) -> bool {
         let others = self.workers.count() as usize - 1;
         let from = self.worker;
-        if others > 0 && self.room.awaited.is_none() {
-            self.room.awaited = Some((others, self.now));
+        if others > 0 && self.server.room.awaited.is_none() {
+            self.server.room.awaited = Some((others, self.now));
             self.write_to_others(&Letter::MakeRoom { from });
         }
-        self.room.is_awaited(self.now)
+        self.server.room.is_awaited(self.now)
     }
 
     /// Half of the statements on each backend go, but for what clients need that are about to execute one. Executions that are
@@ -107,18 +107,18 @@ impl Engine {
     fn make_room(&mut self, on: Option<BackendKey>) -> bool {
         let mut closed = false;
         let may_go = |&key: &BackendKey| Some(key) == on || !self.is_preparing(key);
-        let all: Vec<_> = self.backends.iter().map(|(key, _)| key).filter(may_go).collect();
+        let all: Vec<_> = self.server.backends.iter().map(|(key, _)| key).filter(may_go).collect();
         for backend in all {
             let mut some = false;
-            for _ in 0..self.backends[backend].prepared.common().div_ceil(2) {
+            for _ in 0..self.server.backends[backend].prepared.common().div_ceil(2) {
                 some |= self.close_oldest(backend);
             }
             // On the others what runs there comes first.
-            if some && self.backends[backend].is_idle() {
-                self.idle.remove(backend);
+            if some && self.server.backends[backend].is_idle() {
+                self.server.idle.remove(backend);
                 self.send_own(backend, Owner::Closing, CommandKind::Ping, b"", Expect::Simple, 0);
-                let (count, since) = self.room.closing.unwrap_or((0, self.now));
-                self.room.closing = Some((count + 1, since));
+                let (count, since) = self.server.room.closing.unwrap_or((0, self.now));
+                self.server.room.closing = Some((count + 1, since));
             }
             closed |= some;
         }

@@ -16,7 +16,7 @@ impl Engine {
     /// Says whether a login on the server in use asks for TLS.
     pub(crate) fn wanted_server_tls(&self) -> ServerTls {
         match self.settings.server_tls {
-            ServerTls::Preferred if stays_here(&self.settings.server[self.server.address]) => {
+            ServerTls::Preferred if stays_here(&self.settings.server[self.server.reachability.address]) => {
                 ServerTls::Disabled
             }
             wanted => wanted,
@@ -25,7 +25,7 @@ impl Engine {
 
     /// Says who else could answer in the place of the server in use.
     pub(crate) fn way_to_server(&self) -> Way {
-        match &self.settings.server[self.server.address] {
+        match &self.settings.server[self.server.reachability.address] {
             Address::Unix(_) => Way::Socket,
             Address::Tcp { remote, .. } if self.settings.trusted_servers.contain(&Peer::Tcp(*remote)) => {
                 Way::Trusted
@@ -36,8 +36,8 @@ impl Engine {
 
     /// Says now and then that the server does not get a user's password.
     pub(crate) fn note_withheld(&mut self, user: &[u8], why: Withheld) {
-        if self.server.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
-            self.server.withheld_at = Some(self.now);
+        if self.server.reachability.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
+            self.server.reachability.withheld_at = Some(self.now);
             let user = String::from_utf8_lossy(user).into_owned();
             self.event(Event::PasswordWithheld { user, reason: why.message() });
         }
@@ -47,7 +47,7 @@ impl Engine {
     /// header names none.
     pub(crate) fn proxy_header(&self, client: Option<SocketAddr>) -> Vec<u8> {
         let mut header = Vec::new();
-        match (&self.settings.server[self.server.address], client) {
+        match (&self.settings.server[self.server.reachability.address], client) {
             _ if !self.settings.proxy_to_server => {}
             (_, None) => proxy_protocol::put_local(&mut header),
             (Address::Tcp { remote, .. }, Some(client)) => proxy_protocol::put(&mut header, client, *remote),
@@ -61,14 +61,14 @@ impl Engine {
 
     /// Sends what goes before TLS, and has it begin.
     pub(crate) fn start_server_tls(&mut self, connection: ConnectionId, before: &[u8]) {
-        let name = self.settings.server_names.get(self.server.address).cloned();
+        let name = self.settings.server_names.get(self.server.reachability.address).cloned();
         self.outbox.send(connection, before);
         self.outbox.start_tls(connection, name.unwrap_or_else(|| Arc::from("localhost")));
     }
 
     /// TLS stands on a backend.
     pub(crate) fn backend_secured(&mut self, key: BackendKey) {
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         let Some((login, out)) = backend.login() else { return };
         match login.secured(out) {
             Ok(()) => self.mark_dirty(key),

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::learned::digests::Execution;
 use crate::learned::history::Left;
+use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, List, OF_SQL_MODE};
 use crate::session::pins::Pins;
@@ -99,7 +100,7 @@ impl Engine {
             self.remember_answer(client, &mut request, before, &statement.summary);
         }
         if statement.summary.error.is_none() && self.ends_connection(client, &request) {
-            self.backends[key].afterwards = Afterwards::Close;
+            self.server.backends[key].afterwards = Afterwards::Close;
             self.drop_client(client);
         } else if command == RequestKind::LoginSchema {
             self.login_schema_checked(key, client, &request, &statement.summary);
@@ -162,14 +163,14 @@ impl Engine {
         let mut session = self.clients[client].session.expect("a client with requests has logged in");
         self.sessions.hold_again(session);
         if without_schema {
-            let schema = self.sessions.state(self.backends[key].session).schema.clone();
+            let schema = self.sessions.state(self.server.backends[key].session).schema.clone();
             let state = SessionState { schema, ..self.sessions.state(session).clone() };
             self.sessions.release(session);
             session = self.sessions.hold(state);
         }
         self.set_backend_session(key, session);
         self.sessions.release(session);
-        self.backends[key].trackers = true;
+        self.server.backends[key].trackers = true;
         if insert_id {
             // It has to be 0 again before anybody else gets the backend.
             let aftermath = &mut self.clients[client].aftermath;
@@ -181,14 +182,14 @@ impl Engine {
     pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
         self.note_change_of_schema(key, session);
         let held = self.sessions.hold_again(session);
-        let before = std::mem::replace(&mut self.backends[key].session, held);
+        let before = std::mem::replace(&mut self.server.backends[key].session, held);
         self.sessions.release(before);
     }
 
     /// Nobody knows in which schema a backend is: an empty name has a USE go ahead of whoever's statement is next.
     pub(crate) fn forget_schema(&mut self, key: BackendKey) {
         self.note_rights_taken_up(key);
-        let state = self.sessions.state(self.backends[key].session).clone();
+        let state = self.sessions.state(self.server.backends[key].session).clone();
         let session = self.sessions.hold(SessionState { schema: Some(Box::default()), ..state });
         self.set_backend_session(key, session);
         self.sessions.release(session);
@@ -203,18 +204,26 @@ impl Engine {
         summary: &Summary,
     ) {
         let error = summary.error.clone().expect("a failure has an error");
-        self.backends[key].afterwards = Afterwards::Close;
+        self.server.backends[key].afterwards = Afterwards::Close;
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
         if state.killed || state.in_transaction() || !state.pins.is_empty() {
-            return self.close_client(client, "its session state or transaction was lost");
+            return self.close_client(
+                client,
+                ClosedFor::BackendLost,
+                "its session state or transaction was lost",
+            );
         }
         let session = state.session.expect("a client with requests has logged in");
         let mut without = self.sessions.state(session).clone();
         if SCHEMA_GONE.contains(&error.code) {
             without.schema = None;
         } else if !INTERRUPTED.contains(&error.code) && !without.forget_named(&error.message) {
-            return self.close_client(client, "its session state cannot be set again");
+            return self.close_client(
+                client,
+                ClosedFor::BackendLost,
+                "its session state cannot be set again",
+            );
         }
         self.clients[client].session = Some(self.sessions.hold(without));
         self.sessions.release(session);
@@ -232,7 +241,7 @@ impl Engine {
         if login {
             let reason = String::from_utf8_lossy(&error.message).into_owned();
             self.schema_refused(client, &payload, &reason);
-            self.close_client(client, &reason);
+            self.close_client(client, ClosedFor::LoginRefused, &reason);
         }
     }
 
@@ -243,7 +252,7 @@ impl Engine {
             return self.prelude_failed(key, client, &request, &statement.summary);
         }
         if self.clients[client].killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let chooses_schema =
             self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
@@ -267,7 +276,7 @@ impl Engine {
         self.forget_state(client);
         self.backend_was_reset(key, summary);
         // What is left in spite of that is for nobody else; the role is as it was, and the client's.
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         if behind_pins(pins) == Afterwards::Close {
             backend.afterwards = Afterwards::Close;
         }
@@ -285,20 +294,24 @@ impl Engine {
         if summary.error.is_some() {
             return self.close_backend(key, "it could not be reset");
         }
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         backend.trackers = false;
         backend.variables = None;
         backend.wait_timeout = None;
         backend.failed = Hidden::NOTHING;
         let charset = backend.login_charset.clone();
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
-        let charset =
-            if self.facts.as_ref().is_some_and(Facts::is_mariadb) { charset } else { Charset::default() };
+        let charset = if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) {
+            charset
+        } else {
+            Charset::default()
+        };
         // It is in its schema still, but the character set of that has gone (`THD::init` of both servers), until the next USE: an
         // empty name has one go ahead of whoever's statement is next.
-        let schema = self.sessions.state(self.backends[key].session).schema.as_ref().map(|_| Box::default());
+        let schema =
+            self.sessions.state(self.server.backends[key].session).schema.as_ref().map(|_| Box::default());
         let session = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
-        self.sessions.release(std::mem::replace(&mut self.backends[key].session, session));
+        self.sessions.release(std::mem::replace(&mut self.server.backends[key].session, session));
         self.forget_prepared(key);
     }
 
@@ -322,10 +335,10 @@ impl Engine {
     pub(crate) fn settle(&mut self, key: BackendKey, client: ClientKey, error: bool) {
         let state = &mut self.clients[client];
         if state.killed {
-            return self.close_client(client, "killed");
+            return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let in_transaction = state.in_transaction();
-        let shared = self.backends[key].holder != Some(client);
+        let shared = self.server.backends[key].holder != Some(client);
         // Nobody has known that its id would have to stand there.
         let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
             && state.aftermath.insert_id_at != Some(key);
@@ -369,7 +382,7 @@ impl Engine {
             // nobody else may fall into that. What is not in the session state is lost to the client, too.
             state.pins = Pins::NONE;
             state.doubts = None;
-            self.backends[key].afterwards = Afterwards::Close;
+            self.server.backends[key].afterwards = Afterwards::Close;
         }
         self.let_go(key, client);
     }
@@ -401,8 +414,8 @@ impl Engine {
 
     /// The client needs its backend no more.
     pub(crate) fn let_go(&mut self, key: BackendKey, client: ClientKey) {
-        if self.backends[key].holder == Some(client) {
-            self.backends[key].holder = None;
+        if self.server.backends[key].holder == Some(client) {
+            self.server.backends[key].holder = None;
         }
         let now = self.now;
         let Some(state) = self.clients.get_mut(client) else { return };
@@ -435,7 +448,7 @@ impl Engine {
             state.aftermath.diagnostics = Diagnostics::Counted { warnings, errors };
             if summary.error.is_some() {
                 // Killed, most likely: nobody has said whether a transaction is open.
-                self.backends[key].afterwards = Afterwards::Close;
+                self.server.backends[key].afterwards = Afterwards::Close;
             }
         }
         let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
@@ -455,7 +468,7 @@ impl Engine {
             None => {
                 // Killed, most likely: nobody may find the id there.
                 aftermath.insert_id_lost();
-                self.backends[key].afterwards = Afterwards::Close;
+                self.server.backends[key].afterwards = Afterwards::Close;
             }
         }
         self.settle(key, client, false);
@@ -476,7 +489,7 @@ impl Engine {
         if before.is_some_and(|before| self.variables_depend_on(client, before, &state.charset)) {
             self.clients[client].pins |= Effects::USER_VARIABLE.into();
         }
-        let found = &self.sessions.state(self.backends[key].session).schema;
+        let found = &self.sessions.state(self.server.backends[key].session).schema;
         let elsewhere = (!told && *found != state.schema)
             .then(|| SessionState { schema: found.clone(), ..state.clone() });
         let session = self.sessions.hold(state);
@@ -531,7 +544,7 @@ impl Engine {
     pub(crate) fn forget_state(&mut self, client: ClientKey) {
         self.forget_statements(client);
         self.clients[client].unstarted = None;
-        let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
+        let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
         let charset = facts.charset_of_reset(state.collation);
         state.pins = Pins::NONE;

@@ -173,7 +173,7 @@ impl Engine {
             return Sharing::Alone;
         };
         let most = self.workers.shared_backends(self.worker) as usize;
-        let share = self.sharing.share_of(self.now, (identity, session), most);
+        let share = self.server.sharing.share_of(self.now, (identity, session), most);
         let shared = self.shared_backends_for(key, (identity, session), share);
         let enough = shared.running >= shared.most;
         match shared.with_room {
@@ -181,7 +181,7 @@ impl Engine {
                 self.scheduler.start(key);
                 self.send_request(key, backend);
                 self.totals.shared_reads += 1;
-                let sent = self.backends[backend].in_flight.back();
+                let sent = self.server.backends[backend].in_flight.back();
                 self.totals.schemas_brought += u64::from(sent.is_some_and(|sent| sent.preludes > 0));
                 Sharing::Started
             }
@@ -219,7 +219,7 @@ impl Engine {
     /// The backends that a client's read can join: of its kind only where that may be stuck, and on which it is prepared where it is to be.
     fn shared_backends_for(&self, key: ClientKey, (identity, session): Sharers, share: Share) -> Shared {
         let request = self.clients[key].request.as_ref().expect("looked at by the caller");
-        let own = self.sharing.of((identity, session));
+        let own = self.server.sharing.of((identity, session));
         let own = self.those_at_work(key, session, request, share.state.max(1), own);
         // They have one of their own where they were among the first, or differ in more than their schema.
         if own.with_room.is_some() || (share.state > 0 && own.running < own.most) {
@@ -229,12 +229,12 @@ impl Engine {
             return own;
         }
         let is_of_others = |&other: &BackendKey| {
-            let others = self.sessions.state(self.backends[other].session);
+            let others = self.sessions.state(self.server.backends[other].session);
             !others.is_but_for_schema(self.sessions.state(session))
         };
-        let others = self.sharing.of_account(identity).filter(is_of_others).count();
+        let others = self.server.sharing.of_account(identity).filter(is_of_others).count();
         let most = share.account.saturating_sub(others).max(1);
-        self.those_at_work(key, session, request, most, self.sharing.of_account(identity))
+        self.those_at_work(key, session, request, most, self.server.sharing.of_account(identity))
     }
 
     /// Says whether a schema is about to be chosen there that is another than the present one, or may be: until that is answered,
@@ -263,9 +263,9 @@ impl Engine {
         let (only_kind, about) = (self.only_kind(request), request.about.as_deref());
         let mut shared = Shared { running: 0, most, with_room: None };
         let mut fewest = self.workers.statements_in_flight() as usize;
-        let leaving = self.sharing.iter().next_back().filter(|_| self.is_to_leave_a_backend());
+        let leaving = self.server.sharing.iter().next_back().filter(|_| self.is_to_leave_a_backend());
         for candidate in candidates.filter(|&key| Some(key) != leaving) {
-            let backend = &self.backends[candidate];
+            let backend = &self.server.backends[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
             let (wanted, found) = (self.sessions.state(session), self.sessions.state(backend.session));
@@ -309,10 +309,11 @@ impl Engine {
     /// Says whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind
     /// others as are being read. False where their number is given: nobody looks for a better one.
     pub(crate) fn shared_reads_wait(&self) -> bool {
-        let sharing = self.sharing.len();
+        let sharing = self.server.sharing.len();
         self.settings.shared_backends == 0
             && sharing >= self.workers.shared_backends(self.worker) as usize
-            && self.sharing.iter().map(|key| self.backends[key].in_flight.len()).sum::<usize>() >= 2 * sharing
+            && self.server.sharing.iter().map(|key| self.server.backends[key].in_flight.len()).sum::<usize>()
+                >= 2 * sharing
     }
 }
 

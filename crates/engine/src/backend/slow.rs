@@ -5,6 +5,7 @@ use super::{Afterwards, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
+use crate::outside::named::ClosedFor;
 
 impl Engine {
     /// A client's connection does not take its reply as fast as the server sends it: the server has to wait, and
@@ -12,8 +13,10 @@ impl Engine {
     pub(crate) fn client_stalled(&mut self, client: ClientKey) {
         let state = &mut self.clients[client];
         state.stalled_since = Some(self.now);
-        let Some(key) = state.backend.filter(|&key| self.backends[key].answers(client)) else { return };
-        let backend = &mut self.backends[key];
+        let Some(key) = state.backend.filter(|&key| self.server.backends[key].answers(client)) else {
+            return;
+        };
+        let backend = &mut self.server.backends[key];
         if backend.in_flight.front().is_some_and(|statement| statement.group.is_some()) {
             return; // nothing of that answer has been sent to it yet
         }
@@ -22,7 +25,8 @@ impl Engine {
             self.outbox.pause_reading(connection);
         }
         // One whose reply has not begun may still be executing: what is stalled is the reply before.
-        if self.backends[key].in_flight.front().is_some_and(|statement| statement.summary.relayed > 0) {
+        if self.server.backends[key].in_flight.front().is_some_and(|statement| statement.summary.relayed > 0)
+        {
             self.lend_permit(key);
         }
     }
@@ -33,7 +37,7 @@ impl Engine {
         state.stalled_since = None;
         state.last_heard = self.now;
         self.resume.push(client);
-        if let Some(key) = state.backend.filter(|&key| self.backends[key].answers(client)) {
+        if let Some(key) = state.backend.filter(|&key| self.server.backends[key].answers(client)) {
             self.resume_backend(key);
             self.take_permit_back(key);
         }
@@ -41,7 +45,7 @@ impl Engine {
 
     /// Reads from a backend again, if it was not.
     pub(crate) fn resume_backend(&mut self, key: BackendKey) {
-        let Some(backend) = self.backends.get_mut(key) else { return };
+        let Some(backend) = self.server.backends.get_mut(key) else { return };
         if std::mem::take(&mut backend.paused)
             && let Some(connection) = backend.connection
         {
@@ -51,7 +55,7 @@ impl Engine {
 
     /// The server takes a large statement or file slowly: its client has to wait.
     pub(crate) fn server_stalled(&mut self, key: BackendKey) {
-        let Some(client) = self.backends[key].holder else { return };
+        let Some(client) = self.server.backends[key].holder else { return };
         self.clients[client].server_is_slow = true;
         self.update_reading(client);
     }
@@ -98,7 +102,7 @@ impl Engine {
     ) -> bool {
         if summary.uploaded && summary.error.is_some() {
             // Whether the server has read the file to its end, nobody says.
-            self.backends[key].afterwards = Afterwards::Close;
+            self.server.backends[key].afterwards = Afterwards::Close;
         }
         let reason = match *self.clients[client].phase() {
             ClientPhase::Running(Running::Replicating { .. })
@@ -111,7 +115,7 @@ impl Engine {
             }
             _ => return false,
         };
-        self.close_client(client, reason);
+        self.close_client(client, ClosedFor::BackendLost, reason);
         true
     }
 
@@ -119,7 +123,7 @@ impl Engine {
     /// are the same on both sides. Gives the number of bytes.
     pub(crate) fn forward(&mut self, client: ClientKey, bytes: &[u8]) -> usize {
         if let Some(key) = self.clients[client].backend {
-            self.backends[key].out.extend_from_slice(bytes);
+            self.server.backends[key].out.extend_from_slice(bytes);
             self.mark_dirty(key);
         }
         bytes.len()
@@ -140,7 +144,7 @@ impl Engine {
         if packet[3] != next {
             return Err(wire::WireError::WrongSequence { expected: next, found: packet[3] });
         }
-        let backend = &mut self.backends[key];
+        let backend = &mut self.server.backends[key];
         let Some(statement) = backend.in_flight.front_mut() else { return Ok(0) };
         let sequence = packet[3].wrapping_add(statement.reader.sequence_shift_to_backend());
         let start = backend.out.len();

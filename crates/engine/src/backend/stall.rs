@@ -48,14 +48,15 @@ impl Engine {
     pub(crate) fn lend_stalled_permits(&mut self) {
         let short = self.scheduler.lends_stalled() && self.scheduler.is_short_of_permits();
         // Those of the long lane are not short of permits: their kinds stay known.
-        if short || !self.stalls.overdue_kinds.is_empty() {
-            self.stalls.overdue_kinds = self.find_overdue_kinds();
+        if short || !self.server.stalls.overdue_kinds.is_empty() {
+            self.server.stalls.overdue_kinds = self.find_overdue_kinds();
         }
         if !short {
             return;
         }
         self.have_others_lend();
         let over: Vec<_> = self
+            .server
             .backends
             .iter()
             .filter(|(_, backend)| backend.permit() != Permit::None && self.stalls_at(backend) <= self.now)
@@ -64,7 +65,7 @@ impl Engine {
         if over.is_empty() {
             return;
         }
-        self.stalls.latest = Some(self.now);
+        self.server.stalls.latest = Some(self.now);
         let room = match self.room_to_lend() {
             0 => usize::from(self.shuts_a_user_out()),
             room => room,
@@ -85,9 +86,9 @@ impl Engine {
             return 0;
         }
         let count =
-            |is: fn(&Backend) -> bool| self.backends.iter().filter(|(_, backend)| is(backend)).count();
+            |is: fn(&Backend) -> bool| self.server.backends.iter().filter(|(_, backend)| is(backend)).count();
         let most = |all: u32| all.div_ceil(self.workers.count()) as usize;
-        let lends = self.backends.iter().filter(|(_, backend)| backend.lends_for_unknown_reasons());
+        let lends = self.server.backends.iter().filter(|(_, backend)| backend.lends_for_unknown_reasons());
         let young = lends.filter(|(_, backend)| self.long_at(backend).is_none_or(|at| at > self.now)).count();
         let unexplained = most(self.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
@@ -115,15 +116,15 @@ impl Engine {
     /// Says whether this worker can only wait for others to give a permit back, or to lend one.
     fn depends_on_others(&self) -> bool {
         let holds = |(_, backend): (BackendKey, &Backend)| backend.permit() == Permit::Held;
-        self.workers.count() > 1 && self.scheduler.waiting() > 0 && !self.backends.iter().any(holds)
+        self.workers.count() > 1 && self.scheduler.waiting() > 0 && !self.server.backends.iter().any(holds)
     }
 
     /// Tells the workers that hold all permits of a user who is shut out on this worker, which has none to lend.
     fn have_others_lend(&mut self) {
-        if self.stalls.look_at.is_some_and(|at| at > self.now) || !self.depends_on_others() {
+        if self.server.stalls.look_at.is_some_and(|at| at > self.now) || !self.depends_on_others() {
             return;
         }
-        self.stalls.look_at = Some(self.now + LOOK_AGAIN);
+        self.server.stalls.look_at = Some(self.now + LOOK_AGAIN);
         // Until the next look, and the turn after it.
         let until = self.now + 2 * LOOK_AGAIN;
         if self.has_a_user_shut_out() && self.workers.prolong_shutting_out(self.now, until) {
@@ -136,10 +137,10 @@ impl Engine {
         if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
             return None;
         }
-        let held = self.backends.iter().filter(|(_, backend)| backend.permit() == Permit::Held);
+        let held = self.server.backends.iter().filter(|(_, backend)| backend.permit() == Permit::Held);
         let stalls: Vec<_> = held.map(|(_, backend)| self.stalls_at(backend)).collect();
         if stalls.is_empty() && self.depends_on_others() {
-            return Some(self.stalls.look_at.map_or(self.now, |at| at.max(self.now)));
+            return Some(self.server.stalls.look_at.map_or(self.now, |at| at.max(self.now)));
         }
         let first = stalls.iter().copied().min();
         if self.room_to_lend() > 0 || first.is_some_and(|first| first <= self.now) && self.shuts_a_user_out()
@@ -148,7 +149,7 @@ impl Engine {
         }
         // That something is stalled is a reason to ask the server all the same, and there is room again when a statement that has
         // lent its permit turns long.
-        let running = self.backends.iter().filter(|(_, backend)| backend.permit() != Permit::None);
+        let running = self.server.backends.iter().filter(|(_, backend)| backend.permit() != Permit::None);
         let turns_long = running.filter_map(|(_, backend)| self.long_at(backend));
         stalls.into_iter().chain(turns_long).filter(|&at| at > self.now).min()
     }
@@ -173,8 +174,12 @@ impl Engine {
         if !self.scheduler.is_native() {
             return Vec::new();
         }
-        let running =
-            self.backends.iter().map(|(_, backend)| backend).filter(|backend| self.is_overdue(backend));
+        let running = self
+            .server
+            .backends
+            .iter()
+            .map(|(_, backend)| backend)
+            .filter(|backend| self.is_overdue(backend));
         let mut kinds: Vec<_> = running
             .filter_map(|backend| backend.in_flight.front().map(|statement| statement.fingerprint))
             .collect();
@@ -215,7 +220,7 @@ impl Engine {
         if self.scheduler.is_native() {
             return;
         }
-        let (now, backends) = (self.now, &self.backends);
+        let (now, backends) = (self.now, &self.server.backends);
         let long = |limit| {
             let held = |backend: &Backend| {
                 backend.permit() == Permit::Held && now.since(backend.permit_since()) > limit

@@ -11,15 +11,20 @@ use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 
 impl Engine {
-    /// Closes a client for a reason that an operator may want to read.
-    pub(crate) fn close_client(&mut self, key: ClientKey, reason: &str) {
+    /// Closes a client for a reason that an operator may want to read, in the log and by kind among the metrics.
+    pub(crate) fn close_client(&mut self, key: ClientKey, closed_for: ClosedFor, reason: &str) {
         let Some(client) = self.clients.get(key) else { return };
         let (peer, id) = (client.peer, client.id);
-        self.event(Event::ClientClosed { peer, client: id, reason: reason.to_owned() });
+        self.event(Event::ClientClosed { peer, client: id, closed_for, reason: reason.to_owned() });
         self.drop_client(key);
+    }
+
+    /// Closes a client that does not speak the protocol, or not in order.
+    pub(crate) fn close_malformed(&mut self, key: ClientKey, reason: &str) {
+        self.close_client(key, ClosedFor::Protocol, reason);
     }
 
     /// Closes a client once what was sent to it is out.
@@ -33,11 +38,11 @@ impl Engine {
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
             self.limit_reached(Limit::LoginMemory, self.settings.login_memory as u64);
-            return self.close_client(key, LOGIN_MEMORY_USED_UP);
+            return self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
         if reason == CloseReason::TooMuchHeld {
             self.limit_reached(Limit::StatementMemory, self.settings.statement_memory as u64);
-            return self.close_client(key, MEMORY_USED_UP);
+            return self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
         }
         self.client_gone(key);
     }
@@ -90,7 +95,7 @@ impl Engine {
     /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such
     /// that nobody expects anything of them.
     pub(crate) fn abandoned_ended(&mut self, key: BackendKey, statement: &InFlight) {
-        if statement.shared && statement.preludes > 0 && self.backends.contains(key) {
+        if statement.shared && statement.preludes > 0 && self.server.backends.contains(key) {
             self.forget_schema(key);
         }
         let summary = &statement.summary;
@@ -104,7 +109,7 @@ impl Engine {
         } else {
             return;
         };
-        let Some(backend) = self.backends.get_mut(key) else { return };
+        let Some(backend) = self.server.backends.get_mut(key) else { return };
         backend.afterwards = backend.afterwards.max(clean);
     }
 
@@ -118,7 +123,7 @@ impl Engine {
         self.clients[key].stalled_since = None;
         self.note_slow_abandoned(key, backend);
         self.note_abandoned(key, backend);
-        let state = &mut self.backends[backend];
+        let state = &mut self.server.backends[backend];
         for statement in &mut state.in_flight {
             if statement.owner.client() == Some(key) {
                 statement.owner = Owner::Abandoned;
@@ -162,7 +167,7 @@ impl Engine {
         if !self.clients[key].wants_end_for_loss || !error.is_clients() {
             self.answer_error(key, sequence, &error);
         }
-        self.close_client(key, &error.message);
+        self.close_client(key, lost.closes_for(), &error.message);
     }
 
     /// Closes clients that have been idle for `wait_timeout`, their own or that of all, or have not taken a reply for `net_write_timeout`.
@@ -182,7 +187,11 @@ impl Engine {
             self.end_idle_client(key);
         }
         for key in stalled_ones {
-            self.close_client(key, "took none of its reply for net_write_timeout");
+            self.close_client(
+                key,
+                ClosedFor::NetWriteTimeout,
+                "took none of its reply for net_write_timeout",
+            );
         }
     }
 }

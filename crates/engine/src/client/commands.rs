@@ -18,7 +18,7 @@ use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::scheduler::{Lane, Standing};
 use crate::session::aftermath::Diagnostics;
@@ -133,8 +133,8 @@ impl Engine {
         let logs_in =
             matches!(client.phase(), Phase::AwaitingServer | Phase::Login(_)) && client.identity.is_none();
         if logs_in && input.len() > wire::HEADER_LEN + LARGEST_LOGIN {
-            // Not left in the socket: the driver may have taken in more already, and who has not logged in is trusted with nothing.
-            return self.close_client(key, "it has sent too much ahead of the end of its login");
+            // Not left in the socket: the driver may have taken in more, and who has not logged in is trusted with nothing.
+            return self.close_malformed(key, "it has sent too much ahead of the end of its login");
         }
         let reads_on = match client.phase() {
             // What is whole waits until the answers before it are on their way.
@@ -166,7 +166,7 @@ impl Engine {
             if matches!(self.clients[key].phase(), Phase::Idle) {
                 self.answer_error(key, 1, &MySqlError::statement_memory(limit));
             }
-            self.close_client(key, "statement_memory is used up");
+            self.close_client(key, ClosedFor::Memory, "statement_memory is used up");
         }
     }
 
@@ -252,7 +252,7 @@ impl Engine {
             }
             _ => {}
         }
-        self.close_client(key, &format!("broken protocol: {error}"));
+        self.close_malformed(key, &format!("broken protocol: {error}"));
     }
 
     /// One command of an idle client.
@@ -497,7 +497,7 @@ impl Engine {
     /// The transaction of a client whose statements need no permits of their own has one.
     fn has_kept_permit(&self, key: ClientKey) -> bool {
         let held = self.clients[key].backend;
-        held.is_some_and(|backend| self.backends[backend].permit() == Permit::Held)
+        held.is_some_and(|backend| self.server.backends[backend].permit() == Permit::Held)
     }
 
     /// What the client holds before this request, and takes note of what it will hold behind it.
@@ -536,7 +536,7 @@ impl Engine {
         }
         self.answer_error(key, sequence, error);
         if login {
-            self.close_client(key, &error.message);
+            self.close_client(key, ClosedFor::LoginRefused, &error.message);
         } else {
             self.resume.push(key);
         }
@@ -574,7 +574,7 @@ impl Engine {
     /// How the lexer has to read this client's text.
     pub(crate) fn lex_mode(&self, key: ClientKey) -> sql::LexMode {
         let session = self.clients[key].session.expect("a client with commands has logged in");
-        let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
+        let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
         let mode = self.sessions.lex_mode(session, facts.lex_mode);
         // The server says of this one in each OK whether it is in force.
         let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);

@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::event::Event;
+use crate::outside::named::RefusedFor;
 use crate::workers::places::Origin;
 use line::{Guest, Line};
 
@@ -256,7 +257,7 @@ impl Engine {
     /// What the server is to be asked for a client, and the account.
     fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[key].phase() else { return None };
-        let facts = self.facts.as_ref()?;
+        let facts = self.server.facts.as_ref()?;
         let peer = &self.clients[key].peer;
         let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution)?;
         Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
@@ -291,14 +292,14 @@ impl Engine {
     /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
     /// with the claim.
     pub(crate) fn claim_proved(&mut self, backend: BackendKey) -> bool {
-        let Some(claim) = self.claims.end(self.backends[backend].token) else { return true };
+        let Some(claim) = self.claims.end(self.server.backends[backend].token) else { return true };
         let Claim { client, guest, password, question } = claim;
         self.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
         let others = self.claims.line.take_all(&guest);
         self.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
         self.judge_claim(client, Answer::Judged { password, question, right: true });
         let proved = self.clients.find(client);
-        let claimed = self.backends[backend].identity;
+        let claimed = self.server.backends[backend].identity;
         let identity = proved.and_then(|client| client.identity).filter(|&identity| {
             let (one, other) = (self.identities.identity(identity), self.identities.identity(claimed));
             // What it may do is what it could when it was asked for.
@@ -311,7 +312,7 @@ impl Engine {
             self.quit_backend(backend);
             return false;
         };
-        self.backends[backend].identity = self.identities.hold_again(identity);
+        self.server.backends[backend].identity = self.identities.hold_again(identity);
         self.release_identity(claimed);
         true
     }
@@ -343,7 +344,8 @@ impl Engine {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else { return };
         let (peer, sequence) = (self.clients[client.key].peer, attempt.sequence);
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
-        self.event(Event::LoginRefused { peer, user, reason: error.message.clone() });
+        let (refused_for, reason) = (RefusedFor::Server, error.message.clone());
+        self.event(Event::LoginRefused { peer, user, refused_for, reason });
         self.tell_refusal(client.key, sequence, error);
     }
 

@@ -14,7 +14,7 @@ use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 
 /// Said of a client that has to go.
 pub(super) const MEMORY_USED_UP: &str =
@@ -118,7 +118,7 @@ impl Engine {
                     self.answer_error(key, next, &error);
                 }
             }
-            self.close_client(key, LOGIN_MEMORY_USED_UP);
+            self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
     }
 
@@ -163,7 +163,7 @@ impl Engine {
             };
             closed = true;
             self.answer_error(key, 1, &MySqlError::statement_memory(limit));
-            self.close_client(key, MEMORY_USED_UP);
+            self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
         }
         closed
     }

@@ -16,6 +16,7 @@ use crate::backend::{Afterwards, Owner, Summary};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
+use crate::outside::named::ClosedFor;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::steps;
 use crate::workers::letter::{Ending, Kill, Killed, Letter, Outcome, Rights};
@@ -174,7 +175,7 @@ impl Engine {
             return self.answer_error(key, answer, &MySqlError::interrupted());
         }
         self.answer_error(key, answer, &MySqlError::killed());
-        self.close_client(key, "killed");
+        self.close_client(key, ClosedFor::Killed, "killed");
     }
 
     /// Another worker's client wants one of ours killed.
@@ -317,7 +318,7 @@ impl Engine {
             }
             _ if query_only => Outcome::Done,
             _ => {
-                self.close_client(victim, "killed");
+                self.close_client(victim, ClosedFor::Killed, "killed");
                 Outcome::Done
             }
         }
@@ -329,8 +330,8 @@ impl Engine {
         if !query_only && self.waits_for_its_client(victim) {
             // Such a server notices no KILL QUERY, but that its connection has ended (my_net_read, net_write_packet).
             let backend = self.clients[victim].backend;
-            self.close_client(victim, "killed");
-            if let Some(backend) = backend.filter(|&backend| self.backends.contains(backend)) {
+            self.close_client(victim, ClosedFor::Killed, "killed");
+            if let Some(backend) = backend.filter(|&backend| self.server.backends.contains(backend)) {
                 self.close_backend(backend, "its client was killed, for which the server waited");
             }
             return Outcome::Done;
@@ -340,12 +341,12 @@ impl Engine {
             self.clients[victim].hand_over();
             match query_only {
                 true => self.cancel_queued(victim, &MySqlError::interrupted()),
-                false => self.close_client(victim, "killed"),
+                false => self.close_client(victim, ClosedFor::Killed, "killed"),
             }
             return Outcome::Done;
         }
         let Some(backend) = self.clients[victim].backend else { return Outcome::Done };
-        let backend = &mut self.backends[backend];
+        let backend = &mut self.server.backends[backend];
         let others = backend
             .in_flight
             .iter()
@@ -354,7 +355,7 @@ impl Engine {
         if others && !stuck {
             // Short reads share this backend; a KILL could hit any of them, and they end by themselves at once.
             if !query_only {
-                self.close_client(victim, "killed");
+                self.close_client(victim, ClosedFor::Killed, "killed");
             }
             return Outcome::Done;
         }
@@ -372,7 +373,7 @@ impl Engine {
     /// The server waits for a client that sends no more of a file, or takes no more of its reply, and for nobody else.
     fn waits_for_its_client(&self, client: ClientKey) -> bool {
         let state = &self.clients[client];
-        let Some(backend) = state.backend.map(|backend| &self.backends[backend]) else { return false };
+        let Some(backend) = state.backend.map(|backend| &self.server.backends[backend]) else { return false };
         let Some(statement) = backend.in_flight.front().filter(|_| backend.answers(client)) else {
             return false;
         };

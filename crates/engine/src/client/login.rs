@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::event::Event;
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit, RefusedFor};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind};
 use crate::session::{SessionState, is_utf8};
@@ -161,7 +161,7 @@ pub(crate) const LARGEST_LOGIN: usize = 16 << 10;
 impl Engine {
     /// Sends our greeting, which repeats the server's version and capabilities.
     pub(crate) fn greet(&mut self, key: ClientKey) {
-        let Some(facts) = &self.facts else { return };
+        let Some(facts) = &self.server.facts else { return };
         let scramble = self.entropy.scramble();
         let (collation, _) = facts.charset_of_login(0);
         let client = &mut self.clients[key];
@@ -191,7 +191,7 @@ impl Engine {
                 Ok(()) => {}
                 Err(error) => {
                     self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
-                    self.close_client(key, &format!("bad login packet: {error}"));
+                    self.close_malformed(key, &format!("bad login packet: {error}"));
                 }
             },
             Some(Login::Switched(mut attempt)) => {
@@ -204,7 +204,7 @@ impl Engine {
                 self.password_sent(key, attempt, payload);
             }
             // A client that goes on talking before it has its answer.
-            _ => self.close_client(key, "a packet in the middle of its login"),
+            _ => self.close_malformed(key, "a packet in the middle of its login"),
         }
     }
 
@@ -223,8 +223,8 @@ impl Engine {
         if self.refuses_charset(key, login.collation, login.user, sequence.wrapping_add(1)) {
             return Ok(());
         }
-        let offered = self.facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
-        let servers = self.facts.as_ref().map_or(Capabilities::NONE, |facts| facts.capabilities);
+        let offered = self.server.facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
+        let servers = self.server.facts.as_ref().map_or(Capabilities::NONE, |facts| facts.capabilities);
         let compressions = compression::offered(&self.settings, servers);
         let client = &mut self.clients[key];
         client.capabilities = login.capabilities & offered;
@@ -238,7 +238,7 @@ impl Engine {
         });
         // Only an answer by the method of our greeting is one to its scramble: who names another plugin has sent none that
         // counts (the C libraries send an empty packet), and is asked anew. Ed25519 needs a longer nonce than greetings have.
-        let greeted = self.facts.as_ref().map(|facts| facts.method);
+        let greeted = self.server.facts.as_ref().map(|facts| facts.method);
         if client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
             attempt.method = attempt.method.filter(|&it| Some(it) == greeted && it != Method::Ed25519);
         }
@@ -253,7 +253,7 @@ impl Engine {
             Ok(change) => change,
             Err(error) => {
                 self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
-                return self.close_client(key, &format!("bad COM_CHANGE_USER: {error}"));
+                return self.close_malformed(key, &format!("bad COM_CHANGE_USER: {error}"));
             }
         };
         let collation = change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation);
@@ -293,7 +293,7 @@ impl Engine {
     /// they would refuse every backend of this client. Nor is a name beyond ASCII known in another character set than UTF-8: the
     /// servers convert it, and its bytes may be the name of somebody else. True where it did.
     fn refuses_charset(&mut self, key: ClientKey, collation: u8, user: &[u8], sequence: u8) -> bool {
-        let Some(facts) = &self.facts else { return false };
+        let Some(facts) = &self.server.facts else { return false };
         let peer = self.clients[key].peer;
         let (error, why) = if let Some(charset) = facts.unusable_charset(collation) {
             (MySqlError::charset_of_client(charset), "")
@@ -305,19 +305,20 @@ impl Engine {
             return false;
         };
         let user = String::from_utf8_lossy(user).into_owned();
-        self.event(Event::LoginRefused { peer, user, reason: format!("{}{why}", error.message) });
+        let (refused_for, reason) = (RefusedFor::CharacterSet, format!("{}{why}", error.message));
+        self.event(Event::LoginRefused { peer, user, refused_for, reason });
         self.tell_refusal(key, sequence, &error);
         true
     }
 
     pub(crate) fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &Verdict) {
         let peer = self.clients[key].peer;
-        let name_resolution = self.facts.as_ref().is_none_or(|facts| facts.name_resolution);
+        let name_resolution = self.server.facts.as_ref().is_none_or(|facts| facts.name_resolution);
         let host = host_name(&peer, name_resolution);
         let error = match verdict {
             Verdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
             Verdict::TooOld => MySqlError::client_too_old(),
-            Verdict::Locked if self.facts.as_ref().is_some_and(Facts::is_mariadb) => {
+            Verdict::Locked if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) => {
                 MySqlError::account_locked_mariadb()
             }
             Verdict::Locked => MySqlError::account_locked(&attempt.user, &host),
@@ -329,7 +330,7 @@ impl Engine {
         };
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         let reason = format!("{}{}", error.message, self.why_refused(&peer, attempt, verdict));
-        self.event(Event::LoginRefused { peer, user, reason });
+        self.event(Event::LoginRefused { peer, user, refused_for: refused_for(attempt, verdict), reason });
         let delay = match verdict {
             Verdict::Denied => {
                 let failed = &self.workers.failed_logins;
@@ -350,7 +351,7 @@ impl Engine {
         match verdict {
             Verdict::Insecure => String::from("; the account asks for TLS, or for another certificate"),
             Verdict::Denied => {
-                let Some(facts) = &self.facts else { return String::new() };
+                let Some(facts) = &self.server.facts else { return String::new() };
                 let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution);
                 account.map_or_else(
                     || String::from("; no account of that name is for that address"),
@@ -368,7 +369,7 @@ impl Engine {
     pub(crate) fn tell_refusal(&mut self, key: ClientKey, sequence: u8, error: &MySqlError) {
         let changes_user = self.clients[key].identity.is_some();
         // MySQL ends a connection that may not become somebody else (sql_parse.cc, COM_CHANGE_USER: KILL_CONNECTION).
-        let stays = changes_user && self.facts.as_ref().is_none_or(Facts::is_mariadb);
+        let stays = changes_user && self.server.facts.as_ref().is_none_or(Facts::is_mariadb);
         if stays {
             self.keep_user(key);
         }
@@ -390,14 +391,14 @@ impl Engine {
         let is_new = self.clients[key].identity.is_none();
         self.forget_session(key);
         self.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
-        let Some(facts) = &self.facts else { return };
+        let Some(facts) = &self.server.facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
         let is_news = self.identities.secret_of(&attempt.user, account) != Some(&secret);
         // Whoever came without a password, as a user of this machine, has proved nothing that others lack.
         if is_news && secret != Secret::None {
             self.tell_others(account, &attempt.user, &secret);
         }
-        let Some(facts) = &self.facts else { return };
+        let Some(facts) = &self.server.facts else { return };
         let identity = self.identities.hold(account, &attempt.user, secret);
         self.identities.came_from(identity, &self.clients[key].peer);
         self.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
@@ -484,7 +485,7 @@ impl Engine {
         self.client_ids.insert(id, key);
         self.set_role(connection, crate::engine::Role::Client(key));
         self.begin_login(key);
-        if self.facts.is_some() {
+        if self.server.facts.is_some() {
             self.greet(key);
         }
     }
@@ -542,14 +543,35 @@ impl Engine {
                     let error = self.unreachable_error();
                     let connection = self.clients[key].connection;
                     self.send_early_error(connection, &error);
-                    self.close_client(key, "the server could not be reached before connect_timeout");
+                    self.close_client(
+                        key,
+                        ClosedFor::ConnectTimeout,
+                        "the server could not be reached before connect_timeout",
+                    );
                 }
                 // It will hear of it in time.
                 Phase::Login(Login::Refused(_)) => {}
-                Phase::Login(_) => self.close_client(key, "its login took longer than connect_timeout"),
+                Phase::Login(_) => self.close_client(
+                    key,
+                    ClosedFor::ConnectTimeout,
+                    "its login took longer than connect_timeout",
+                ),
                 _ => {}
             }
         }
+    }
+}
+
+/// What a refused login is counted as.
+fn refused_for(attempt: &Attempt, verdict: &Verdict) -> RefusedFor {
+    match verdict {
+        Verdict::Unsupported(_) | Verdict::TooOld => RefusedFor::Method,
+        Verdict::Locked => RefusedFor::Locked,
+        Verdict::Expired => RefusedFor::Expired,
+        Verdict::InTheOpen | Verdict::Insecure => RefusedFor::Tls,
+        Verdict::NotThatUser => RefusedFor::Denied,
+        _ if is_malformed(attempt) => RefusedFor::Protocol,
+        _ => RefusedFor::Denied,
     }
 }
 

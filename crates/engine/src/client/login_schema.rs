@@ -11,6 +11,7 @@ use super::login::Login;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
+use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind};
 use crate::session::is_utf8;
 
@@ -88,7 +89,7 @@ impl Engine {
         for key in self.end_schema_check(asked) {
             let client = &self.clients[key];
             self.send_packet_to(client.connection, client.login_sequence, error);
-            self.close_client(key, reason);
+            self.close_client(key, ClosedFor::LoginRefused, reason);
         }
     }
 
@@ -254,7 +255,7 @@ mod tests {
         let mut facts =
             crate::control::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
         facts.accounts = crate::accounts::Accounts::new(vec![account], ServerKind::MariaDb);
-        engine.facts = Some(facts);
+        engine.server.facts = Some(facts);
         for index in 1..=100_000 {
             let connection = ConnectionId { index, generation: 1 };
             let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());

@@ -50,6 +50,7 @@ use wire::{Capabilities, StatusFlags};
 use crate::accounts::IdentityId;
 use crate::backend::doubts::Doubts;
 use crate::ids::BackendKey;
+use crate::outside::named::ClosedFor;
 use crate::request::Request;
 use crate::session::SessionId;
 use crate::session::aftermath::{Aftermath, Reader};
@@ -162,6 +163,19 @@ pub(crate) enum Lost {
     OpenTooLong,
     /// We took it: others waited for a backend, and the client had been idle for `idle_hold_timeout`.
     HeldIdle,
+}
+
+impl Lost {
+    /// Why its client is closed.
+    pub(crate) fn closes_for(self) -> ClosedFor {
+        match self {
+            Self::Transaction | Self::PinnedState => ClosedFor::BackendLost,
+            Self::Server => ClosedFor::ServerReplaced,
+            Self::IdleTooLong => ClosedFor::IdleTransactionTimeout,
+            Self::OpenTooLong => ClosedFor::TransactionTimeout,
+            Self::HeldIdle => ClosedFor::IdleHoldTimeout,
+        }
+    }
 }
 
 impl Client {

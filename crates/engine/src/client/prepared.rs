@@ -147,7 +147,7 @@ fn bytes_of(long_data: Option<&LongData>) -> usize {
 impl Engine {
     /// The client's statement of this number, as it names it.
     pub(crate) fn client_statement(&mut self, key: ClientKey, number: u32) -> Option<&mut ClientStatement> {
-        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
         let statements = self.clients[key].statements.as_mut()?;
         let number = if number == LAST && is_mariadb { statements.last? } else { number };
         statements.get_mut(number)
@@ -162,7 +162,7 @@ impl Engine {
         raw: &[u8],
         answer: u8,
     ) {
-        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
         if !execution.is_spoken(self.clients[key].capabilities, is_mariadb) {
             let error =
                 if is_mariadb { MySqlError::not_to_be_prepared() } else { MySqlError::unknown_command() };
@@ -411,7 +411,7 @@ impl Engine {
 
     /// Who complains of what is not there: MySQL since 8.0 looks all of it up in one place.
     fn looked_up_by(&self, function: &'static str) -> &'static str {
-        let in_one_place = self.facts.as_ref().is_some_and(Facts::is_mysql_since_8);
+        let in_one_place = self.server.facts.as_ref().is_some_and(Facts::is_mysql_since_8);
         if in_one_place { "mysql_stmt_precheck" } else { function }
     }
 
@@ -427,7 +427,7 @@ impl Engine {
             self.count(key, Counter::Fetch);
         }
         if !open || !self.pass_to_own(key, about, Expect::Rows, raw, answer) {
-            let is_mariadb = self.facts.as_ref().is_none_or(Facts::is_mariadb);
+            let is_mariadb = self.server.facts.as_ref().is_none_or(Facts::is_mariadb);
             self.answer_error(key, answer, &MySqlError::no_open_cursor(number, is_mariadb));
         }
     }
@@ -454,8 +454,8 @@ impl Engine {
     /// A command about a statement with an open cursor goes to the backend where that is. False where there is none.
     fn pass_to_own(&mut self, key: ClientKey, about: About, expect: Expect, raw: &[u8], answer: u8) -> bool {
         let backend = self.clients[key].backend;
-        let found =
-            backend.and_then(|backend| self.backends[backend].prepared.find(about.definition, about.serves));
+        let found = backend
+            .and_then(|backend| self.server.backends[backend].prepared.find(about.definition, about.serves));
         let Some(id) = found else { return false };
         let mut raw = raw.to_vec();
         put_statement_id(&mut raw, id);

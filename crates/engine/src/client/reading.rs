@@ -222,7 +222,7 @@ impl Engine {
         answer: u8,
         attributes: QueryAttributes,
     ) {
-        let code = self.facts.is_some().then(|| self.known_code());
+        let code = self.server.facts.is_some().then(|| self.known_code());
         let client = &self.clients[key];
         let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
         let schema = client.session.and_then(|session| self.sessions.state(session).schema.clone());

@@ -12,6 +12,7 @@ use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::event::Event;
+use crate::outside::named::{ClosedFor, RefusedFor};
 use crate::settings::{ClientTls, Settings};
 
 /// Whether a client's connection is encrypted.
@@ -100,7 +101,7 @@ impl Engine {
         let secret = client.identity.map(|id| &self.identities.identity(id).secret);
         match (fingerprint, secret) {
             (Some(fingerprint), Some(Secret::Native(stage1)))
-                if self.facts.as_ref().is_some_and(Facts::is_mariadb) =>
+                if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) =>
             {
                 native_password::certificate_proof(
                     &native_password::stage2(stage1),
@@ -117,7 +118,7 @@ impl Engine {
         let error = MySqlError::tls_required();
         self.answer_error(key, sequence.wrapping_add(1), &error);
         let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
-        self.event(Event::LoginRefused { peer, user, reason: error.message });
+        self.event(Event::LoginRefused { peer, user, refused_for: RefusedFor::Tls, reason: error.message });
         self.drop_client(key);
     }
 
@@ -143,7 +144,7 @@ impl Engine {
         match self.role(connection) {
             Role::Client(key) => {
                 let (peer, client) = (self.clients[key].peer, self.clients[key].id);
-                self.event(Event::ClientClosed { peer, client, reason });
+                self.event(Event::ClientClosed { peer, client, closed_for: ClosedFor::Tls, reason });
                 self.client_gone(key);
             }
             Role::Backend(key) => self.backend_gone(key, &reason),

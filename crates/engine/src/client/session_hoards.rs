@@ -8,7 +8,7 @@ use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 
 /// Of one client: some thousand names of temporary tables, or all variables of a server sixty times in a tracker's list.
 const MOST_OF_ONE: u32 = 1 << 20;
@@ -83,7 +83,7 @@ impl Engine {
         let limit = self.settings.session_memory;
         self.limit_reached(Limit::SessionMemory, limit as u64);
         self.answer_error(key, 1, &MySqlError::session_memory(limit));
-        self.close_client(key, reason);
+        self.close_client(key, ClosedFor::Memory, reason);
     }
 }
 

@@ -167,6 +167,7 @@ const MOVES: &[Move<At>] = &[
     Move { by: "follow", from: &[At::Idle], to: &[At::Following] },
     Move { by: "go_alone", from: &[At::Following], to: &[At::Queued] },
     Move { by: "prepare", from: &[At::Queued, At::Preparing], to: &[At::Preparing] },
+    Move { by: "try_again", from: &[At::OnServer], to: &[At::Preparing] },
     Move { by: "run", from: &[At::Queued, At::Preparing], to: &[At::OnServer, At::Replicating] },
     Move { by: "take_over", from: &[At::Following], to: &[At::OnServer, At::Settling] },
     Move { by: "hand_over", from: &[At::OnServer], to: &[At::Queued] },
@@ -294,6 +295,11 @@ impl Client {
     /// Something goes ahead of its statement, whose answer is waited for.
     pub(crate) fn prepare(&mut self) {
         self.go("prepare", Phase::Preparing);
+    }
+
+    /// The server had no room for what its COM_STMT_PREPARE prepares: it goes to the same backend once more.
+    pub(crate) fn try_again(&mut self) {
+        self.go("try_again", Phase::Preparing);
     }
 
     /// Its statement is on its way to the server; whether that is to send its binary log.

@@ -76,8 +76,9 @@ impl Engine {
 
     fn answer_transaction(&mut self, key: ClientKey, before: bool, answer: u8) {
         let client = &self.clients[key];
-        let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let tells = trackers::told(client, self.facts.as_ref(), &self.sessions).filter(|told| told.hears());
+        let is_mysql = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        let tells =
+            trackers::told(client, self.server.facts.as_ref(), &self.sessions).filter(|told| told.hears());
         let told = told_of_unstarted(before, client.unstarted.is_some());
         let told = told.filter(|_| is_mysql && tells.is_some());
         let Some(session_changes) = &told else { return self.answer_ok(key, answer) };

@@ -124,14 +124,14 @@ pub(crate) fn may_be_set(statement: &Statement, text: &[u8]) -> bool {
 impl Engine {
     /// A client may have changed them: every worker looks without waiting for `accounts_refresh`.
     pub(crate) fn look_at_defaults(&mut self) {
-        self.control.defaults.are_wanted();
+        self.server.control.defaults.are_wanted();
         self.write_to_others(&Letter::DefaultsChanged);
     }
 
     /// The server's answer. True where the facts have to be read again.
     pub(crate) fn take_defaults(&mut self, answer: Vec<u8>) -> bool {
-        let mut old = self.control.defaults.changed_by(answer);
-        let is_anew = std::mem::take(&mut self.control.defaults.anew);
+        let mut old = self.server.control.defaults.changed_by(answer);
+        let is_anew = std::mem::take(&mut self.server.control.defaults.anew);
         if old.is_empty() {
             return false;
         }
@@ -152,9 +152,9 @@ impl Engine {
     /// All backends are replaced by others as soon as nobody needs them. Those that are just being opened, too: what a connection
     /// begins with, the servers copy when they accept it, and the rest of its login may take long.
     pub(crate) fn renew_backends(&mut self) {
-        let keys: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
+        let keys: Vec<_> = self.server.backends.iter().map(|(key, _)| key).collect();
         for key in keys {
-            let backend = &mut self.backends[key];
+            let backend = &mut self.server.backends[key];
             backend.afterwards = Afterwards::Close;
             if backend.is_idle() {
                 self.quit_backend(key);
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn clients_keep_what_has_changed() {
         let mut engine = engine(1, Settings::default());
-        engine.control.defaults.asked_anew();
+        engine.server.control.defaults.asked_anew();
         let first = answer(&[("sql_mode", "ANSI"), ("max_allowed_packet", "1024"), ("wait_timeout", "5")]);
         assert!(!engine.take_defaults(first.clone()), "there was nothing before");
         assert!(!engine.take_defaults(first));
@@ -225,7 +225,7 @@ mod tests {
     fn a_backend_that_is_being_opened_is_renewed_too() {
         let mut engine = engine(1, Settings::default());
         engine.take_defaults(answer(&[("sql_mode", "")]));
-        engine.server.answered();
+        engine.server.reachability.answered();
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1");
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
@@ -233,16 +233,16 @@ mod tests {
         let opened = |output: &Output<'_>| matches!(output, Output::Connect { token: 1.., .. });
         assert!(std::iter::from_fn(|| engine.poll_output().map(|output| opened(&output))).any(|is| is));
         engine.take_defaults(answer(&[("sql_mode", "ANSI")]));
-        let mut backends = engine.backends.iter();
+        let mut backends = engine.server.backends.iter();
         assert!(backends.all(|(_, backend)| backend.afterwards == Afterwards::Close));
-        assert_eq!(engine.backends.len(), 1);
+        assert_eq!(engine.server.backends.len(), 1);
     }
 
     #[test]
     fn another_server_says_nothing_of_sessions_at_the_one_before() {
         let mut engine = engine(1, Settings::default());
         engine.take_defaults(answer(&[("optimizer_switch", "old=on")]));
-        engine.control.defaults.asked_anew();
+        engine.server.control.defaults.asked_anew();
         assert!(engine.take_defaults(answer(&[("optimizer_switch", "new=on")])), "but backends are renewed");
         assert_eq!(set_of(&engine), "");
     }

@@ -61,11 +61,11 @@ impl Engine {
     pub(crate) fn next_look_at_room(&self) -> Option<Instant> {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let finds = self.worker == 0 && self.settings.max_backends == 0 && pool;
-        finds.then(|| self.control.room.next(self.settings.accounts_refresh))
+        finds.then(|| self.server.control.room.next(self.settings.accounts_refresh))
     }
 
     pub(crate) fn room_query(&self) -> &'static str {
-        let facts = self.facts.as_ref().expect("asked for once the server is known");
+        let facts = self.server.facts.as_ref().expect("asked for once the server is known");
         if facts.is_mariadb() { MARIADB_QUERY } else { MYSQL_QUERY }
     }
 
@@ -76,7 +76,7 @@ impl Engine {
             let text = rows.first()?.get(field)?.as_deref()?;
             std::str::from_utf8(text).ok()?.parse::<u32>().ok()
         };
-        let facts = self.facts.as_ref().expect("known before it is asked");
+        let facts = self.server.facts.as_ref().expect("known before it is asked");
         let max_connections = number(0).unwrap_or(facts.max_connections);
         // Each worker has a connection of the service account. Those that have just begun or ended make no difference that lasts.
         let ours = self.workers.places.taken().saturating_add(self.workers.count());

@@ -137,7 +137,7 @@ impl Engine {
 
     /// Says whether the server can be asked.
     pub(crate) fn may_ask_who_waits(&self) -> bool {
-        let allowed = self.lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
+        let allowed = self.server.lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
         allowed && self.scheduler.is_native() && !self.settings.lock_wait_interval.is_zero()
     }
 
@@ -154,13 +154,13 @@ impl Engine {
     /// interval may still do.
     pub(crate) fn expects_waiters(&self) -> bool {
         let interval = self.settings.lock_wait_interval;
-        self.stalls.latest.is_some_and(|at| self.now.since(at) <= interval)
-            || self.contention.is_there(self.now)
+        self.server.stalls.latest.is_some_and(|at| self.now.since(at) <= interval)
+            || self.server.contention.is_there(self.now)
     }
 
     /// The server's answer: for us, and for the other workers.
     pub(crate) fn found_lock_waits(&mut self, waits: LockWaits) {
-        self.lock_waits_denied = None;
+        self.server.lock_waits_denied = None;
         let waits = Arc::new(waits);
         self.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
         // The next answer says whose locks these are.
@@ -176,9 +176,9 @@ impl Engine {
         let waits_too = |thread: u32| waits.binary_search_by_key(&thread, |wait| wait.waiter).is_ok();
         let mut holders: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
         holders.sort_unstable();
-        let keys: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
+        let keys: Vec<_> = self.server.backends.iter().map(|(key, _)| key).collect();
         for key in keys {
-            let backend = &mut self.backends[key];
+            let backend = &mut self.server.backends[key];
             let thread = backend.thread_id;
             let asked_about = !backend.in_flight.is_empty() && backend.first_since <= found.asked;
             backend.waits_for_lock = asked_about && waits_too(thread);
@@ -191,7 +191,7 @@ impl Engine {
                 self.lend_permit(key);
             }
             self.note_lock_wait(key, waits_for);
-            let Some(client) = self.backends[key].holder else { continue };
+            let Some(client) = self.server.backends[key].holder else { continue };
             let blocks = holders.binary_search(&thread).is_ok();
             if std::mem::replace(&mut self.clients[client].blocks_others, blocks) != blocks && blocks {
                 self.scheduler.goes_first(client);
@@ -202,19 +202,19 @@ impl Engine {
 
     /// Notes that the statement in flight on a backend was seen to wait for a lock that this thread holds, or for none.
     fn note_lock_wait(&mut self, key: BackendKey, holder: Option<u32>) {
-        let backend = &self.backends[key];
+        let backend = &self.server.backends[key];
         let Some(thread) = holder.filter(|_| !backend.in_flight.is_empty()) else {
             return self.lock_wait_ended(key);
         };
         let since = backend.lock_wait.map_or(backend.first_since, |wait| wait.since);
         let known = backend.lock_wait.filter(|wait| wait.thread == thread).and_then(|wait| wait.client);
         let client = known.or_else(|| self.client_behind(thread));
-        self.backends[key].lock_wait = Some(SeenWait { since, thread, client });
+        self.server.backends[key].lock_wait = Some(SeenWait { since, thread, client });
     }
 
     /// The client that holds the backend on this thread of the server.
     fn client_behind(&self, thread: u32) -> Option<u32> {
-        let mut backends = self.backends.iter().map(|(_, backend)| backend);
+        let mut backends = self.server.backends.iter().map(|(_, backend)| backend);
         let holder = backends.find(|backend| backend.thread_id == thread)?.holder?;
         self.clients.get(holder).map(|client| client.id)
     }
@@ -236,7 +236,7 @@ impl Engine {
 
     /// Another worker says which of its clients hold locks on these threads of the server.
     pub(crate) fn take_lock_holders(&mut self, holders: &[(u32, u32)]) {
-        let waits = self.backends.iter_mut().filter_map(|(_, backend)| backend.lock_wait.as_mut());
+        let waits = self.server.backends.iter_mut().filter_map(|(_, backend)| backend.lock_wait.as_mut());
         for wait in waits.filter(|wait| wait.client.is_none()) {
             wait.client =
                 holders.iter().find(|(thread, _)| *thread == wait.thread).map(|&(_, client)| client);
@@ -246,19 +246,20 @@ impl Engine {
     /// The first statement in flight on a backend does not wait for a lock any more, or has ended: if it was seen to wait, it
     /// has up to now.
     pub(crate) fn lock_wait_ended(&mut self, key: BackendKey) {
-        let Some(wait) = self.backends[key].lock_wait.take() else { return };
+        let Some(wait) = self.server.backends[key].lock_wait.take() else { return };
         let waited = self.now.since(wait.since);
         self.waits.record(WaitReason::RowLock, waited);
         let Some(client) = wait.client else { return };
-        if self.blockers.len() >= BLOCKERS && !self.blockers.contains_key(&client) {
-            self.blockers.pop_first();
+        if self.server.blockers.len() >= BLOCKERS && !self.server.blockers.contains_key(&client) {
+            self.server.blockers.pop_first();
         }
-        *self.blockers.entry(client).or_default() += Blocker { waits: 1, time: waited, longest: waited };
+        *self.server.blockers.entry(client).or_default() +=
+            Blocker { waits: 1, time: waited, longest: waited };
     }
 
     /// Notes that the service account may not see lock waits.
     pub(crate) fn lock_waits_cannot_be_seen(&mut self, reason: String) {
-        if self.lock_waits_denied.replace(self.now).is_none() && self.worker == 0 {
+        if self.server.lock_waits_denied.replace(self.now).is_none() && self.worker == 0 {
             self.event(Event::LockWaitsHidden { reason });
         }
     }

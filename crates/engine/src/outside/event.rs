@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use seam::{Address, Peer};
 
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit, RefusedFor};
 use crate::outside::slow_log::SlowLog;
 
 /// What a worker has to say, until it is fetched.
@@ -40,7 +40,9 @@ pub enum Event {
         peer: Peer,
         /// The id that it saw in its greeting.
         client: u32,
-        /// Why.
+        /// What for.
+        closed_for: ClosedFor,
+        /// Why, in words.
         reason: String,
     },
     /// A login was refused.
@@ -49,7 +51,9 @@ pub enum Event {
         peer: Peer,
         /// The user name that was given.
         user: String,
-        /// Why.
+        /// What for.
+        refused_for: RefusedFor,
+        /// Why, in words.
         reason: String,
     },
     /// A backend was lost or given up.
@@ -119,10 +123,10 @@ impl fmt::Display for Event {
             Self::ServerLost { address, reason } => {
                 write!(f, "server {address} cannot be used: {}", OneLine(reason))
             }
-            Self::ClientClosed { peer, client, reason } => {
+            Self::ClientClosed { peer, client, reason, .. } => {
                 write!(f, "client {client} ({peer}) closed: {}", OneLine(reason))
             }
-            Self::LoginRefused { peer, user, reason } => {
+            Self::LoginRefused { peer, user, reason, .. } => {
                 write!(f, "login of {user:?} from {peer} refused: {}", OneLine(reason))
             }
             Self::BackendClosed { thread_id, reason } => {
@@ -209,6 +213,7 @@ mod tests {
         let refused = Event::LoginRefused {
             peer: Peer::Unix { uid: 7 },
             user: String::from("a\nb"),
+            refused_for: RefusedFor::Denied,
             reason: String::from("Access denied for user 'a\nb'@'localhost'\u{1b}[31m"),
         };
         let line = refused.to_string();

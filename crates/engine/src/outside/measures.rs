@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::backend::{Backend, InFlight, Owner};
 use crate::client::Client;
 use crate::engine::Engine;
+use crate::outside::event::Event;
 use crate::outside::histogram::Histogram;
-use crate::outside::named::BackendState;
+use crate::outside::named::{BackendState, ClosedFor, RefusedFor};
 use crate::outside::turns::Turns;
 use crate::request::RequestKind;
 
@@ -81,6 +82,10 @@ pub struct Measures {
     pub connect_failures: u64,
     /// A worker's turns, without the waiting in between.
     pub turns: Histogram,
+    /// In the order of [`ClosedFor::ALL`].
+    closed: [u64; ClosedFor::ALL.len()],
+    /// In the order of [`RefusedFor::ALL`].
+    refused: [u64; RefusedFor::ALL.len()],
     /// The turn that is under way, and the longest one of late.
     pub(crate) turn: Turns,
     /// Clients that have logged in.
@@ -97,6 +102,25 @@ impl Measures {
     pub fn errors(&self) -> impl Iterator<Item = (Option<u16>, u64)> {
         let codes = ERROR_CODES.into_iter().map(Some).chain([None]);
         codes.zip(self.errors)
+    }
+
+    /// How many clients were closed, by what for.
+    pub fn closed(&self) -> impl Iterator<Item = (ClosedFor, u64)> {
+        ClosedFor::ALL.iter().copied().zip(self.closed)
+    }
+
+    /// How many logins were refused, by what for.
+    pub fn refused(&self) -> impl Iterator<Item = (RefusedFor, u64)> {
+        RefusedFor::ALL.iter().copied().zip(self.refused)
+    }
+
+    /// Counts what is an event anyway.
+    pub(crate) fn count(&mut self, event: &Event) {
+        match event {
+            Event::ClientClosed { closed_for, .. } => self.closed[*closed_for as usize] += 1,
+            Event::LoginRefused { refused_for, .. } => self.refused[*refused_for as usize] += 1,
+            _ => {}
+        }
     }
 
     fn note_ended(&mut self, statement: &InFlight, took: Duration) {
@@ -121,6 +145,12 @@ impl std::ops::AddAssign<&Self> for Measures {
         }
         for (errors, more) in self.errors.iter_mut().zip(other.errors) {
             *errors += more;
+        }
+        for (closed, more) in self.closed.iter_mut().zip(other.closed) {
+            *closed += more;
+        }
+        for (refused, more) in self.refused.iter_mut().zip(other.refused) {
+            *refused += more;
         }
         self.logins += &other.logins;
         self.backend_connects += &other.backend_connects;
@@ -168,7 +198,7 @@ impl Engine {
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
     pub fn holders(&self) -> Holders {
         let mut holders = Holders { pin_times: self.pin_counts.times(), ..Holders::default() };
-        for (_, backend) in self.backends.iter() {
+        for (_, backend) in self.server.backends.iter() {
             let holder = backend.holder.and_then(|client| self.clients.get(client));
             holders.add_backend(backend, holder.is_some());
             if let Some(client) = holder {

@@ -99,7 +99,7 @@ impl Engine {
             holdings += client.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
             diagnostics += client.aftermath.diagnostics.bytes();
         }
-        let backends = self.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum::<usize>();
+        let backends = self.server.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum::<usize>();
         Memory {
             clients: self.clients.len(),
             client_tables: holdings
@@ -113,7 +113,7 @@ impl Engine {
             handshakes: self.hoards.handshakes,
             prepared_statements,
             diagnostics,
-            backends: self.backends.capacity() * size_of::<Backend>() + backends,
+            backends: self.server.backends.capacity() * size_of::<Backend>() + backends,
             session_states: self.sessions.bytes() + self.known_answers.bytes(),
             session_state_count: self.sessions.len(),
             digests: self.digests.bytes() + self.pin_counts.bytes(),

@@ -231,6 +231,64 @@ named! {
     }
 }
 
+named! {
+    /// Why a client was closed by Onramp. Options are named where they have it so.
+    ClosedFor {
+        /// Somebody said KILL.
+        Killed = "killed",
+        /// It does not speak the protocol, or not in order.
+        Protocol = "protocol",
+        /// TLS did not come about, or broke.
+        Tls = "tls",
+        /// Its login failed for what the server said of its schema.
+        LoginRefused = "login_refused",
+        /// It took too long to log in, or the server did to be there.
+        ConnectTimeout = "connect_timeout",
+        /// It said nothing for too long.
+        WaitTimeout = "wait_timeout",
+        /// It took nothing of its reply for too long.
+        NetWriteTimeout = "net_write_timeout",
+        /// Its transaction was idle for too long.
+        IdleTransactionTimeout = "idle_transaction_timeout",
+        /// Its transaction was open for too long.
+        TransactionTimeout = "transaction_timeout",
+        /// It held a backend that others waited for.
+        IdleHoldTimeout = "idle_hold_timeout",
+        /// It was not done when Onramp ended.
+        ShutdownTimeout = "shutdown_timeout",
+        /// It held most of a bounded memory that was used up.
+        Memory = "memory",
+        /// Its backend went with something that cannot be had again.
+        BackendLost = "backend_lost",
+        /// There is another kind of server in the place of its own.
+        ServerReplaced = "server_replaced",
+        /// Onramp made a mistake.
+        Defect = "defect",
+    }
+}
+
+named! {
+    /// Why a login was refused.
+    RefusedFor {
+        /// There is no such account for that address, or the password was wrong.
+        Denied = "denied",
+        /// The account is locked.
+        Locked = "locked",
+        /// The password has expired.
+        Expired = "expired",
+        /// It has to come by TLS, or with another certificate.
+        Tls = "tls",
+        /// The account has a login method that Onramp or the client does not have.
+        Method = "method",
+        /// The client's character set cannot be used.
+        CharacterSet = "character_set",
+        /// The client does not speak the protocol.
+        Protocol = "protocol",
+        /// The server, which was asked, refused it or could not be asked.
+        Server = "server",
+    }
+}
+
 /// How much of what a limit bounds is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {

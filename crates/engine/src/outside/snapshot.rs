@@ -243,10 +243,10 @@ impl Engine {
 
     /// The backends in `count` slots of the table from slot `from` on.
     pub fn backends_from(&self, from: usize, count: usize) -> Piece<BackendView> {
-        let end = from.saturating_add(count).min(self.backends.capacity());
-        let rows = self.backends.in_slots(from, count);
+        let end = from.saturating_add(count).min(self.server.backends.capacity());
+        let rows = self.server.backends.in_slots(from, count);
         let rows = rows.map(|(_, backend)| self.backend_view(backend)).collect();
-        Piece { rows, next: (end < self.backends.capacity()).then_some(end) }
+        Piece { rows, next: (end < self.server.backends.capacity()).then_some(end) }
     }
 
     /// `count` digests from number `from` on.
@@ -267,13 +267,13 @@ impl Engine {
 
     /// The worker as a whole.
     pub fn overview(&self) -> WorkerView {
-        let backends = || self.backends.iter().map(|(_, backend)| backend);
+        let backends = || self.server.backends.iter().map(|(_, backend)| backend);
         let queued = self.queued();
         let in_transaction = |backend: &&Backend| self.holds_transaction(backend);
         WorkerView {
             clients: self.clients.len(),
-            backends: self.backends.len(),
-            idle_backends: self.idle.len(),
+            backends: self.server.backends.len(),
+            idle_backends: self.server.idle.len(),
             opening_backends: backends().filter(|backend| !backend.is_ready()).count(),
             transactions: backends().filter(in_transaction).count(),
             permits: self.scheduler.running(),
@@ -297,12 +297,12 @@ impl Engine {
                 ..self.totals
             },
             longest_turn: self.longest_turn(),
-            has_accounts: self.facts.is_some(),
-            server_is_up: self.server.is_up(),
+            has_accounts: self.server.facts.is_some(),
+            server_is_up: self.server.reachability.is_up(),
             paused: self.paused,
             statements: WHOLE_WAITS.iter().map(|&queue| self.waits.of(queue).count()).sum(),
             waited_for_permit: self.waits.of(WaitReason::Permit).count(),
-            blockers: self.blockers.iter().map(|(&client, &blocker)| (client, blocker)).collect(),
+            blockers: self.server.blockers.iter().map(|(&client, &blocker)| (client, blocker)).collect(),
             in_use: self.in_use(&queued),
             limits_reached: self
                 .limits_reached
@@ -344,7 +344,7 @@ impl Engine {
 
     fn client_view(&self, key: ClientKey, client: &Client) -> ClientView {
         let identity = client.identity.map(|identity| self.identities.identity(identity));
-        let backend = client.backend.and_then(|backend| self.backends.get(backend));
+        let backend = client.backend.and_then(|backend| self.server.backends.get(backend));
         let waits = matches!(client.phase(), Phase::Queued | Phase::Following { .. });
         let request = client.request.as_deref();
         let answers = backend.filter(|backend| backend.answers(key));
@@ -419,7 +419,7 @@ impl Engine {
     pub fn shares(&self) -> [Use; 5] {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let most = |limit: u32| if pool { u64::from(limit) } else { u64::MAX };
-        let in_flight = self.sharing.iter().map(|key| self.backends[key].in_flight.len());
+        let in_flight = self.server.sharing.iter().map(|key| self.server.backends[key].in_flight.len());
         let most_in_flight = in_flight.max().unwrap_or(0);
         let of = |limit, in_use: u32, bound| Use { limit, in_use: u64::from(in_use), bound };
         let workers = &self.workers;

@@ -46,7 +46,7 @@ impl Engine {
     pub(super) fn taken_for(&self, fingerprint: u64) -> TakenFor {
         let pools =
             self.scheduler.is_native() && self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let contended = pools && self.contention.has_in_some_schema(fingerprint, self.now);
+        let contended = pools && self.server.contention.has_in_some_schema(fingerprint, self.now);
         let found = [
             (self.history.is_harmless(fingerprint), TakenFor::SHORT),
             (pools && self.is_long_kind(fingerprint), TakenFor::LONG),

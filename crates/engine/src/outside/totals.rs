@@ -8,8 +8,9 @@ use crate::outside::event::Event;
 pub struct Total {
     /// The name in SHOW STATUS.
     pub name: &'static str,
-    /// What it is called among the metrics, without what all of these begin with, and without `_total`.
-    pub metric: &'static str,
+    /// What it is called among the metrics, without what all of these begin with, and without `_total`; `None` where one with labels
+    /// says it.
+    pub metric: Option<&'static str>,
     /// What tells it from others under the same name there: nothing, or a label and its value.
     pub labels: &'static [(&'static str, &'static str)],
     /// What is counted, as a sentence.
@@ -18,9 +19,19 @@ pub struct Total {
     pub value: fn(&Totals) -> u64,
 }
 
+/// The name of a metric, or none for `_`.
+macro_rules! metric {
+    (_) => {
+        None
+    };
+    ($metric:ident) => {
+        Some(stringify!($metric))
+    };
+}
+
 /// Declares the counters: the doc comment is what users read, too.
 macro_rules! totals {
-    ($(#[doc = $help:literal] $field:ident as $name:literal and $metric:ident $({ $label:ident = $of:literal })?,)*) => {
+    ($(#[doc = $help:literal] $field:ident as $name:literal and $metric:tt $({ $label:ident = $of:literal })?,)*) => {
         /// Counted since the start.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Totals {
@@ -32,7 +43,7 @@ macro_rules! totals {
             pub const ALL: &[Total] = &[
                 $(Total {
                     name: $name,
-                    metric: stringify!($metric),
+                    metric: metric!($metric),
                     labels: &[$((stringify!($label), $of))?],
                     help: $help,
                     value: |totals| totals.$field,
@@ -44,9 +55,9 @@ macro_rules! totals {
 
 totals! {
     /// Logins refused.
-    refused_logins as "Aborted_connects" and logins_refused,
+    refused_logins as "Aborted_connects" and _,
     /// Clients that Onramp closed, or that broke off in the middle of something.
-    closed_clients as "Aborted_clients" and client_closed,
+    closed_clients as "Aborted_clients" and _,
     /// Backends opened.
     opened_backends as "Onramp_backends_opened" and backends_opened,
     /// Idle backends that were to change their account (`backend_change_user`).

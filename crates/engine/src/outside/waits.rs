@@ -248,7 +248,7 @@ impl Engine {
         let lacking = || match (wanting, backend_free) {
             (true, _) => Some(WaitReason::Permit),
             (false, true) => None,
-            (false, false) if self.server.is_up() && self.workers.places.are_full() => {
+            (false, false) if self.server.reachability.is_up() && self.workers.places.are_full() => {
                 Some(WaitReason::MaxBackends)
             }
             (false, false) => Some(WaitReason::BackendConnect),

@@ -175,7 +175,7 @@ mod tests {
             ..Settings::default()
         };
         let mut engine = engine_among(2, 3, settings);
-        engine.server.answered();
+        engine.server.reachability.answered();
         assert!(engine.workers.take_long_permit(0, Place::low(0)).is_some(), "the only one");
         for client in [0, 1] {
             send(&mut engine, client, b"SELECT 1 FROM t");
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn what_comes_later_does_not_overtake_what_waits_for_its_user_to_use_fewer() {
         let mut engine = engine(3, Settings::default());
-        engine.server.answered();
+        engine.server.reachability.answered();
         let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
         let usage = engine.identities.usage(identity, &engine.workers.users).clone();
         let mut used: Vec<_> = (0..engine.workers.places.most()).map(|_| usage.begin(0)).collect();

@@ -137,7 +137,7 @@ impl Engine {
         if self.worker != 0 {
             return None;
         }
-        let watch = &self.control.code;
+        let watch = &self.server.control.code;
         match &watch.reading {
             Some(reading) => reading.task.is_none().then_some(reading.question),
             None => (watch.next <= self.now).then_some(CodeQuestion::Counts),
@@ -149,7 +149,7 @@ impl Engine {
         if self.worker != 0 {
             return None;
         }
-        let watch = &self.control.code;
+        let watch = &self.server.control.code;
         match &watch.reading {
             Some(reading) => reading.task.is_none().then_some(self.now),
             None => Some(watch.next),
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     pub(crate) fn code_text(&self, question: CodeQuestion) -> &'static str {
-        let facts = self.facts.as_ref().expect("asked for once the server is known");
+        let facts = self.server.facts.as_ref().expect("asked for once the server is known");
         // What there is no question for is not asked, see `go_on_reading`.
         question.text(facts.is_mariadb(), facts.version.major()).unwrap_or("SELECT NULL")
     }
@@ -167,7 +167,7 @@ impl Engine {
         if question == CodeQuestion::Counts {
             return self.take_code_counts(&rows_of(&answer), refusal);
         }
-        let Some(reading) = self.control.code.reading.as_mut() else { return };
+        let Some(reading) = self.server.control.code.reading.as_mut() else { return };
         if question == CodeQuestion::Rights {
             reading.rights = Rights::of_rows(&rows_of(&answer));
         }
@@ -178,16 +178,16 @@ impl Engine {
     }
 
     fn take_code_counts(&mut self, rows: &[Row], refusal: Option<String>) {
-        let is_mariadb = self.facts.as_ref().is_some_and(|facts| facts.is_mariadb());
+        let is_mariadb = self.server.facts.as_ref().is_some_and(|facts| facts.is_mariadb());
         let Some(counts) = questions::counts(rows, is_mariadb) else {
-            let watch = &mut self.control.code;
+            let watch = &mut self.server.control.code;
             watch.next = self.now + PAUSE_OF_REFUSAL;
             watch.counts = None;
             self.say_what_is_missing(vec!["counts of definitions"], refusal);
             return self.workers.stored_code.forget();
         };
         let wanted = self.workers.stored_code.is_wanted();
-        let watch = &mut self.control.code;
+        let watch = &mut self.server.control.code;
         watch.next = self.now + self.settings.accounts_refresh;
         watch.take_counts(self.now, counts, wanted);
         if watch.is_due(self.now) {
@@ -207,9 +207,9 @@ impl Engine {
 
     /// Behind an answer: the next question that has an answer, or the end.
     fn go_on_reading(&mut self, answered: CodeQuestion) {
-        let facts = self.facts.as_ref().expect("known since the login");
+        let facts = self.server.facts.as_ref().expect("known since the login");
         let (is_mariadb, version) = (facts.is_mariadb(), facts.version.major());
-        let Some(reading) = self.control.code.reading.as_mut() else { return };
+        let Some(reading) = self.server.control.code.reading.as_mut() else { return };
         let mut next = answered.next();
         while let Some(question) = next {
             if !reading.rights.allow(question, is_mariadb, version) {
@@ -227,22 +227,23 @@ impl Engine {
 
     /// The server has said all. Of tens of thousands of pieces that would make a worker's turn long.
     fn look_through_answers(&mut self) {
-        let mode = self.facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
-        let Some(reading) = self.control.code.reading.as_mut() else { return };
+        let mode = self.server.facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
+        let Some(reading) = self.server.control.code.reading.as_mut() else { return };
         let answers = std::mem::take(&mut reading.answers);
         let work = Work::ReadCode(CodeAnswers { answers, mode });
         let task = self.give_task(Asker::StoredCode, work, None);
-        if let Some(reading) = self.control.code.reading.as_mut() {
+        if let Some(reading) = self.server.control.code.reading.as_mut() {
             reading.task = Some(task);
         }
     }
 
     /// They have been looked through, or that met a defect. Since then the service account may have logged in anew.
     pub(crate) fn code_is_read(&mut self, task: u64, read: Option<ReadCode>) {
-        let Some(reading) = self.control.code.reading.take_if(|reading| reading.task == Some(task)) else {
+        let Some(reading) = self.server.control.code.reading.take_if(|reading| reading.task == Some(task))
+        else {
             return;
         };
-        let watch = &mut self.control.code;
+        let watch = &mut self.server.control.code;
         watch.not_before = self.now + PAUSE * self.now.since(reading.began);
         let Some(ReadCode(base)) = read else {
             // It is read again with the next look at the counts.
@@ -270,14 +271,14 @@ impl Engine {
 
     /// Once.
     fn say_what_is_missing(&mut self, missing: Vec<&'static str>, reason: Option<String>) {
-        if !std::mem::replace(&mut self.control.code.said, true) {
+        if !std::mem::replace(&mut self.server.control.code.said, true) {
             self.event(Event::StoredCodeHidden { missing, reason });
         }
     }
 
     /// The library as of now.
     fn take_up_library(&mut self) {
-        let watch = &mut self.control.code;
+        let watch = &mut self.server.control.code;
         if watch.version != self.workers.stored_code.version() {
             (watch.version, watch.library, _) = self.workers.stored_code.library();
         }
@@ -287,11 +288,11 @@ impl Engine {
     /// is sent.
     pub(crate) fn note_hidden_code(&mut self, key: ClientKey, request: &mut Request) {
         let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
-        if !executes || self.facts.is_none() {
+        if !executes || self.server.facts.is_none() {
             return;
         }
         self.take_up_library();
-        let watch = &self.control.code;
+        let watch = &self.server.control.code;
         if request.library == Some(watch.version) {
             return;
         }
@@ -326,7 +327,7 @@ impl Engine {
     /// All that is known of stored code, and its version.
     pub(crate) fn known_code(&mut self) -> (Arc<Library>, u64) {
         self.take_up_library();
-        (Arc::clone(&self.control.code.library), self.control.code.version)
+        (Arc::clone(&self.server.control.code.library), self.server.control.code.version)
     }
 
     /// The same at its end: what has become known while it ran may have run in it. Which of it, its text would tell, which is gone. To
@@ -345,7 +346,7 @@ impl Engine {
             request.hidden.effects |= more;
         } else if more.contains(CodeEffects::SILENT) {
             let clean = if self.takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
-            let backend = &mut self.backends[key];
+            let backend = &mut self.server.backends[key];
             backend.afterwards = backend.afterwards.max(clean);
         }
     }
@@ -353,7 +354,8 @@ impl Engine {
     /// Says whether code with these effects leaves the session with another role, which no reset undoes: in MariaDB the role goes
     /// with the code.
     pub(crate) fn takes_roles(&self, effects: CodeEffects) -> bool {
-        effects.contains(CodeEffects::ROLE) && self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
+        effects.contains(CodeEffects::ROLE)
+            && self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
     }
 
     /// Returns the text that an EXECUTE executes, where the client is not pinned for it anyway.
@@ -380,7 +382,7 @@ impl Engine {
     ) -> T {
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
             let definition = self.definitions.get(about.definition);
-            let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
+            let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
             let mode = self.sessions.lex_mode(definition.session, facts.lex_mode);
             return look(&definition.text, mode);
         }
@@ -414,7 +416,9 @@ impl Engine {
         if found.only_tables {
             // A temporary table is the session's own affair.
             code.effects = code.effects.without(CodeEffects::REPORTED);
-            if code.effects.is_empty() && !code.names.iter().any(|name| self.control.code.library.has(name)) {
+            if code.effects.is_empty()
+                && !code.names.iter().any(|name| self.server.control.code.library.has(name))
+            {
                 return None;
             }
         }
@@ -474,7 +478,7 @@ impl Engine {
         }
         let (_, library, _) = self.workers.stored_code.library();
         StoredCodeView {
-            readings: self.control.code.readings,
+            readings: self.server.control.code.readings,
             unreadable: library.unreadable(),
             changing_names: library.changing_names(),
         }

@@ -137,7 +137,7 @@ pub(crate) fn all() -> Vec<Counter> {
         name: total.name,
         help: total.help.trim_ascii(),
         value: Value::Total(total.value),
-        metric: Some(Metric { name: total.metric, labels: total.labels, grows: true }),
+        metric: total.metric.map(|name| Metric { name, labels: total.labels, grows: true }),
     };
     let mut all: Vec<_> = Totals::ALL.iter().map(total).chain(OTHERS.iter().copied()).collect();
     all.sort_by_key(|counter| counter.name);

@@ -123,28 +123,6 @@ impl Control {
     fn order_all(&self, ask: impl Fn(Sender<Answer>) -> Ask) -> Result<(), Refusal> {
         self.order(ask).map_err(|reason| Refusal::Failed { reason })
     }
-
-    /// RELOAD. Returns what stays as it is until the next start.
-    fn read_again(&self) -> Result<Vec<String>, Refusal> {
-        let read = self.program.arguments.load();
-        let fresh = read.map_err(|error| Refusal::Failed { reason: error.to_string() })?;
-        // Files that have changed hold whatever else does not.
-        self.program.slow_log.reopen();
-        self.program.tls.read_again().map_err(|failure| Refusal::Failed { reason: failure.to_string() })?;
-        // Held to the end, so that two changes do not cross.
-        let mut configuration = self.configuration();
-        let left = configuration.take_up(&fresh);
-        self.take_effect(&configuration)?;
-        Ok(left)
-    }
-
-    /// Makes a change of the configuration hold from here on.
-    fn take_effect(&self, configuration: &Configuration) -> Result<(), Refusal> {
-        (self.program.log.change_level)(configuration.log_level);
-        self.program.log.lines.change_format(configuration.log_format);
-        let settings = Arc::new(configuration.engine.clone());
-        self.order_all(|answer| Ask::Change { settings: Arc::clone(&settings), answer })
-    }
 }
 
 impl Pool for Control {
@@ -187,9 +165,7 @@ impl Pool for Control {
     }
 
     fn reload(&self) -> Result<Vec<String>, Refusal> {
-        let reloaded = self.read_again();
-        self.note_reload(reloaded.is_ok());
-        reloaded
+        Control::reload(self).map_err(|reason| Refusal::Failed { reason })
     }
 
     fn set(&self, name: &str, value: &str) -> Result<(), Refusal> {
@@ -203,7 +179,7 @@ impl Pool for Control {
             },
             NotSet::Wrong(fault) => Refusal::WrongValue { reason: fault.to_string() },
         })?;
-        self.take_effect(&configuration)
+        self.take_effect(&configuration).map_err(|reason| Refusal::Failed { reason })
     }
 
     fn statistics(&self) -> String {

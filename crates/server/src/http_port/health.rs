@@ -3,8 +3,8 @@
 
 use web::Answer;
 
-use super::glance::Glances;
 use crate::control::answers::have;
+use crate::control::glance::Glances;
 
 /// Whether the workers' loops turn.
 pub(super) fn live(glances: &Glances) -> Answer {
@@ -21,7 +21,7 @@ pub(super) fn live(glances: &Glances) -> Answer {
 /// Whether new clients are served: every worker has read the server's accounts, and nothing ends.
 pub(super) fn ready(glances: &Glances) -> Answer {
     if glances.control.is_ending() {
-        return Answer::line(503, "not ready: it ends, and takes no new clients");
+        return Answer::line(503, "not ready: it ends, and new clients should go elsewhere");
     }
     let glance = glances.now();
     if !glance.silent.is_empty() {

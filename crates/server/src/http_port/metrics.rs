@@ -15,9 +15,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use web::{Answer, ContentType};
 
-use super::glance::{Glance, Glances};
 use crate::admin_port::counters::{self, Counter};
 use crate::control::Control;
+use crate::control::glance::{Glance, Glances};
 
 /// What all names begin with, but for those that every process has.
 const PREFIX: &str = "onramp_";

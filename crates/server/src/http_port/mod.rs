@@ -1,7 +1,6 @@
 //! HTTP for operators: metrics, probes, an overview, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
 //! threads of `web`.
 
-mod glance;
 mod health;
 mod metrics;
 mod orders;
@@ -16,8 +15,7 @@ use web::{Access, Router, Settings};
 
 use crate::Failure;
 use crate::addresses;
-use crate::control::Control;
-use glance::Glances;
+use crate::control::glance::Glances;
 use metrics::Metrics;
 
 /// Says where it is.
@@ -73,23 +71,23 @@ impl HttpPort {
     ///
     /// # Errors
     /// Where the system has no more threads or descriptors.
-    pub(crate) fn open(self, control: Arc<Control>) -> Result<(), Failure> {
+    pub(crate) fn open(self, glances: Arc<Glances>) -> Result<(), Failure> {
         let settings = {
-            let configuration = control.configuration();
+            let configuration = glances.control.configuration();
             Settings {
                 password: configuration.http_password.clone(),
                 max_connections: configuration.http_max_connections as usize,
                 on_wrong_password: Box::new(|peer| tracing::warn!("http: wrong password from {}", peer.ip())),
             }
         };
-        web::serve(self.listener, router(control), settings)
+        web::serve(self.listener, router(glances), settings)
             .map_err(|error| format!("HTTP cannot be served: {error}").into())
     }
 }
 
 /// What there is. Files of a page belong into the program (`include_bytes!`), figures for it under /api/.
-fn router(control: Arc<Control>) -> Router {
-    let glances = Arc::new(Glances::new(Arc::clone(&control)));
+fn router(glances: Arc<Glances>) -> Router {
+    let control = Arc::clone(&glances.control);
     let metrics = Metrics::new(Arc::clone(&glances));
     let (live, ready) = (Arc::clone(&glances), glances);
     Router::default()

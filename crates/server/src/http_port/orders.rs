@@ -1,5 +1,7 @@
 //! Orders by HTTP.
 
+use std::time::Duration;
+
 use web::{Answer, Request};
 
 use crate::control::Control;
@@ -10,5 +12,15 @@ pub(super) fn drain(control: &Control, request: &Request) -> Answer {
         return Answer::line(202, "it is ending already");
     }
     tracing::info!("http: {} has ordered the end (/drain)", request.peer.ip());
+    let wait = control.configuration().drain_wait;
+    if wait > Duration::ZERO {
+        let seconds = wait.as_secs_f64();
+        return Answer::line(
+            202,
+            &format!(
+                "not ready any more; no new clients in {seconds} s (drain_wait), and then open transactions have shutdown_timeout"
+            ),
+        );
+    }
     Answer::line(202, "no new clients from now on; open transactions have shutdown_timeout")
 }

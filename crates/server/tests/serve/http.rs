@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::harness::{Onramp, TestFolder, WATCHDOG, command, query_through_onramp, run};
 
 /// An Onramp with HTTP. Its server cannot be reached, unless a private one is asked for.
@@ -11,6 +13,8 @@ struct Site {
     folder: TestFolder,
     onramp: Onramp,
     address: String,
+    /// Where clients come.
+    listening: String,
 }
 
 /// Nobody listens there.
@@ -25,9 +29,11 @@ impl Site {
         let folder = TestFolder::new();
         let mut onramp = Onramp::start(&folder, &[&["--http-listen", "127.0.0.1:0"], options].concat());
         let line = onramp.wait_for("ready: listening on ");
-        let (_, rest) = line.split_once("; http://").expect("it says where HTTP is");
+        let (before, rest) = line.split_once("; http://").expect("it says where HTTP is");
         let address = String::from(rest.trim_end_matches('/'));
-        Self { folder, onramp, address }
+        let (_, listening) = before.split_once("listening on ").expect("it says where clients come");
+        let listening = String::from(listening);
+        Self { folder, onramp, address, listening }
     }
 
     fn connect(&self) -> TcpStream {
@@ -132,12 +138,72 @@ fn it_is_ready_until_it_is_drained_and_then_goes_on_answering() {
     // Somebody in the middle of something keeps it from ending at once.
     let mut client = Client::in_transaction(&site);
     assert_eq!(order(RIGHT).status, 202);
-    assert_eq!(site.get("/readyz").body, "not ready: it ends, and takes no new clients\n");
+    assert_eq!(site.get("/readyz").body, "not ready: it ends, and new clients should go elsewhere\n");
     assert_eq!(order(RIGHT).body, "it is ending already\n");
     assert_eq!(site.get("/livez").status, 200);
     client.end();
     assert!(site.onramp.wait().success(), "{}", site.onramp.log());
     assert!(site.onramp.log().contains("http: wrong password from 127.0.0.1"));
+}
+
+#[test]
+fn it_serves_on_while_balancers_learn_that_it_ends() {
+    // Long enough for the clients below; the second signal ends the wait.
+    let mut site = Site::new(&["--drain-wait", "10m", "--shutdown-timeout", "10m"]);
+    site.wait_for("/readyz", 200);
+    let mut client = Client::in_transaction(&site);
+    site.onramp.signal(Signal::TERM);
+    site.onramp.wait_for("for 600 s (drain_wait) clients are served as before");
+    assert_eq!(site.get("/readyz").body, "not ready: it ends, and new clients should go elsewhere\n");
+    assert_eq!(site.get("/livez").status, 200);
+    assert_eq!(query_through_onramp(&site.folder, "SELECT 1"), "1\n", "who comes now is served");
+    client.end();
+    site.onramp.signal(Signal::TERM);
+    assert!(site.onramp.wait().success(), "{}", site.onramp.log());
+}
+
+#[test]
+fn nobody_new_is_served_once_the_wait_is_over() {
+    let mut site = Site::new(&["--drain-wait", "1ms", "--shutdown-timeout", "10m"]);
+    site.wait_for("/readyz", 200);
+    let mut client = Client::in_transaction(&site);
+    site.onramp.signal(Signal::TERM);
+    site.onramp.wait_for("for 0.001 s (drain_wait)");
+    site.onramp.wait_for("ending: no new clients");
+    // The listener is closed by the worker, a moment later.
+    let listening = site.listening.clone();
+    site.until(|| TcpStream::connect(&listening).is_err(), |refused| *refused);
+    assert_eq!(site.get("/livez").status, 200, "one is still in a transaction");
+    client.end();
+    assert!(site.onramp.wait().success(), "{}", site.onramp.log());
+}
+
+#[test]
+fn health_is_asked_for_where_there_is_no_other_program() {
+    let site = Site::without_server(&["--http-password", "secret"]);
+    let health = |arguments: &[&str]| {
+        let output = run(&site.folder, &[&["health"], arguments].concat());
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let beside = ["--http-listen", &site.address];
+    assert_eq!(health(&beside), (Some(0), String::from("live\n")));
+    let unread = "not ready: worker 0 has not read the server's accounts yet\n";
+    assert_eq!(health(&[&["--ready"], &beside[..]].concat()), (Some(1), String::from(unread)));
+    let address = site.address.clone();
+    site.onramp.end();
+    let folder = TestFolder::new();
+    let gone = run(&folder, &["health", "--http-listen", &address]);
+    assert_eq!(gone.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&gone.stderr);
+    assert!(said.contains(&format!("{address} (http_listen) does not answer /livez")), "{said}");
+    for (wrong, why) in
+        [("off", "http_listen is off"), ("127.0.0.1:0", "port 0"), ("nonsense::", "http-listen")]
+    {
+        let output = run(&folder, &["health", "--http-listen", wrong]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.contains(why)), (Some(2), true), "{said}");
+    }
 }
 
 /// What is counted in a text of metrics, all labels together.

@@ -34,12 +34,52 @@ fn wrong_options_end_the_start_with_code_2() {
 }
 
 #[test]
+fn a_check_says_all_that_is_wrong_and_serves_nobody() {
+    let folder = TestFolder::new();
+    let check = |text: &str| {
+        std::fs::write(folder.path().join("onramp.toml"), text).unwrap();
+        let output = run(&folder, &["serve", "--check", "--config", "onramp.toml"]);
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), stdout, stderr(&output))
+    };
+    let (code, well, faults) =
+        check("# all is well\nbackend = \"mysql://onramp:hush@127.0.0.1:1/\"\nlisten = \"192.0.2.1:3306\"\n");
+    assert_eq!((code, &*faults), (Some(0), ""), "neither the address to listen on nor the server is tried");
+    assert!(well.starts_with("well: ") && well.ends_with(" 127.0.0.1:1\n"), "{well}");
+    let (code, well, faults) = check("permits = \"16\"\n\nlissten = \"127.0.0.1:1\"\nworkers = 0 0\n");
+    assert_eq!((code, &*well), (Some(1), ""));
+    let lines: Vec<_> = faults.lines().collect();
+    let expected = [
+        "onramp: onramp.toml:1: permits: found text where a whole number is wanted; did you mean 16 without the quotes?",
+        "onramp: onramp.toml:3: unknown option \"lissten\"; did you mean listen?",
+        "onramp: onramp.toml:4: ",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{faults}");
+    assert!(lines.iter().zip(expected).all(|(line, expected)| line.starts_with(expected)), "{faults}");
+    // What the options point to.
+    let (code, _, faults) = check(
+        "backend = [\"mysql://app:hush@no-such-host.invalid/\", \"mysql://app:hush@127.0.0.1/\", \"mysql://app:hush@nor-this.invalid/\"]\n\
+         tls_certificate = \"/nowhere.pem\"\ntls_key = \"/nowhere.key\"\nbackend_public_key = \"/nowhere.pub\"\n",
+    );
+    assert_eq!(code, Some(1));
+    for part in
+        ["no-such-host.invalid", "nor-this.invalid", "tls_certificate (/nowhere.pem)", "backend_public_key"]
+    {
+        assert!(faults.contains(part), "{part}: {faults}");
+    }
+    assert!(!faults.contains("hush") && !folder.data_dir().exists());
+    let output = run(&folder, &["serve", "--check", "--config", "missing.toml"]);
+    assert!(stderr(&output).contains("missing.toml cannot be read: "), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn help_and_version_go_to_the_output_stream() {
     let folder = TestFolder::new();
     for (arguments, expected) in [
         (&["--version"][..], concat!("onramp ", env!("CARGO_PKG_VERSION"), "\n")),
         (&["help"], "Usage: onramp <COMMAND>"),
-        (&["serve", "--help"], "Usage: onramp serve [OPTIONS]"),
+        (&["serve", "--help"], "Usage: onramp serve [--check] [OPTIONS]"),
         (&["docs", "options"], "# Options of `onramp serve`"),
     ] {
         let output = run(&folder, arguments);

@@ -84,6 +84,8 @@ pub struct Database {
     pub kills: Vec<Kill>,
     /// Prepared statements of all sessions.
     pub prepared_statements: usize,
+    /// How many of them there may be; `None` for any number.
+    pub most_prepared_statements: Option<usize>,
     /// How many statements have run.
     pub moment: u64,
     /// Those of them that asked for that number.

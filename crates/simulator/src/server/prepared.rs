@@ -5,7 +5,6 @@ use super::database::Database;
 use super::reply::{Answer, ReplyWriter, ServerError, Value};
 use super::session::{Prepared, Session};
 use super::statements::{self, unknown_handler};
-use super::variables;
 use crate::protocol::{Cursor, command, put_string, status};
 
 /// MYSQL_TYPE_STRING and MYSQL_TYPE_BLOB: what clients say their parameters are. Values of the latter are shown as such.
@@ -31,8 +30,7 @@ pub(super) fn prepare(session: &mut Session, database: &mut Database, text: &str
     if session.schema.is_none() && lower.contains("@@prepared_schema_and_state") {
         return error(session, &ServerError::new(1046, "3D000", "No database selected"));
     }
-    let limit = variables::find("max_prepared_stmt_count").and_then(|found| found.initial.parse().ok());
-    if database.prepared_statements >= limit.unwrap_or(usize::MAX) {
+    if database.most_prepared_statements.is_some_and(|most| database.prepared_statements >= most) {
         let message = "Can't create more than max_prepared_stmt_count statements";
         return error(session, &ServerError::new(1461, "42000", message));
     }

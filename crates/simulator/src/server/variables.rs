@@ -59,7 +59,6 @@ pub const VARIABLES: [Variable; 43] = [
     variable("max_allowed_packet", Kind::ReadOnly, "16777216"),
     variable("init_connect", Kind::ReadOnly, ""),
     variable("max_connections", Kind::ReadOnly, "151"),
-    // Few, so that statements are closed and prepared again all the time.
     variable("max_prepared_stmt_count", Kind::ReadOnly, "60"),
     variable("max_sort_length", Kind::Number, "1024"),
     variable("net_read_timeout", Kind::Number, "30"),

@@ -23,6 +23,10 @@ use crate::trace::Trace;
 /// except those of a minute and more.
 const CALM_LIMIT: u64 = 60_000_000;
 
+/// So few that statements are closed and prepared again, and enough for those that are wanted at the same moment: with 6 a client
+/// is refused now and then, and rightly.
+const MOST_PREPARED_STATEMENTS: usize = 8;
+
 /// How a run ended.
 #[derive(Debug)]
 pub struct Outcome {
@@ -90,8 +94,10 @@ impl<P: Subject> World<P> {
     /// A world around this program. With `echo`, its trace goes to standard output.
     pub fn new(program: P, parameters: Parameters, echo: bool) -> Self {
         let mut random = Random::new(parameters.seed.wrapping_add(1));
-        let database = Database::new(Parameters::accounts());
+        let mut database = Database::new(Parameters::accounts());
         let direct = !program.keeps_limits();
+        // A client of its own would be refused, where a pool makes room.
+        database.most_prepared_statements = (!direct).then_some(MOST_PREPARED_STATEMENTS);
         // Clients of its own would see what only a pool has to know.
         let speed = match direct {
             true => Speed { refused_change_percent: 0, keeps_roles: false, ..parameters.speed },

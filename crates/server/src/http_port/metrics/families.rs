@@ -126,6 +126,29 @@ pub(super) const ALL: &[Family] = &[
         figures: |scene, figures| figures.times(&[], &scene.measures.logins),
     },
     Family {
+        name: "logins_refused",
+        help: "Logins refused, by what for. Of `denied` the log says whether there was no such account for the address, or the password was \
+               wrong.",
+        kind: Kind::Counter,
+        labels: &["reason"],
+        figures: |scene, figures| {
+            for (reason, count) in scene.measures.refused() {
+                figures.count(&[("reason", reason.name())], count);
+            }
+        },
+    },
+    Family {
+        name: "client_closed",
+        help: "Clients that Onramp closed, or whose TLS broke, by what for; where an option has it so, by its name.",
+        kind: Kind::Counter,
+        labels: &["reason"],
+        figures: |scene, figures| {
+            for (reason, count) in scene.measures.closed() {
+                figures.count(&[("reason", reason.name())], count);
+            }
+        },
+    },
+    Family {
         name: "backend_connect_seconds",
         help: "From the beginning of a connection to the server to where it serves.",
         kind: Kind::Histogram,

@@ -18,6 +18,9 @@ pub(crate) struct Glance {
     pub(crate) wholes: Wholes,
     /// Workers that did not answer in time: their loops are stuck.
     pub(crate) silent: Vec<usize>,
+    /// When they were asked.
+    asked: Instant,
+    /// When they had answered, or had been given up on.
     taken: Instant,
 }
 
@@ -34,8 +37,17 @@ impl Glances {
 
     /// The last one, or one that is taken now. Those who come meanwhile wait for the same.
     pub(crate) fn now(&self) -> Arc<Glance> {
+        self.last_if(|glance| glance.taken.elapsed() < KEPT)
+    }
+
+    /// One whose question came later than this: whoever answered has turned since.
+    pub(crate) fn since(&self, earlier: Instant) -> Arc<Glance> {
+        self.last_if(|glance| glance.asked > earlier)
+    }
+
+    fn last_if(&self, will_do: impl Fn(&Glance) -> bool) -> Arc<Glance> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(glance) = last.as_ref().filter(|glance| glance.taken.elapsed() < KEPT) {
+        if let Some(glance) = last.as_ref().filter(|glance| will_do(glance)) {
             return Arc::clone(glance);
         }
         let glance = Arc::new(take(&self.control, last.as_deref()));
@@ -45,6 +57,7 @@ impl Glances {
 }
 
 fn take(control: &Control, before: Option<&Glance>) -> Glance {
+    let asked = Instant::now();
     let what = Look { waits: true, measures: true, ..Look::default() };
     let mut answers = control.ask(Signal::Look, |answer| Ask::Look { what, answer });
     let mut wholes = before.map_or_else(Wholes::new, |before| before.wholes.clone());
@@ -53,5 +66,5 @@ fn take(control: &Control, before: Option<&Glance>) -> Glance {
             wholes.insert(worker, Arc::from(whole));
         }
     }
-    Glance { wholes, silent: answers.missing(), taken: Instant::now() }
+    Glance { wholes, silent: answers.missing(), asked, taken: Instant::now() }
 }

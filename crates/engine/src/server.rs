@@ -1,0 +1,75 @@
+//! The server behind us as the engine sees it: its backends, and all that is known and found out about it.
+
+use std::collections::BTreeMap;
+
+use seam::Instant;
+
+use crate::backend::connect::Reachability;
+use crate::backend::contended::Contention;
+use crate::backend::lost::ServerFull;
+use crate::backend::opening::Opening;
+use crate::backend::rescue::Rescues;
+use crate::backend::reserve::Reserve;
+use crate::backend::room::Room;
+use crate::backend::sharing::SharedBackends;
+use crate::backend::stall::Stalls;
+use crate::backend::{Backend, Idle};
+use crate::control::Control;
+use crate::control::facts::Facts;
+use crate::ids::{BackendKey, Table};
+use crate::learned::lock_waits::Blocker;
+
+/// One server, with nothing of the clients that it serves.
+pub(crate) struct Server {
+    pub(crate) reachability: Reachability,
+    pub(crate) backends: Table<BackendKey, Backend>,
+    /// Backends that nobody holds and on which nothing runs, the latest used last.
+    pub(crate) idle: Idle,
+    /// Backends that run short reads, which others may follow.
+    pub(crate) sharing: SharedBackends,
+    /// Backends with bytes to send in this turn.
+    pub(crate) dirty: Vec<BackendKey>,
+    pub(crate) control: Control,
+    pub(crate) facts: Option<Facts>,
+    /// Facts of a server that has come back, until its accounts are there too.
+    pub(crate) pending_facts: Option<Facts>,
+    pub(crate) opening: Opening,
+    pub(crate) reserve: Reserve,
+    /// For what is prepared on all backends of this worker.
+    pub(crate) room: Room,
+    /// It takes no more backends for now.
+    pub(crate) full: Option<ServerFull>,
+    pub(crate) rescues: Rescues,
+    pub(crate) contention: Contention,
+    /// Statements that take longer than their like.
+    pub(crate) stalls: Stalls,
+    /// Clients for whose locks others have waited, by their ids.
+    pub(crate) blockers: BTreeMap<u32, Blocker>,
+    /// When the service account was last not allowed to see who waits for whose locks.
+    pub(crate) lock_waits_denied: Option<Instant>,
+}
+
+impl Server {
+    /// A server of which nothing is known yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            reachability: Reachability::new(),
+            backends: Table::new(),
+            idle: Idle::default(),
+            sharing: SharedBackends::default(),
+            dirty: Vec::new(),
+            control: Control::new(),
+            facts: None,
+            pending_facts: None,
+            opening: Opening::default(),
+            reserve: Reserve::default(),
+            room: Room::default(),
+            full: None,
+            rescues: Rescues::default(),
+            contention: Contention::default(),
+            stalls: Stalls::default(),
+            blockers: BTreeMap::new(),
+            lock_waits_denied: None,
+        }
+    }
+}

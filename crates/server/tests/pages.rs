@@ -1,0 +1,185 @@
+//! What is asked of the pages for operators: their links lead somewhere, each alert has its page, and whatever they name is there.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test stops at the first surprise"
+)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Folders whose pages are for operators alone, and pages that stand by themselves.
+const FOLDERS: [&str; 2] = ["docs/bad-days", "docs/moving"];
+const PAGES: [&str; 1] = ["docs/FIRST_HOUR.md"];
+
+/// Pages about other programs: only what their tables have under "Onramp" is Onramp's.
+const ABOUT_OTHERS: &str = "docs/moving";
+
+/// The servers' own words, and the system's, that these pages name.
+const WORDS_OF_OTHERS: [&str; 4] =
+    ["caching_sha2_password", "mysql_native_password", "read_only", "tcp_wmem"];
+
+/// Where names are declared that pages may use beside options, tables and metrics: reasons to pin and to wait, events, queues.
+const DECLARED_IN: [&str; 5] = [
+    "crates/engine/src/session/pins.rs",
+    "crates/sql/src/effects.rs",
+    "crates/engine/src/outside/waits.rs",
+    "crates/engine/src/outside/snapshot.rs",
+    "crates/server/src/logging.rs",
+];
+
+#[test]
+fn links_lead_somewhere() {
+    let (mut followed, mut lost) = (0, Vec::new());
+    for path in pages() {
+        let text = read(&path);
+        for target in links(&text).filter(|target| !target.contains("://")) {
+            followed += 1;
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let to = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let there = to.exists() && (anchor.is_empty() || anchors(&read(&to)).contains(anchor));
+            if !there {
+                lost.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert!(followed > 30, "the links were not found");
+    assert!(lost.is_empty(), "links that lead nowhere: {lost:#?}");
+}
+
+#[test]
+fn each_alert_has_its_page() {
+    let rules = read(&root().join("deploy/alerts.yml"));
+    let alerts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    assert!(alerts.len() > 5, "the alerts were not found");
+    for alert in alerts {
+        let name = alert.lines().next().unwrap().trim();
+        let (_, rest) =
+            alert.split_once("runbook: \"").unwrap_or_else(|| panic!("{name} has no runbook in alerts.yml"));
+        let page = rest.split('"').next().unwrap();
+        assert!(root().join(page).exists(), "the page of {name} is not there: {page}");
+        let text = read(&root().join(page));
+        assert!(text.contains(&format!("`{name}`")), "{page} does not name its alert {name}");
+    }
+}
+
+#[test]
+fn what_they_name_is_there() {
+    let known = names();
+    let (mut looked_at, mut unknown) = (0, Vec::new());
+    for path in pages() {
+        let text = read(&path);
+        let about_others = path.starts_with(root().join(ABOUT_OTHERS));
+        let said = if about_others { column_of_ours(&text) } else { text.clone() };
+        for span in quoted(&said).filter(|span| !span.contains(['/', '.'])) {
+            for word in words(span) {
+                looked_at += 1;
+                if !known.contains(word) && !WORDS_OF_OTHERS.contains(&word) {
+                    unknown.push(format!("{}: {word}", path.display()));
+                }
+            }
+        }
+        // Wherever they stand, in blocks of what was seen too.
+        for word in words(&text).filter(|word| word.starts_with("onramp_") || word.starts_with("Onramp_")) {
+            let series = ["_bucket", "_count", "_sum"].iter().find_map(|end| word.strip_suffix(end));
+            if !known.contains(word) && !series.is_some_and(|metric| known.contains(metric)) {
+                unknown.push(format!("{}: {word}", path.display()));
+            }
+        }
+    }
+    assert!(looked_at > 100, "the names were not found");
+    assert!(unknown.is_empty(), "names that nothing has: {unknown:#?}");
+}
+
+/// Options, metrics, counters, tables of the admin port with their columns, and reasons, by the pages that are written from their
+/// declarations, and by the declarations themselves.
+fn names() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let page = |name: &str| read(&root().join("docs").join(name));
+    for line in page("OPTIONS.md").lines().chain(page("ADMIN.md").lines()) {
+        names.extend(line.strip_prefix("### ").map(String::from));
+    }
+    for line in page("ADMIN.md").lines().chain(page("METRICS.md").lines()) {
+        let row = line.strip_prefix("| ").filter(|row| row.starts_with('`'));
+        names.extend(row.into_iter().flat_map(|row| quoted(row).flat_map(words).map(String::from)));
+    }
+    for path in DECLARED_IN {
+        let text = read(&root().join(path));
+        names.extend(text.split('"').skip(1).step_by(2).flat_map(words).map(String::from));
+    }
+    // Names of options that have two.
+    names.insert(String::from("thread_pool_size"));
+    assert!(names.len() > 300, "the names were not found");
+    names
+}
+
+/// What stands under "Onramp" in a page's tables.
+fn column_of_ours(text: &str) -> String {
+    let mut column = None;
+    let mut cells = Vec::new();
+    for line in text.lines() {
+        let row: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        if !line.starts_with('|') {
+            column = None;
+        } else if let Some(place) = row.iter().position(|cell| *cell == "Onramp") {
+            column = Some(place);
+        } else if let Some(cell) = column.and_then(|place| row.get(place)) {
+            cells.push(*cell);
+        }
+    }
+    cells.join("\n")
+}
+
+/// Names with an underline in them, which no word of prose has.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |sign: char| sign.is_ascii_alphanumeric() || sign == '_';
+    text.split(move |sign: char| !is_part(sign)).filter(|word| {
+        word.trim_matches('_').contains('_') && word.starts_with(|first: char| first.is_ascii_alphabetic())
+    })
+}
+
+/// What stands in backquotes within a line; blocks of code are left out.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_block = false;
+    let lines = text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_block ^= is_fence;
+        !in_block && !is_fence && !line.starts_with("    ")
+    });
+    lines.flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let anchor = |heading: &str| -> String {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|sign| sign.is_alphanumeric() || *sign == '-').collect()
+    };
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| anchor(line.trim_start_matches('#').trim_start())).collect()
+}
+
+fn pages() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = PAGES.iter().map(|page| root().join(page)).collect();
+    for folder in FOLDERS {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap();
+        found.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    found.sort();
+    found
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+}
