@@ -23,7 +23,7 @@ use crate::accounts::failed_logins::FailedLogins;
 use crate::accounts::secret::KnownPasswords;
 use crate::learned::limit::{Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
-use crate::learned::waiting::WHOLE;
+use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
 use crate::learned::way::Way;
 use crate::overload::QueueLengths;
 use crate::settings::{Settings, ThreadHandling};
@@ -287,9 +287,11 @@ impl Workers {
         self.running.load(SeqCst)
     }
 
-    /// Permits in use while so many statements run with one: fewer, where some of these mostly wait.
+    /// Permits in use while so many statements run with one: fewer, where some of these mostly wait. For those that are on their way
+    /// permits come on top, which follow from how many start: if these were shared out too, each would bring more, and what runs would swing.
     fn in_use(&self, running: u32) -> u32 {
-        running.saturating_sub(self.spared() / WHOLE)
+        let at_the_server = self.permits().saturating_sub(self.way.on_the_way());
+        running.saturating_sub((self.spared() / WHOLE).min((FOR_A_PERMIT - 1) * at_the_server))
     }
 
     /// Whether most permits are free, so that what runs is hardly held up by others.
@@ -623,6 +625,36 @@ mod tests {
         workers.want(1, None);
         assert!(!workers.others_want(0));
         assert_eq!(workers.running(), 1);
+    }
+
+    /// How many statements start that leave as much of their permits as any may.
+    fn starts_of_waiting_ones(max_backends: u32, permits_max: u32) -> u32 {
+        let settings = Settings { permits: 0, permits_max, max_backends, ..Settings::default() };
+        let workers = Workers::new(&settings, 1);
+        let part = WHOLE - WHOLE / FOR_A_PERMIT;
+        let started = (0..10_000).take_while(|&arrival| {
+            let starts = workers.take_permit(0, Place::low(arrival), Extra::None);
+            if starts {
+                workers.spare(part);
+            }
+            starts
+        });
+        let started = u32::try_from(started.count()).unwrap();
+        assert_eq!(
+            (workers.running(), workers.spared(), workers.free_permits()),
+            (started, started * part, 0)
+        );
+        (0..started).for_each(|_| workers.give_permit(part));
+        assert_eq!((workers.running(), workers.spared(), workers.free_permits()), (0, 0, workers.permits()));
+        started
+    }
+
+    #[test]
+    fn however_little_statements_count_there_is_a_bound() {
+        let most = 16 * FOR_A_PERMIT;
+        assert!((most - FOR_A_PERMIT..=most).contains(&starts_of_waiting_ones(1_000, 0)));
+        assert_eq!(starts_of_waiting_ones(40, 0), 35, "some backends are left");
+        assert_eq!(starts_of_waiting_ones(1_000, 20), 20, "permits_max is of statements");
     }
 
     #[test]

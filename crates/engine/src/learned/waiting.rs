@@ -19,9 +19,11 @@ use crate::outside::histogram::micros;
 /// What a whole permit is, in the unit in which parts of it are counted.
 pub(crate) const WHOLE: u32 = 16;
 
-/// The most that a statement leaves of its permit. So no more than four times as many run as there are permits, whatever they are taken for: a
-/// trial of another limit goes as far, too.
-const MOST: f32 = 12.0;
+/// So many statements run at most for each permit, whatever they are taken for: a trial of another limit goes as far, too.
+pub(crate) const FOR_A_PERMIT: u32 = 4;
+
+/// The most that a statement leaves of its permit.
+const MOST: u32 = WHOLE - WHOLE / FOR_A_PERMIT;
 
 /// Kinds that take less are never taken for such that wait: a thread that has to be woken and to find a core takes as long.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -95,7 +97,7 @@ impl Waiting {
         }
         // The part of its time that it would take alone: from a half, of which it leaves nothing, to all.
         let alone = (self.least / self.usual).clamp(0.5, 1.0);
-        ((2.0 * alone - 1.0) * MOST).round() as u8
+        ((2.0 * alone - 1.0) * MOST as f32).round() as u8
     }
 }
 
@@ -118,7 +120,7 @@ mod tests {
             for &time in times.iter().cycle().take(count) {
                 self.now += time;
                 self.waiting.record(Instant::from_micros(self.now), time, way, few);
-                assert!(self.waiting.part <= MOST as u8);
+                assert!(self.part() <= MOST);
             }
             self
         }
@@ -135,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_takes_as_long_as_ever_counts_for_a_quarter() {
-        assert_eq!(Kind::known(&[5_000]).part(), MOST as u32);
+        assert_eq!(Kind::known(&[5_000]).part(), MOST);
         // As a disk has them: half of the time more or less.
         assert!(Kind::known(&[2_500, 6_000, 7_500, 4_000]).part() >= WHOLE / 2);
     }
@@ -158,7 +160,7 @@ mod tests {
         assert_eq!(kind.part(), 0);
         // And has to earn it anew, a sixteenth of a permit in twice its time.
         let kind = kind.run(64, &[5_000], NEAR, false);
-        assert!((1..MOST as u32).contains(&kind.part()), "{}", kind.part());
+        assert!((1..MOST).contains(&kind.part()), "{}", kind.part());
     }
 
     #[test]

@@ -102,3 +102,25 @@ pub fn to_markdown(found: &[(Mix, Columns)]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a debug build the engine looks behind each turn whether permits, and the parts of them that are left to others, are as many as what
+    /// runs has; with one worker also whether all workers' counts say so.
+    #[test]
+    fn both_kinds_get_on_beside_each_other_and_no_permit_is_lost() {
+        let mix = Mix { cores: 2, computing: 60, waiting: 120 };
+        for workers in [1, 2] {
+            let scenario = Scenario { workers, ..mix.scenario(4) };
+            let rates = |profile| {
+                let outcome = run(&scenario, profile, 1).outcome;
+                ["computing", "waiting"].map(|class| outcome.class(class).done_between(2, 4))
+            };
+            let (few, found) = (rates(Profile::Fixed(16)), rates(Profile::Native));
+            // Sixteen permits are mostly with statements that wait.
+            assert!(found[0] > few[0] && found[1] > few[1], "{workers} workers: {found:?} beside {few:?}");
+        }
+    }
+}
