@@ -17,6 +17,7 @@
 # make compare-limit     limits that find themselves beside fixed ones; writes their part of docs/BENCHMARKS.md
 # make compare-logins    floods of logins beside statements; writes their part of docs/BENCHMARKS.md
 # make image             an image for container engines, by podman, buildah or docker (docs/CONTAINER.md)
+# make docs-page         pictures of the page, taken of a real load; writes docs/page
 # make docs-options      writes docs/OPTIONS.md from the table of options
 # make docs-admin        writes the tables of docs/ADMIN.md and docs/METRICS.md from their declarations
 
@@ -30,7 +31,7 @@ LEAK_SECONDS ?= 120
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: help serve quick test test-all check fuzz simulate micro scheduling differential leaks conformance challenge
-.PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-options docs-admin image
+.PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-page docs-options docs-admin image
 .PHONY: programs-built clients-installed programs end-to-end
 
 help:
@@ -110,6 +111,11 @@ check:
 image:
 	cargo build --release --locked --package onramp
 	deploy/container/build $(BUILT)/release/onramp $(NAME)
+
+# About five minutes.
+docs-page:
+	@.ci/install test
+	tests/drivers/run pictures
 
 docs-options:
 	UPDATE_DOCS=1 cargo test --package config --locked reference_page

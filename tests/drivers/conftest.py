@@ -11,7 +11,7 @@ import mysql.connector
 import pymysql
 import pytest
 
-from harness import lanes
+from harness import browser, lanes
 from harness import mysql as private_mysql
 from harness import raw
 from harness.certificates import Authority
@@ -240,12 +240,14 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Whether there was a MySQL server, and Prometheus: without them the tests that need them are skipped, which nobody should overlook."""
+    """Whether there was a MySQL server, Prometheus and a browser: without them the tests that need them are skipped, which nobody should overlook."""
     version = private_mysql.version()
     if version is None:
         terminalreporter.write_line("WITHOUT MYSQL: no test ran with a MySQL server; tests/drivers/get-mysql gets one", red=True)
     else:
         terminalreporter.write_line(f"with MySQL {'.'.join(map(str, version))}")
+    if browser.program() is None:
+        terminalreporter.write_line("WITHOUT CHROMIUM: the page was not tested; .ci/install test installs it", red=True)
     if shutil.which("prometheus") is None:
         terminalreporter.write_line("WITHOUT PROMETHEUS: metrics, dashboard and alerts were not tested with one; .ci/install test installs it", red=True)
 

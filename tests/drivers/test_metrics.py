@@ -199,6 +199,24 @@ def test_permits_and_what_waits_for_them(connect, metrics, growth):
     assert growth.of("onramp_network_bytes_total", direction="received") > 0
 
 
+def test_memory_by_what_it_is_for(connect, metrics):
+    size = 1 << 20
+    client = connect()
+
+    def held(part):
+        return metrics.get("onramp_memory_bytes", part=part)
+
+    metrics.wait(1, "onramp_clients", state="idle")
+    before = {part: held(part) for part in ("prepared_statements", "sessions")}
+    assert held("client_tables") > 0 and held("backends") > 0
+    client.prepare(f"SELECT '{'x' * size}'")
+    until(lambda: before["prepared_statements"] + size < held("prepared_statements") < before["prepared_statements"] + 2 * size, metrics.text)
+    client.query(f"SET @mine = '{'x' * 200}'")
+    until(lambda: before["sessions"] + 200 <= held("sessions") < before["sessions"] + 1_000, metrics.text)
+    client.reset()
+    until(lambda: held("sessions") < before["sessions"] + 200, metrics.text)
+
+
 def test_limits_are_those_of_the_options(metrics):
     assert metrics.get("onramp_limit", option="max_backends") == 12
     assert metrics.get("onramp_limit", option="http_max_connections") == 64
@@ -211,7 +229,7 @@ def test_what_operators_do_is_told(server, own_onramp, folder, monkeypatch):
     place, port = SimpleNamespace(host="127.0.0.1", port=free_port()), free_port()
     file = Path(folder) / f"onramp-{port}.toml"
     file.write_text("permits = 4\n")
-    own_onramp(server, config=file, admin_listen=f"{place.host}:{place.port}", http_listen=f"127.0.0.1:{port}")
+    onramp = own_onramp(server, config=file, admin_listen=f"{place.host}:{place.port}", http_listen=f"127.0.0.1:{port}")
     metrics = Metrics(port)
     with raw.connect(place, "admin", "operator") as operator:
         metrics.wait(4, "onramp_permits")
@@ -223,10 +241,19 @@ def test_what_operators_do_is_told(server, own_onramp, folder, monkeypatch):
         assert not isinstance(operator.query("RELOAD"), raw.Err)
         metrics.wait(1, "onramp_config_reload_success")
         metrics.wait(5, "onramp_permits")
+        assert metrics.get("onramp_queue_oldest_seconds") == 0
         operator.query("PAUSE")
         metrics.wait(1, "onramp_paused")
-        operator.query("RESUME")
-        metrics.wait(0, "onramp_paused")
+        with raw.connect(onramp) as client:
+            answer = in_background(client.query, "SELECT 1")
+            until(lambda: metrics.get("onramp_queue_oldest_seconds", queue="high") > 0, metrics.text)
+            before = metrics.get("onramp_queue_oldest_seconds", queue="high")
+            until(lambda: metrics.get("onramp_queue_oldest_seconds", queue="high") > before + 1, metrics.text)
+            assert metrics.get("onramp_queue_oldest_seconds") == metrics.get("onramp_queue_oldest_seconds", queue="high")
+            operator.query("RESUME")
+            metrics.wait(0, "onramp_paused")
+            answer()
+            metrics.wait(0, "onramp_queue_oldest_seconds")
 
 
 def test_the_process_tells_of_itself(metrics):
@@ -237,6 +264,37 @@ def test_the_process_tells_of_itself(metrics):
     # That of the certificate that Onramp has made for itself.
     assert total(series, "onramp_tls_certificate_expiry_seconds") > time.time()
     assert total(series, "onramp_build_info") == total(series, "onramp_config_reload_success") == 1
+
+
+def test_digests_have_a_path_of_their_own(server, own_onramp, folder, monkeypatch):
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", "operator")
+    place, port = SimpleNamespace(host="127.0.0.1", port=free_port()), free_port()
+    onramp = own_onramp(server, admin_listen=f"{place.host}:{place.port}", http_listen=f"127.0.0.1:{port}", http_password="secret")
+    with raw.connect(onramp) as client, raw.connect(place, "admin", "operator") as operator:
+        client.query("SELECT SLEEP(0.2)")
+        for number in range(3):
+            client.query(f"SELECT SLEEP(0.{number}1), 'a text'")
+        assert isinstance(client.query("SELECT nothing"), raw.Err)
+
+        def digest_of(text):
+            rows = operator.query(f"SELECT digest, text FROM statements WHERE text LIKE '{text}'").rows
+            assert len(rows) == 1, operator.query("SELECT digest, text FROM statements").rows
+            return rows[0][0].decode()
+
+        metrics = Metrics(port, "/metrics/digests")
+        slept, wrong = digest_of("select sleep (?), ?"), digest_of("%nothing%")
+        until(lambda: metrics.get("onramp_digest_statements_total", digest=slept) == 3, metrics.text)
+        assert metrics.get("onramp_digest_errors_total", digest=slept) == 0
+        assert metrics.get("onramp_digest_errors_total", digest=wrong) == 1
+        assert metrics.get("onramp_digest_rows_sent_total", digest=slept) == 3
+        assert 0.33 <= metrics.get("onramp_digest_seconds_total", digest=slept)
+        assert metrics.get("onramp_digest_wait_seconds_total", digest=slept) >= 0
+        # More than fifty: those that took least are left out.
+        for number in range(60):
+            client.query(f"SELECT 1 AS c{number}")
+        until(lambda: len({dict(labels)["digest"] for _, labels in metrics.all()}) == 50, metrics.text)
+        assert metrics.get("onramp_digest_statements_total", digest=slept) == 3
+        assert len(metrics.all()) == 250 and "a text" not in metrics.text()
 
 
 def test_series_are_few_and_name_nobody(connect, metrics, growth):

@@ -165,7 +165,8 @@ def test_docs_name_all_metrics_and_no_others(onramp):
     """Each that is there is in docs/METRICS.md, and each of the latter that has figures without anybody's doing is there."""
     page = (DEPLOY.parent / "docs" / "METRICS.md").read_text()
     named = set(re.findall(r"^\| `((?:onramp|process)_[a-z_]+)`", page, re.MULTILINE))
-    told = {line.split()[2] for line in ask(onramp.http_port, "/metrics").body.splitlines() if line.startswith("# TYPE")}
+    bodies = [ask(onramp.http_port, path).body for path in ("/metrics", "/metrics/digests")]
+    told = {line.split()[2] for body in bodies for line in body.splitlines() if line.startswith("# TYPE")}
     assert named == told
 
 

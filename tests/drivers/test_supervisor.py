@@ -2,15 +2,20 @@
 
 import collections
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
 
 from harness import raw
-from harness.server import free_port
-from harness.supervisor import Notices, Stopped, status
+from harness.metrics import ask
+from harness.onramp import binary
+from harness.server import SERVICE, free_port
+from harness.supervisor import Notices, Stopped, handing_over, status
+from harness.waiting import PATIENCE, until
 
 ADMIN_PASSWORD = "of the admin port"
 Place = collections.namedtuple("Place", "host port")
@@ -134,3 +139,92 @@ def test_a_supervisor_that_cannot_be_told_is_a_warning(own_onramp, server, monke
     onramp.says("nobody can be told that this serves: NOTIFY_SOCKET (vsock:2:1234): ")
     with raw.connect(onramp) as client:
         assert client.value("SELECT 7") == b"7"
+
+
+def listener(backlog=128):
+    listener = socket.create_server(("127.0.0.1", 0), backlog=backlog)
+    listener.settimeout(PATIENCE)
+    return listener
+
+
+@pytest.mark.parametrize("driver", ["epoll", "auto"])
+def test_sockets_are_taken_over_and_outlive_it(own_onramp, server, driver):
+    with listener() as mysql, listener() as admin, listener() as http:
+        ports = {name: each.getsockname()[1] for name, each in [("admin", admin), ("http", http)]}
+        # The options say the same port for MySQL's clients, which could not be opened, and another one for HTTP.
+        onramp = own_onramp(server, sockets={"mysql": mysql, "http": http, "admin": admin}, http_listen=f"127.0.0.1:{free_port()}",
+                            admin_password=ADMIN_PASSWORD, workers=2, driver=driver)
+        onramp.says(f"listen: the supervisor has handed over 127.0.0.1:{onramp.port}")
+        assert ask(ports["http"], "/livez").status == 200
+        # More than one worker has a turn at the one queue.
+        clients = [raw.connect(onramp) for _ in range(20)]
+        with raw.connect(Place("127.0.0.1", ports["admin"]), "admin", ADMIN_PASSWORD) as connection:
+            rows = connection.query("SELECT value, source FROM options WHERE name IN ('listen', 'http_listen') ORDER BY name").rows
+            assert rows == [(f"127.0.0.1:{ports['http']}".encode(), b"socket"), (f"127.0.0.1:{onramp.port}".encode(), b"socket")]
+            stays = connection.query("RELOAD")
+            assert not isinstance(stays, raw.Err) and "listen stays" not in onramp.log_text()
+        for client in clients:
+            client.close()
+        assert onramp.stop() == 0
+        # Nobody serves now, and who comes waits for the next one.
+        with socket.create_connection(("127.0.0.1", onramp.port), timeout=PATIENCE) as waiting:
+            own_onramp(server, sockets={"mysql": mysql}, driver=driver)
+            assert waiting.recv(5)[4:5] == b"\x0a"
+
+
+def test_a_unix_socket_keeps_its_file(own_onramp, server, tmp_path):
+    path = tmp_path / "mysql.sock"
+    with listener() as tcp, socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(path))
+        unix.listen()
+        # A second one for the same purpose.
+        onramp = own_onramp(server, sockets={"mysql": tcp})
+        onramp.stop()
+        command, handed = handing_over([unix], [binary(), "serve", "--http-listen", "off"])
+        environment = dict(os.environ, ONRAMP_BACKEND=f"mysql://{SERVICE[0]}:{SERVICE[1]}@{server.host}:{server.port}/")
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, **handed)
+        try:
+            with raw.connect(onramp, socket_path=str(path)) as client:
+                assert client.value("SELECT 7") == b"7"
+        finally:
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+        assert path.exists(), "it is whose socket it is"
+
+
+def test_sockets_that_are_for_nothing_are_refused(server):
+    with listener() as one, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        datagrams.bind(("127.0.0.1", 0))
+        for handed_over, names, expected in [
+            ([one], "onramp.socket", 'LISTEN_FDNAMES: a socket is named "onramp.socket": name it mysql, admin or http'),
+            ([one, one], "mysql", "LISTEN_FDNAMES: 1 names for 2 sockets"),
+            ([one, one], "http:http", "LISTEN_FDNAMES: HTTP is answered at one address; two are named http"),
+            ([one, datagrams], "mysql:admin", "LISTEN_FDS: file 4 is no stream socket"),
+        ]:
+            command, handed = handing_over(handed_over, [binary(), "serve"])
+            done = subprocess.run(command, env=dict(os.environ, LISTEN_FDNAMES=names), capture_output=True, text=True, timeout=PATIENCE, **handed)
+            assert done.returncode == 1 and expected in done.stderr, done.stderr
+
+
+def test_sockets_of_another_process_are_left_alone(own_onramp, server, monkeypatch):
+    monkeypatch.setenv("LISTEN_PID", "1")
+    monkeypatch.setenv("LISTEN_FDS", "5")
+    with raw.connect(own_onramp(server)) as client:
+        assert client.value("SELECT 7") == b"7"
+
+
+@pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd is not installed")
+def test_systemd_starts_it_for_the_first_client(server, tmp_path):
+    place = Place("127.0.0.1", free_port())
+    environment = dict(os.environ, ONRAMP_BACKEND=f"mysql://{SERVICE[0]}:{SERVICE[1]}@{server.host}:{server.port}/", ONRAMP_HTTP_LISTEN="off")
+    passed = [f"--setenv={name}" for name in environment if name.startswith("ONRAMP_")]
+    command = ["systemd-socket-activate", f"--listen={place.host}:{place.port}", "--fdname=mysql", *passed, binary(), "serve"]
+    with open(tmp_path / "log", "wb") as log:
+        process = subprocess.Popen(command, env=environment, stderr=log)
+    try:
+        until(lambda: b"Listening on" in (tmp_path / "log").read_bytes(), "it does not listen")
+        with raw.connect(place) as client:
+            assert client.value("SELECT 7") == b"7"
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0

@@ -30,7 +30,7 @@ def analyze(*arguments):
 
 
 def test_the_units_are_understood(units):
-    assert [unit.name for unit in units] == ["onramp.service"]
+    assert [unit.name for unit in units] == ["onramp-admin.socket", "onramp-http.socket", "onramp.service", "onramp.socket"]
     # The manual pages come with the package.
     assert analyze("verify", "--man=no", *units) == (0, "")
 

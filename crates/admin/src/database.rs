@@ -66,6 +66,41 @@ pub(crate) fn select(
     deadline: Instant,
     fill: impl FnOnce(&mut Rows<'_>),
 ) -> Result<Selected, SqlError> {
+    let (rows, warnings) =
+        select_into(text, caller, deadline, fill, |columns| ResultSet::new(columns, deprecate_eof))?;
+    Ok(Selected { rows, warnings })
+}
+
+/// What takes the rows of a statement, one after the other.
+pub(crate) trait Taker {
+    /// Takes a row, with a value for each column.
+    fn take<'a>(&mut self, cells: impl Iterator<Item = Cell<'a>>);
+
+    /// How much it has taken, in bytes.
+    fn bytes(&self) -> usize;
+}
+
+impl Taker for ResultSet {
+    fn take<'a>(&mut self, cells: impl Iterator<Item = Cell<'a>>) {
+        self.row(cells);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+}
+
+/// The same for any taker, which is made once the names of the columns are known. With it come the warnings.
+///
+/// # Errors
+/// As [`select`].
+pub(crate) fn select_into<T: Taker>(
+    text: &str,
+    caller: &Caller,
+    deadline: Instant,
+    fill: impl FnOnce(&mut Rows<'_>),
+    taker: impl FnOnce(Vec<String>) -> T,
+) -> Result<(T, Vec<String>), SqlError> {
     let database = open().map_err(|error| failure(&error))?;
     define_functions(&database, caller).map_err(|error| failure(&error))?;
     let access = Arc::new(Mutex::new(Access::Reads(BTreeSet::new())));
@@ -88,17 +123,16 @@ pub(crate) fn select(
         warnings = rows.finish().map_err(|error| failure(&error))?;
         database.execute_batch("COMMIT").map_err(|error| failure(&error))?;
     }
-    let names = statement.column_names().into_iter().map(String::from);
-    let mut result = ResultSet::new(names.collect::<Vec<_>>(), deprecate_eof);
+    let mut result = taker(statement.column_names().into_iter().map(String::from).collect());
     let columns = statement.column_count();
     let mut found = statement.raw_query();
     while let Some(row) = found.next().map_err(|error| failure(&error))? {
-        result.row((0..columns).map(|column| row.get_ref(column).map_or(Cell::Null, cell)));
+        result.take((0..columns).map(|column| row.get_ref(column).map_or(Cell::Null, cell)));
         if result.bytes() > RESULT_LIMIT {
             return Err(SqlError::too_much_memory("a result", RESULT_LIMIT));
         }
     }
-    Ok(Selected { rows: result, warnings })
+    Ok((result, warnings))
 }
 
 /// The access that the authorizer lets through.

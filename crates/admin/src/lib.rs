@@ -27,6 +27,7 @@ mod listener;
 mod login;
 mod logins;
 mod pool;
+mod question;
 mod reply;
 mod row;
 mod session;
@@ -39,4 +40,5 @@ mod variables;
 
 pub use listener::{Encryption, Listener, Settings, serve};
 pub use pool::{Pool, Refusal};
+pub use question::{Answer, ask};
 pub use row::{Column, Field, Kind, Row, Rows, Schema, Table, Value};

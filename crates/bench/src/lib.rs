@@ -54,6 +54,11 @@ use options::{Action, CommandLine, ServerOptions, TableOptions};
 use script::{Stage, execute};
 use target::Target;
 
+/// The command line of `onramp bench`: manual pages and completions are made of it.
+pub fn command_line() -> clap::Command {
+    <CommandLine as clap::CommandFactory>::command().name("bench")
+}
+
 /// Runs the words after `onramp bench`, prints what it has to say, and returns the exit code of [`status`].
 pub fn run(args: &[String]) -> ExitCode {
     ExitCode::from(status(args))

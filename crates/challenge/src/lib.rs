@@ -58,6 +58,11 @@ use server::{Place, Server};
 /// Options that cannot be used.
 const WRONG_OPTIONS: u8 = 2;
 
+/// The command line of `onramp challenge`: manual pages and completions are made of it.
+pub fn command_line() -> clap::Command {
+    <Options as clap::CommandFactory>::command().name("challenge")
+}
+
 /// Runs the words after `onramp challenge`: 0 where every step through Onramp was reached without errors, 1 where not, 2
 /// for options that cannot be used. Everything that it starts has ended when it returns.
 pub fn run(arguments: &[String]) -> ExitCode {

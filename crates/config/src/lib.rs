@@ -34,8 +34,9 @@ pub use live::{NotSet, Setting, Source};
 pub use load::{check, load};
 pub use nearest::nearest;
 pub use no_value::NoValue;
-pub use reference::{help, reference_page};
+pub use reference::{OptionText, default_file, help, option_texts, reference_page};
 pub use together::Conflict;
+pub use value::duration as time;
 
 #[cfg(test)]
 mod tests;

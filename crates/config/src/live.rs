@@ -19,6 +19,8 @@ pub enum Source {
     Environment,
     /// The command line.
     Flag,
+    /// A socket that was handed over, whatever the others say.
+    Socket,
     /// Somebody who may, while Onramp runs.
     Admin,
 }
@@ -32,6 +34,7 @@ impl Source {
             Self::Credential => "credential",
             Self::Environment => "environment",
             Self::Flag => "flag",
+            Self::Socket => "socket",
             Self::Admin => "admin",
         }
     }
@@ -148,6 +151,19 @@ impl Configuration {
             }
         }
         left
+    }
+
+    /// Puts the addresses of sockets that were handed over in the place of what is said of this option.
+    ///
+    /// # Errors
+    /// Why they are no values of it.
+    ///
+    /// # Panics
+    /// Where there is no such option.
+    pub fn hand_over(&mut self, option: &str, addresses: &[String]) -> Result<(), NoValue> {
+        let option = OptionSpec::find(option).expect("options are named in the sources alone");
+        let given: Vec<_> = addresses.iter().map(|address| Given::Bare(address)).collect();
+        self.choose(option, &given, Source::Socket)
     }
 
     /// Checks values and puts them in their place.

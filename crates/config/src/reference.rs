@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::Configuration;
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec, Section};
+use crate::value::Kind;
 
 /// The text of `onramp serve --help`.
 pub fn help() -> String {
@@ -73,10 +74,87 @@ fn push_option(text: &mut String, option: &OptionSpec, defaults: &mut Configurat
 
 /// The option's example as a line of the file.
 pub(crate) fn file_line(option: &OptionSpec) -> String {
-    match option.example {
+    file_line_with(option, option.example)
+}
+
+fn file_line_with(option: &OptionSpec, value: &str) -> String {
+    match value {
         number if number.bytes().all(|byte| byte.is_ascii_digit()) => format!("{} = {number}", option.name),
         text => format!("{} = \"{text}\"", option.name),
     }
+}
+
+/// A file in which every option is explained and none is set.
+pub fn default_file() -> String {
+    let mut text = String::from(
+        "# Options of Onramp. None is set here: a line that begins with # says what holds by default, or an example\n\
+         # where nothing does. Take the # away and change the value to set one.\n\
+         #\n\
+         # The one option that has to be set is `backend`: which server is behind, and as whom it is looked at.\n\
+         # `onramp serve --check --config FILE` says all that is wrong with this file. A running service reads it\n\
+         # again at `systemctl reload onramp`; what holds from the next start on only, it says in its log.\n",
+    );
+    let mut defaults = Configuration::default();
+    for section in Section::ALL {
+        push(
+            &mut text,
+            format_args!("\n\n# {} {}\n", section.title(), "-".repeat(97 - section.title().len())),
+        );
+        for option in of(section).filter(|option| option.name != FILE_OPTION) {
+            text.push('\n');
+            for line in wrapped(option.doc, 98) {
+                push(&mut text, format_args!("# {line}\n"));
+            }
+            let default = option.default(&mut defaults);
+            let held = if default.is_some() { "the default" } else { "an example; there is no default" };
+            let live = if option.is_live() { "; can change while Onramp runs" } else { "" };
+            push(&mut text, format_args!("# ({}; {held}{live})\n", option.kind.description()));
+            let value = default.unwrap_or_else(|| String::from(option.example));
+            push(&mut text, format_args!("#{}\n", file_line_with(option, &value)));
+        }
+    }
+    text
+}
+
+/// An option of `onramp serve` in words, for manual pages and completions.
+#[derive(Clone, Debug)]
+pub struct OptionText {
+    /// As the file has it.
+    pub name: &'static str,
+    /// The flag without its dashes.
+    pub flag: String,
+    /// What stands for its value in a synopsis.
+    pub placeholder: &'static str,
+    /// What it is about.
+    pub doc: &'static str,
+    /// The kind of value with its range.
+    pub kind: String,
+    /// Its default as it would be written; `None` where there is none, and for a secret.
+    pub default: Option<String>,
+    /// Under which heading it stands.
+    pub section: &'static str,
+    /// The words that are its values, where there are a few.
+    pub words: Vec<&'static str>,
+    /// It names a file or a folder.
+    pub is_path: bool,
+}
+
+/// All options, in the order of the reference page.
+pub fn option_texts() -> Vec<OptionText> {
+    let mut defaults = Configuration::default();
+    let options = Section::ALL.into_iter().flat_map(of);
+    let text = |option: &'static OptionSpec| OptionText {
+        name: option.name,
+        flag: String::from(option.flag().trim_start_matches('-')),
+        placeholder: option.kind.placeholder(),
+        doc: option.doc,
+        kind: option.kind.description(),
+        default: option.default(&mut defaults),
+        section: option.section.title(),
+        words: option.kind.words(),
+        is_path: matches!(option.kind, Kind::Path(_)),
+    };
+    options.map(text).collect()
 }
 
 fn summary(option: &OptionSpec, defaults: &mut Configuration) -> String {

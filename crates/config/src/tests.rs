@@ -561,3 +561,18 @@ fn credentials_stand_between_the_file_and_the_environment() {
     let found = faults(&[], &[("CREDENTIALS_DIRECTORY", "/nowhere/at/all")]);
     assert!(found[0].starts_with("CREDENTIALS_DIRECTORY: /nowhere/at/all cannot be read: "), "{found:?}");
 }
+
+#[test]
+fn the_default_file_sets_nothing_and_each_of_its_lines_can_be_used() {
+    let text = crate::default_file();
+    assert!(with_file(&text).unwrap().chosen.is_empty());
+    let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix('#')).collect();
+    let settings: Vec<_> = lines.iter().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
+    assert_eq!(settings.len(), OPTIONS.iter().count() - 1, "all but the file's own name");
+    for line in settings {
+        let set = with_file(line).unwrap_or_else(|fault| panic!("{line}: {fault}"));
+        let name = line.split(" = ").next().unwrap();
+        assert!(set.chosen.contains_key(name), "{line}");
+    }
+    assert!(text.lines().all(|line| line.len() <= 160), "lines that a terminal shows");
+}

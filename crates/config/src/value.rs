@@ -114,6 +114,14 @@ impl Kind {
         matches!(self, Self::Backends(_) | Self::Listeners(_))
     }
 
+    /// The words that are its values, where there are a few.
+    pub(crate) fn words(&self) -> Vec<&'static str> {
+        match self {
+            Self::Word(words) => words.words(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Checks the values given for an option and puts them in their place.
     pub(crate) fn apply(
         &self,
@@ -368,7 +376,11 @@ const TIME_UNITS: [(&str, u64); 5] =
 const SIZE_UNITS: [(&str, usize); 4] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-fn duration(text: &str) -> Result<Duration, NoValue> {
+/// A time as options take them: a whole number with its unit, `500ms` to `1d`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn duration(text: &str) -> Result<Duration, NoValue> {
     let (number, unit) = number_and_unit(text);
     let wrong = || NoValue::NoTime(String::from(text));
     let number: u64 = number.parse().map_err(|_| wrong())?;

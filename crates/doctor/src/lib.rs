@@ -68,6 +68,11 @@ pub fn short(request: &Request) -> Vec<Finding> {
     findings
 }
 
+/// The command line of `onramp doctor`: manual pages and completions are made of it.
+pub fn command_line() -> clap::Command {
+    <CommandLine as clap::CommandFactory>::command().name("doctor")
+}
+
 /// Runs the words after `onramp doctor`, prints what it has to say, and returns the exit code of [`status`].
 pub fn run(arguments: &[String]) -> ExitCode {
     let colours = print::table::wanted_colours();

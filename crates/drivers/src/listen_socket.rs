@@ -22,10 +22,13 @@ pub struct ListenSocket {
 
 #[derive(Debug)]
 enum Kind {
-    Tcp,
+    Tcp {
+        /// The socket is others' as well: of this process, or of the one that has handed it over.
+        shared: bool,
+    },
     Unix {
-        /// Held for its drop, which is the last share's.
-        _file: Arc<SocketFile>,
+        /// Held for its drop, which is the last share's. Without one, whoever has handed the socket over sees to it.
+        _file: Option<Arc<SocketFile>>,
     },
 }
 
@@ -63,6 +66,17 @@ impl ListenSocket {
     pub fn open_alone(address: &ListenAddress, backlog: u32) -> io::Result<(Self, ListenAddress)> {
         let (mut shares, actual) = Self::open(address, backlog, 1)?;
         Ok((shares.pop().expect("there are as many as were asked for"), actual))
+    }
+
+    /// One that was handed over.
+    pub(crate) fn inherited(socket: OwnedFd, is_unix: bool) -> Self {
+        let kind = if is_unix { Kind::Unix { _file: None } } else { Kind::Tcp { shared: true } };
+        Self { kind, socket }
+    }
+
+    /// True where others accept at this socket, or will: it must not be shut down.
+    pub(crate) fn is_shared(&self) -> bool {
+        !matches!(self.kind, Kind::Tcp { shared: false })
     }
 
     /// True for a Unix socket.
@@ -123,14 +137,15 @@ fn tcp_shares(
     for socket in &sockets {
         listen(socket, listen_backlog(backlog))?;
     }
-    let sockets = sockets.into_iter().map(|socket| ListenSocket { kind: Kind::Tcp, socket });
+    let sockets =
+        sockets.into_iter().map(|socket| ListenSocket { kind: Kind::Tcp { shared: false }, socket });
     Ok((sockets.collect(), actual))
 }
 
 fn unix_shares(path: &Path, backlog: u32, shares: usize) -> io::Result<Vec<ListenSocket>> {
     let (socket, file) = unix_listener(path, backlog)?;
     let file = Arc::new(file);
-    let share = |socket| ListenSocket { kind: Kind::Unix { _file: Arc::clone(&file) }, socket };
+    let share = |socket| ListenSocket { kind: Kind::Unix { _file: Some(Arc::clone(&file)) }, socket };
     let mut sockets = Vec::with_capacity(shares);
     for _ in 1..shares {
         sockets.push(share(socket.try_clone()?));

@@ -106,7 +106,7 @@ impl Engine {
         let most = self.settings.coalescing.most as usize;
         let mut hash = self.hash_of(key, request);
         loop {
-            let Some(group) = self.coalescer.waiting.get(&hash) else {
+            let Some(group) = self.scheduling.coalescer.waiting.get(&hash) else {
                 self.found_group(key, hash, request);
                 return None;
             };
@@ -121,21 +121,21 @@ impl Engine {
             hash = hash.wrapping_add(1);
         }
         let follower = self.clients.ref_to(key);
-        let group = self.coalescer.waiting.get_mut(&hash)?;
+        let group = self.scheduling.coalescer.waiting.get_mut(&hash)?;
         // It may have followed before, been killed, and come again: it is to be answered once.
         group.followers.retain(|other| other.key != follower.key);
         group.followers.push_back(follower);
         let (leader, number) = (group.leader, group.number);
-        self.scheduler.renew(leader);
+        self.scheduling.scheduler.renew(leader);
         Some(number)
     }
 
     fn found_group(&mut self, key: ClientKey, hash: u64, request: &mut Request) {
-        self.coalescer.last_number += 1;
-        let number = self.coalescer.last_number;
+        self.scheduling.coalescer.last_number += 1;
+        let number = self.scheduling.coalescer.last_number;
         let (lane, followers) = (request.lane, VecDeque::new());
         let group = Group { number, leader: key, lane, followers, reply: Vec::new() };
-        self.coalescer.waiting.insert(hash, group);
+        self.scheduling.coalescer.waiting.insert(hash, group);
         request.group = Some(hash);
     }
 
@@ -156,7 +156,7 @@ impl Engine {
             && client.unstarted.is_none()
             && client.pins.is_empty()
             && self.pins_of(key, request).is_empty()
-            && !self.history.is_large(request.statement.fingerprint)
+            && !self.scheduling.history.is_large(request.statement.fingerprint)
     }
 
     /// Same text to the byte, same queue, same user, same session state, same capabilities.
@@ -197,11 +197,11 @@ impl Engine {
 
     /// The leader of a group goes another way than its followers.
     pub(crate) fn pass_on(&mut self, hash: u64) {
-        let Some(mut group) = self.coalescer.waiting.remove(&hash) else { return };
+        let Some(mut group) = self.scheduling.coalescer.waiting.remove(&hash) else { return };
         let Some(next) = self.next_follower(&mut group) else { return };
         self.take_place_of(next, hash);
         group.leader = next;
-        self.coalescer.waiting.insert(hash, group);
+        self.scheduling.coalescer.waiting.insert(hash, group);
     }
 
     /// A follower leads from now on, and waits where it would have waited alone.
@@ -224,7 +224,7 @@ impl Engine {
     /// Says whether others wait for the answer to a client's waiting statement.
     pub(crate) fn leads_others(&self, key: ClientKey) -> bool {
         let hash = self.clients[key].request.as_ref().and_then(|request| request.group);
-        let group = hash.and_then(|hash| self.coalescer.waiting.get(&hash));
+        let group = hash.and_then(|hash| self.scheduling.coalescer.waiting.get(&hash));
         group.is_some_and(|group| {
             group.followers.iter().any(|&follower| self.is_following(follower, group.number))
         })
@@ -233,7 +233,7 @@ impl Engine {
     /// The leader's statement goes to the server now: nobody joins any more. `None` where nobody follows.
     pub(crate) fn begin_group(&mut self, request: &mut Request) -> Option<Box<Group>> {
         let hash = request.group.take()?;
-        let mut group = self.coalescer.waiting.remove(&hash)?;
+        let mut group = self.scheduling.coalescer.waiting.remove(&hash)?;
         group.followers.retain(|&follower| self.is_following(follower, group.number));
         for follower in &group.followers {
             let key = follower.key;
@@ -301,7 +301,7 @@ impl Engine {
             backend.holder = Some(next);
             backend.serves.set(self.clients[next].id);
         }
-        self.shares.hand_over(key, next);
+        self.scheduling.shares.hand_over(key, next);
         self.clients[key].backend = None;
         self.server_keeps_up(key);
         self.clients[next].backend = Some(backend_key);
@@ -319,9 +319,9 @@ impl Engine {
         let Some(statement) = self.server.backends[backend_key].in_flight.front_mut() else { return };
         let Some(group) = statement.group.take() else { return };
         let (leader, fingerprint) = (statement.owner.client(), statement.fingerprint);
-        self.history.note_large(fingerprint);
+        self.scheduling.history.note_large(fingerprint);
         if let Some(leader) = leader {
-            self.outbox.send(self.clients[leader].connection, &group.reply);
+            self.io.outbox.send(self.clients[leader].connection, &group.reply);
             if self.clients[leader].stalled_since.is_some() {
                 self.client_stalled(leader);
             }
@@ -338,7 +338,7 @@ impl Engine {
         let lane = if long { Lane::Long } else { request.lane.unwrap_or(Lane::Low) };
         let since = request.arrival.at;
         // What it has waited for up to now is counted.
-        request.arrival = self.holdups.change_queue(&request.arrival, self.now, long);
+        request.arrival = self.scheduling.holdups.change_queue(&request.arrival, self.now, long);
         request.lane = Some(lane);
         self.clients[key].request = Some(request);
         self.clients[key].go_alone();
@@ -366,7 +366,7 @@ impl Engine {
     fn count_wait(&mut self, key: ClientKey) {
         if let Some(request) = &self.clients[key].request {
             let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-            self.waits.record(queue, request.waited);
+            self.scheduling.waits.record(queue, request.waited);
         }
     }
 
@@ -393,7 +393,7 @@ impl Engine {
             self.close_backend(key, "the server lost a part of a text of several statements");
         } else {
             for &member in std::iter::once(&leader).chain(&followers) {
-                self.outbox.send(self.clients[member].connection, &group.reply);
+                self.io.outbox.send(self.clients[member].connection, &group.reply);
             }
             self.client_statement_ended(key, leader, RequestKind::Query, statement);
             self.followers_answered(key, leader, statement, group, &followers);
@@ -410,8 +410,8 @@ impl Engine {
         followers: &[ClientKey],
     ) {
         let count = followers.len() as u64;
-        self.digests.record_coalesced(statement.fingerprint, count);
-        self.totals.coalesced += count;
+        self.scheduling.digests.record_coalesced(statement.fingerprint, count);
+        self.views.totals.coalesced += count;
         // In case that the warnings cannot be had.
         statement.shared = true;
         for &follower in followers {

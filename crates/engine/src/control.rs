@@ -191,7 +191,7 @@ impl Engine {
                 self.server.control.state = State::Connecting;
                 self.server.control.since = self.now;
                 let address = self.settings.server[self.server.reachability.address].clone();
-                self.outbox.connect(CONTROL_TOKEN, address);
+                self.io.outbox.connect(CONTROL_TOKEN, address);
             }
             State::Idle
                 if self
@@ -214,7 +214,7 @@ impl Engine {
             }
             State::Idle if self.suspects_lock_waits() => {
                 let pace = self.lock_wait_pace().unwrap_or_default();
-                if self.workers.may_ask_for_lock_waits(self.now, pace) {
+                if self.pool.workers.may_ask_for_lock_waits(self.now, pace) {
                     self.server.control.lock_waits = LockWaits { asked: self.now, waits: Vec::new() };
                     self.ask(Question::LockGate);
                 }
@@ -229,7 +229,7 @@ impl Engine {
         if !self.server.control.out.is_empty()
             && let Some(connection) = self.server.control.connection
         {
-            self.outbox.send(connection, &self.server.control.out);
+            self.io.outbox.send(connection, &self.server.control.out);
             // The password may be among it.
             self.server.control.out.zeroize();
         }
@@ -256,10 +256,10 @@ impl Engine {
 
     pub(crate) fn control_connected(&mut self, connection: ConnectionId) {
         if !matches!(self.server.control.state, State::Connecting) {
-            return self.outbox.close(connection);
+            return self.io.outbox.close(connection);
         }
         self.server.control.connection = Some(connection);
-        self.set_role(connection, Role::Control);
+        self.io.set_role(connection, Role::Control);
         self.server.control.out.extend_from_slice(&self.proxy_header(None));
         let password = self.settings.service_password.as_bytes();
         let secret = Secret::of(password);
@@ -285,7 +285,7 @@ impl Engine {
                     self.server.reachability.answered();
                     let connection = self.server.control.connection.expect("its bytes have just come");
                     self.server.control.capabilities = established.capabilities;
-                    self.start_server_compression(connection, established.capabilities);
+                    self.io.start_server_compression(connection, established.capabilities);
                     self.note_missing_compression(&established);
                     self.server.pending_facts = Some(Facts::new(&established));
                     self.server.control.changes.asked_anew();
@@ -296,7 +296,7 @@ impl Engine {
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                     let connection = self.server.control.connection.expect("its bytes have just come");
-                    self.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key }, None);
+                    self.io.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key }, None);
                 }
                 Ok(Some(Outcome::StartTls)) => {
                     let connection = self.server.control.connection.expect("its bytes have just come");
@@ -501,8 +501,8 @@ impl Engine {
 
     /// Once.
     fn say_rights_are_hidden(&mut self, reason: String) {
-        if !std::mem::replace(&mut self.server.control.rights_hidden, true) && self.worker == 0 {
-            self.event(Event::RightsHidden { reason });
+        if !std::mem::replace(&mut self.server.control.rights_hidden, true) && self.pool.worker == 0 {
+            self.views.event(Event::RightsHidden { reason });
         }
     }
 
@@ -539,7 +539,7 @@ impl Engine {
         let news = fresh.is_some();
         let before = fresh.and_then(|fresh| self.server.facts.replace(fresh));
         if news {
-            self.known_answers.clear(&mut self.sessions);
+            self.sessions.known_answers.clear(&mut self.sessions.states);
         }
         if news || bytes != self.server.control.accounts_seen {
             let accounts = rows_of(&bytes)
@@ -549,7 +549,7 @@ impl Engine {
             self.server.control.accounts_seen = bytes;
             let facts = self.server.facts.as_mut().expect("set above or earlier");
             let accounts = Accounts::new(accounts, facts.lex_mode.server);
-            self.identities.compare(&accounts);
+            self.logins.identities.compare(&accounts);
             facts.accounts = accounts;
         }
         if let Some(before) = before {
@@ -568,7 +568,7 @@ impl Engine {
             version: String::from_utf8_lossy(facts.version.text()).into_owned(),
             accounts: facts.accounts.len(),
         };
-        self.event(event);
+        self.views.event(event);
         let waiting: Vec<_> = self
             .clients
             .iter()
@@ -588,8 +588,8 @@ impl Engine {
     /// the accounts as they were last.
     pub(crate) fn control_lost(&mut self, reason: &str) {
         if let Some(connection) = self.server.control.connection.take() {
-            self.outbox.close(connection);
-            self.set_role(connection, Role::Free);
+            self.io.outbox.close(connection);
+            self.io.set_role(connection, Role::Free);
         }
         self.server.control.state = State::Away;
         self.server.control.out.clear();

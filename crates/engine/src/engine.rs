@@ -1,45 +1,31 @@
 //! The engine itself: its tables and its turn.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
 
-use crate::accounts::entropy::Entropy;
-use crate::accounts::failed_logins::LateRefusal;
-use crate::accounts::task::Tasks;
-use crate::accounts::{Identities, IdentityId};
+use crate::accounts::IdentityId;
 use crate::client::commands::Resume;
-use crate::client::delay::Delayed;
-use crate::client::delegation::Claims;
 use crate::client::hoards::Hoards;
-use crate::client::known_answers::KnownAnswers;
-use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase, Running};
-use crate::coalescing::Coalescer;
 use crate::control::CONTROL_TOKEN;
-use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
+use crate::ids::{BackendKey, ClientKey, Table};
+use crate::io::Io;
 use crate::learned::digests::Digests;
-use crate::learned::history::History;
-use crate::learned::limit::Served;
-use crate::learned::long_permits::Pace;
-use crate::outbox::Outbox;
-use crate::outside::event::{Event, Reports};
-use crate::outside::limits_reached::LimitReached;
-use crate::outside::measures::Measures;
-use crate::outside::named::{ClosedFor, Limit};
+use crate::logins::Logins;
+use crate::outside::event::Event;
+use crate::outside::named::ClosedFor;
 use crate::outside::orders::OutsideKill;
-use crate::outside::totals::Totals;
-use crate::outside::waits::{Holdups, WaitReason, Waits};
-use crate::overload::{Abandoned, NewWork};
-use crate::scheduler::{Class, Scheduler};
+use crate::outside::views::Views;
+use crate::outside::waits::{WaitReason, Waits};
+use crate::pool::Pool;
+use crate::scheduler::Class;
+use crate::scheduling::Scheduling;
 use crate::server::Server;
-use crate::session::Sessions;
-use crate::session::pin_counts::PinCounts;
-use crate::session::statements::Definitions;
+use crate::session::SessionTables;
 use crate::settings::Settings;
-use crate::shares::Shares;
 use crate::timers::Timer;
 use crate::workers::Workers;
 use crate::workers::letter::Letter;
@@ -51,63 +37,19 @@ use crate::workers::letter::Letter;
 /// worth a line in a log, and may be called at any time. Nothing is sent, scheduled or timed out but in a turn.
 pub struct Engine {
     pub(crate) settings: Settings,
-    pub(crate) workers: Arc<Workers>,
-    /// Which of them this is.
-    pub(crate) worker: usize,
-    pub(crate) letters: VecDeque<(usize, Letter)>,
-    /// Work for other threads.
-    pub(crate) tasks: Tasks,
-    pub(crate) claims: Claims,
-    /// Refused logins that are told so at a time, in the order of that and of their clients' ids.
-    pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
-    /// Since when this worker has waited for a permit of another, or has asked the others.
-    pub(crate) wanting_since: Option<Instant>,
     pub(crate) now: Instant,
-    pub(crate) outbox: Outbox,
-    pub(crate) reports: Reports,
-    pub(crate) entropy: Entropy,
-    /// Who is behind a connection, by the connection's index.
-    roles: Vec<(u32, Role)>,
+    pub(crate) io: Io,
+    pub(crate) pool: Pool,
     pub(crate) clients: Table<ClientKey, Client>,
     pub(crate) client_ids: BTreeMap<u32, ClientKey>,
     pub(crate) last_client_id: u32,
-    pub(crate) last_token: u64,
+    pub(crate) logins: Logins,
+    pub(crate) sessions: SessionTables,
+    pub(crate) scheduling: Scheduling,
     pub(crate) server: Server,
-    pub(crate) sessions: Sessions,
-    pub(crate) known_answers: KnownAnswers,
-    pub(crate) definitions: Definitions,
-    /// Prepared statements of all clients of this worker.
-    pub(crate) statement_count: u32,
-    pub(crate) identities: Identities,
-    pub(crate) history: History,
-    pub(crate) digests: Digests,
-    pub(crate) pin_counts: PinCounts,
-    /// What this turn has to say about limits that are to be found.
-    pub(crate) served: Served,
-    pub(crate) coalescer: Coalescer,
-    pub(crate) waits: Waits,
-    pub(crate) holdups: Holdups,
-    pub(crate) measures: Measures,
-    /// What statements have taken since the last long one ended.
-    pub(crate) others_pace: Pace,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) new_work: NewWork,
-    pub(crate) shares: Shares,
-    /// Statements whose clients have gone, and that are to be ended.
-    pub(crate) abandoned: Vec<Abandoned>,
-    /// Logins by their deadline: all have the same time, so that the first is always the next.
-    pub(crate) logins: VecDeque<(Instant, ClientRef)>,
-    pub(crate) awaiting_accounts: Vec<ClientRef>,
-    /// Statements that are not in a queue yet.
-    pub(crate) delayed: VecDeque<Delayed>,
-    /// Schemas of logins of which the server is being asked.
-    pub(crate) schema_checks: BTreeMap<(IdentityId, Vec<u8>), SchemaCheck>,
-    /// KILLs that wait for a backend, and since when.
-    pub(crate) urgent: Vec<(ClientRef, Instant)>,
+    pub(crate) views: Views,
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Resume,
-    /// Schemas that a user was allowed to use, and when.
-    pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
     /// Bytes of waiting statements.
     pub(crate) buffered: usize,
     pub(crate) hoards: Hoards,
@@ -115,9 +57,6 @@ pub struct Engine {
     pub(crate) draining: Option<Instant>,
     /// When idle clients and backends are looked through next.
     pub(crate) next_sweep: Instant,
-    /// The limits that were reached.
-    pub(crate) limits_reached: BTreeMap<Limit, LimitReached>,
-    pub(crate) totals: Totals,
     /// No new statement goes to the server, see [`Engine::pause`].
     pub(crate) paused: bool,
     /// Statements that somebody outside wants ended.
@@ -174,54 +113,22 @@ impl Engine {
     pub fn join(settings: Settings, workers: Arc<Workers>, worker: usize) -> Self {
         assert!(worker < workers.count() as usize && !settings.server.is_empty(), "a worker of a pool");
         Self {
-            scheduler: Scheduler::new(&settings, Arc::clone(&workers), worker),
-            workers,
-            worker,
-            letters: VecDeque::new(),
-            tasks: Tasks::default(),
-            claims: Claims::default(),
-            late_refusals: BTreeMap::new(),
-            wanting_since: None,
-            entropy: Entropy::new(settings.entropy),
             now: Instant::START,
-            outbox: Outbox::default(),
-            reports: Reports::default(),
-            roles: Vec::new(),
+            io: Io::new(settings.entropy),
+            scheduling: Scheduling::new(&settings, Arc::clone(&workers), worker),
+            pool: Pool::new(workers, worker),
             clients: Table::new(),
             client_ids: BTreeMap::new(),
             last_client_id: 0,
-            last_token: CONTROL_TOKEN,
+            logins: Logins::default(),
+            sessions: SessionTables::default(),
             server: Server::new(),
-            sessions: Sessions::default(),
-            known_answers: KnownAnswers::default(),
-            definitions: Definitions::default(),
-            statement_count: 0,
-            identities: Identities::default(),
-            history: History::default(),
-            digests: Digests::new(settings.digests_size),
-            pin_counts: PinCounts::default(),
-            served: Served::default(),
-            coalescer: Coalescer::default(),
-            waits: Waits::default(),
-            holdups: Holdups::default(),
-            measures: Measures::default(),
-            new_work: NewWork::default(),
-            shares: Shares::default(),
-            abandoned: Vec::new(),
-            others_pace: Pace::default(),
-            logins: VecDeque::new(),
-            awaiting_accounts: Vec::new(),
-            schema_checks: BTreeMap::new(),
-            delayed: VecDeque::new(),
-            urgent: Vec::new(),
+            views: Views::default(),
             resume: Resume::default(),
-            known_schemas: BTreeMap::new(),
             buffered: 0,
             hoards: Hoards::default(),
             draining: None,
             next_sweep: Instant::START,
-            limits_reached: BTreeMap::new(),
-            totals: Totals::default(),
             paused: false,
             kills: Vec::new(),
             settings,
@@ -230,13 +137,13 @@ impl Engine {
 
     /// The oldest event not yet reported.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.reports.events.pop_front()
+        self.views.next_event()
     }
 
     /// The next message for another worker, and for which; whoever runs the engines hands it to [`Self::read_letter`] of
     /// that one. To be asked for at the end of each turn.
     pub fn poll_letter(&mut self) -> Option<(usize, Letter)> {
-        self.letters.pop_front()
+        self.pool.next_letter()
     }
 
     /// Takes in a message of another worker. A turn has to follow, with an end.
@@ -245,7 +152,7 @@ impl Engine {
             Letter::Wake => {}
             Letter::Kill(kill) => self.kill_for_worker(kill),
             Letter::Killed(killed) => self.killed_by_worker(killed),
-            Letter::Proved(proved) => self.identities.renew(proved),
+            Letter::Proved(proved) => self.logins.identities.renew(proved),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(holders) => self.take_lock_holders(holders),
             Letter::MakeRoom { from } => self.make_room_for_worker(*from),
@@ -260,55 +167,23 @@ impl Engine {
         Snapshot {
             clients: self.clients.len(),
             backends: self.server.backends.len(),
-            running: self.scheduler.running(),
-            waiting: self.scheduler.waiting()
-                + self.shares.waiting(Class::Short)
-                + self.shares.waiting(Class::Long),
-            session_states: self.sessions.len(),
+            running: self.scheduling.scheduler.running(),
+            waiting: self.scheduling.scheduler.waiting()
+                + self.scheduling.shares.waiting(Class::Short)
+                + self.scheduling.shares.waiting(Class::Long),
+            session_states: self.sessions.states.len(),
             buffered: self.buffered,
         }
     }
 
     /// Numbers by digest, as of this worker.
     pub fn digests(&self) -> &Digests {
-        &self.digests
+        &self.scheduling.digests
     }
 
     /// Why statements of this worker have waited.
     pub fn waits(&self) -> &Waits {
-        &self.waits
-    }
-
-    pub(crate) fn event(&mut self, event: Event) {
-        self.totals.count(&event);
-        self.measures.count(&event);
-        // Nobody reads along: the newest matter most.
-        if self.reports.events.len() == 1024 {
-            self.reports.events.pop_front();
-        }
-        self.reports.events.push_back(event);
-    }
-
-    pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {
-        let index = connection.index as usize;
-        if self.roles.len() <= index {
-            self.roles.resize(index + 1, (0, Role::Free));
-        }
-        // A late message about an earlier use of the slot must not free the present one.
-        if role != Role::Free || self.roles[index].0 == connection.generation {
-            self.roles[index] = (connection.generation, role);
-        }
-    }
-
-    pub(crate) fn roles_capacity(&self) -> usize {
-        self.roles.capacity()
-    }
-
-    pub(crate) fn role(&self, connection: ConnectionId) -> Role {
-        match self.roles.get(connection.index as usize) {
-            Some(&(generation, role)) if generation == connection.generation => role,
-            _ => Role::Free,
-        }
+        &self.scheduling.waits
     }
 
     /// A backend has bytes to send at the end of the turn.
@@ -324,14 +199,14 @@ impl Engine {
     }
 
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {
-        if self.identities.release(identity) {
-            self.known_schemas.retain(|(known, _), _| *known != identity);
+        if self.logins.identities.release(identity) {
+            self.logins.known_schemas.retain(|(known, _), _| *known != identity);
             self.server.opening.companions.forget(identity);
         }
     }
 
     fn bytes(&mut self, connection: ConnectionId, bytes: &[u8]) {
-        match self.role(connection) {
+        match self.io.role(connection) {
             Role::Client(key) => self.client_bytes(key, bytes),
             Role::Backend(key) => self.backend_bytes(key, bytes),
             Role::Control => self.control_bytes(bytes),
@@ -345,7 +220,7 @@ impl Engine {
             CloseReason::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
             CloseReason::TooMuchHeld => String::from("it has sent too much"),
         };
-        match self.role(connection) {
+        match self.io.role(connection) {
             Role::Client(key) => self.client_ended(key, reason),
             Role::Backend(key) => self.backend_gone(key, &said),
             Role::Control => {
@@ -353,12 +228,12 @@ impl Engine {
             }
             Role::Free => {}
         }
-        self.set_role(connection, Role::Free);
+        self.io.set_role(connection, Role::Free);
     }
 
     /// A connection's peer reads slowly, or has caught up.
     fn stalled(&mut self, connection: ConnectionId, stalled: bool) {
-        match (self.role(connection), stalled) {
+        match (self.io.role(connection), stalled) {
             (Role::Client(key), true) => self.client_stalled(key),
             (Role::Client(key), false) => self.client_drained(key),
             (Role::Backend(key), true) => self.server_stalled(key),
@@ -373,25 +248,25 @@ impl Engine {
     }
 
     fn turn_end(&mut self) {
-        self.workers.awake(self.worker);
-        self.workers.holds_bytes(self.worker, self.buffered);
+        self.pool.workers.awake(self.pool.worker);
+        self.pool.workers.holds_bytes(self.pool.worker, self.buffered);
         self.control_turn();
         self.expire_logins();
         self.tell_refusals();
         self.end_delays();
-        self.workers.adapt_limits(self.now, &mut self.served);
-        self.scheduler.kick_up(self.now);
+        self.pool.workers.adapt_limits(self.now, &mut self.scheduling.served);
+        self.scheduling.scheduler.kick_up(self.now);
         if self.next_sweep <= self.now {
             self.next_sweep = self.now + SWEEP;
             self.expire_connects();
             self.sweep_clients();
             self.sweep_transactions();
-            if self.workers.count() > 1 {
+            if self.pool.workers.count() > 1 {
                 self.give_up_kills();
             }
             self.sweep_backends();
             self.sweep_abandoned();
-            self.claims.look_again();
+            self.logins.claims.look_again();
             self.give_back_tables();
         }
         self.go_on_with_claims();
@@ -407,11 +282,11 @@ impl Engine {
         self.end_overdue();
         self.carry_out_kills();
         if self.paused {
-            self.new_work.starts_lately.hold(self.now);
-            self.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
+            self.scheduling.new_work.starts_lately.hold(self.now);
+            self.scheduling.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
         } else {
             if self.server.reachability.is_down() {
-                self.new_work.starts_lately.hold(self.now);
+                self.scheduling.new_work.starts_lately.hold(self.now);
             }
             self.dispatch_shares();
             self.refuse_overload();
@@ -431,7 +306,7 @@ impl Engine {
             return;
         }
         self.draining = Some(self.now + self.settings.shutdown_timeout);
-        self.outbox.stop_listening();
+        self.io.outbox.stop_listening();
         let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in all {
             self.drain_client(key);
@@ -480,7 +355,7 @@ impl Engine {
         for key in backends {
             self.quit_backend(key);
         }
-        self.outbox.finished();
+        self.io.outbox.finished();
     }
 }
 
@@ -511,7 +386,7 @@ impl Program for Engine {
     }
 
     fn poll_output(&mut self) -> Option<Output<'_>> {
-        self.outbox.poll()
+        self.io.outbox.poll()
     }
 
     fn next_timeout(&self) -> Option<Instant> {

@@ -9,10 +9,10 @@
 //!
 //! | modules | hold |
 //! |---|---|
-//! | `engine`, `timers` | the tables of all that follows, the turn; when the next one is due |
+//! | `engine`, `timers` | the parts that follow, the turn; when the next one is due |
+//! | `io`, `pool`, `logins`, `scheduling`, `server` | parts of the engine that have no folder of their own: the driver's side, this worker among the others, logins under way, what waits and why, the server with its backends |
 //! | `ids` | what clients and backends are called in these tables |
 //! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
-//! | `server` | the server behind us: its backends, and what is known of it |
 //! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
 //! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
 //! | `learned` | what is learned about statements (digests, history, the limit of permits, long ones, waits for locks), and what follows from it for those that come |
@@ -39,13 +39,17 @@ mod errors;
 mod found;
 mod ids;
 mod invariants;
+mod io;
 mod learned;
+mod logins;
 mod moves;
 mod outbox;
 mod outside;
 mod overload;
+mod pool;
 mod request;
 mod scheduler;
+mod scheduling;
 mod server;
 mod server_login;
 mod session;
@@ -63,14 +67,15 @@ pub use client::reading::{LargeText, ReadText};
 pub use coalescing::CoalescingSettings;
 pub use declared::{Change, Declared};
 pub use engine::{Engine, Snapshot};
-pub use learned::digests::{Digest, Digests, Times};
+pub use learned::digests::{Digest, DigestCost, Digests, Times};
 pub use learned::lock_waits::{Blocker, LockWaits};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::measures::{Command, Ended, Holders, Measures};
-pub use outside::memory::Memory;
+pub use outside::memory::{Memory, MemoryParts};
 pub use outside::named::{
-    BackendState, ClientState, ClosedFor, Limit, PermitState, Queue, Queued, RefusedFor, Use,
+    BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,
+    Queued, RefusedFor, Use,
 };
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{
@@ -79,7 +84,7 @@ pub use outside::snapshot::{
 pub use outside::taken_for::TakenFor;
 pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
-pub use outside::waits::{WaitReason, Waits};
+pub use outside::waits::{HeldUpBy, WaitReason, Waits};
 pub use overload::OverloadSettings;
 pub use session::pin_counts::{PinCause, PinReason, PinReport};
 pub use session::pins::Pins;

@@ -12,4 +12,5 @@ pub(crate) mod snapshot;
 pub(crate) mod taken_for;
 pub(crate) mod totals;
 pub(crate) mod turns;
+pub(crate) mod views;
 pub(crate) mod waits;

@@ -13,7 +13,21 @@ mod table;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::client::known_answers::KnownAnswers;
+use statements::Definitions;
+
 pub(crate) use table::{SessionId, Sessions};
+
+/// What statements leave for later ones, of all clients and backends: each stored once.
+#[derive(Default)]
+pub(crate) struct SessionTables {
+    pub(crate) states: Sessions,
+    pub(crate) definitions: Definitions,
+    /// Prepared statements of all clients of this worker.
+    pub(crate) statement_count: u32,
+    /// Answers to a `SET`, by what was asked in which state.
+    pub(crate) known_answers: KnownAnswers,
+}
 
 /// The state of a connection's session, as far as it can be moved. Equal states are stored once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

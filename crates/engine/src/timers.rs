@@ -121,11 +121,11 @@ impl Engine {
         match timer {
             Timer::Sweep => Some(self.next_sweep),
             Timer::ServiceAccount => self.next_control_turn(),
-            Timer::LoginTimeout => self.logins.front().map(|&(deadline, _)| deadline),
+            Timer::LoginTimeout => self.logins.by_deadline.front().map(|&(deadline, _)| deadline),
             Timer::LateRefusal => self.next_refusal_to_tell(),
-            Timer::KickUp => self.scheduler.next_kick_up(),
+            Timer::KickUp => self.scheduling.scheduler.next_kick_up(),
             Timer::EndOfDelay => self.next_end_of_delay(),
-            Timer::GroupTurn => self.scheduler.next_group_turn(),
+            Timer::GroupTurn => self.scheduling.scheduler.next_group_turn(),
             Timer::LackOfBackends => self.next_giving_up(),
             Timer::Overload => self.next_refusal(),
             Timer::Shares => self.next_release(),
@@ -134,14 +134,14 @@ impl Engine {
             Timer::Rescue => self.next_rescue(),
             Timer::Standing => self.next_look_at_standing(),
             Timer::Place => self.next_look_for_places(),
-            Timer::OtherWorkers => self.next_asking(),
+            Timer::OtherWorkers => self.pool.next_asking(&self.settings),
             Timer::Draining => self.draining,
             // An attempt that was due has been made in this turn, and its answer will come by itself.
             Timer::Reconnect => self
                 .server
                 .reachability
                 .next_attempt()
-                .filter(|&retry| retry > self.now && self.scheduler.in_need() > 0),
+                .filter(|&retry| retry > self.now && self.scheduling.scheduler.in_need() > 0),
             Timer::ServerFull => {
                 self.server.full.as_ref().map(|full| full.until).filter(|&until| until > self.now)
             }
@@ -159,7 +159,7 @@ impl Engine {
         if self.draining.is_some() && self.clients.is_empty() {
             return; // it has finished, and nobody asks it any more
         }
-        let workers = self.workers.count();
+        let workers = self.pool.workers.count();
         for &timer in Timer::ALL.iter().filter(|timer| !timer.may_stay_due(workers)) {
             let at = self.timer(timer);
             assert!(
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn what_rests_while_paused_is_not_due() {
         let mut engine = engine(1, Settings::default());
-        engine.urgent.push((engine.clients.ref_to(client_key(0)), engine.now));
+        engine.scheduling.urgent.push((engine.clients.ref_to(client_key(0)), engine.now));
         assert!(engine.timer(Timer::LackOfBackends).is_some());
         engine.paused = true;
         assert_eq!(engine.timer(Timer::LackOfBackends), None);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 
 use config::{BackendTarget, BackendUrl, ListenAddress};
-use drivers::ListenSocket;
+use drivers::{InheritedSocket, ListenSocket};
 use seam::Address;
 
 use crate::Failure;
@@ -68,6 +68,28 @@ pub(crate) fn listen(
         if let Some(error) = missing.filter(|_| listening.len() == before) {
             return Err(refusal("listen", address, &error).into());
         }
+    }
+    Ok((sockets, listening))
+}
+
+/// As [`listen`], with sockets that were handed over, each for one of the addresses, in this order.
+///
+/// # Errors
+/// A line that names the address and what the system says.
+pub(crate) fn take_over(
+    addresses: &[ListenAddress],
+    handed_over: Vec<InheritedSocket>,
+    back_log: u32,
+    workers: usize,
+) -> Result<(Vec<Vec<ListenSocket>>, Vec<Listening>), Failure> {
+    let mut listening = Vec::new();
+    let mut sockets: Vec<Vec<ListenSocket>> = (0..workers).map(|_| Vec::new()).collect();
+    for (given, socket) in addresses.iter().zip(handed_over) {
+        listening.push(Listening { actual: socket.address().clone(), given: given.clone() });
+        let shares = socket.share(back_log, workers).map_err(|error| {
+            format!("listen: {given}, which was handed over, cannot be listened on: {error}")
+        })?;
+        sockets.iter_mut().zip(shares).for_each(|(sockets, share)| sockets.push(share));
     }
     Ok((sockets, listening))
 }

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use drivers::Signaller;
 use engine::{
-    BackendView, ClientView, DigestView, Engine, Holders, Measures, Memory, Piece, PinReport, Settings, Use,
-    Waits, WorkerView,
+    BackendView, ClientView, DigestCost, DigestView, Engine, Holders, Measures, Memory, MemoryParts, Piece,
+    PinReport, Settings, Use, Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -31,8 +31,12 @@ pub(crate) enum Ask {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) clients: bool,
+    /// Of the clients only those that want or hold something.
+    pub(crate) busy_clients: bool,
     pub(crate) backends: bool,
     pub(crate) digests: bool,
+    /// What digests have cost, without their texts.
+    pub(crate) digest_costs: bool,
     pub(crate) waits: bool,
     pub(crate) memory: bool,
     pub(crate) pins: bool,
@@ -48,6 +52,7 @@ pub(crate) enum Sight {
     Clients(Vec<ClientView>),
     Backends(Vec<BackendView>),
     Digests(Vec<DigestView>),
+    DigestCosts(Vec<DigestCost>),
     /// The order has been carried out, or everything has been said.
     Done,
     /// The client is another worker's.
@@ -64,6 +69,8 @@ pub(crate) struct Whole {
     pub(crate) pins: Option<PinReport>,
     /// With who holds what.
     pub(crate) measures: Option<(Measures, Holders)>,
+    /// Those that are known at once.
+    pub(crate) memory_parts: Option<MemoryParts>,
 }
 
 /// A worker's end of the admin port.
@@ -143,18 +150,25 @@ impl Looking {
                 memory: self.left.memory.then(|| engine.memory()),
                 pins: self.left.pins.then(|| engine.pin_report()),
                 measures: self.left.measures.then(|| (engine.measures().clone(), engine.holders())),
+                memory_parts: self.left.measures.then(|| engine.memory_parts()),
             }));
         };
         if self.left.clients {
             let piece = engine.clients_from(from, SLOTS_PER_TURN);
             let rows = Self::rows(&mut self.at, &mut self.left.clients, piece);
             Sight::Clients(rows)
+        } else if self.left.busy_clients {
+            let piece = engine.busy_clients_from(from, SLOTS_PER_TURN);
+            Sight::Clients(Self::rows(&mut self.at, &mut self.left.busy_clients, piece))
         } else if self.left.backends {
             let piece = engine.backends_from(from, SLOTS_PER_TURN);
             Sight::Backends(Self::rows(&mut self.at, &mut self.left.backends, piece))
         } else if self.left.digests {
             let piece = engine.digests_from(from, SLOTS_PER_TURN);
             Sight::Digests(Self::rows(&mut self.at, &mut self.left.digests, piece))
+        } else if self.left.digest_costs {
+            let piece = engine.digest_costs_from(from, SLOTS_PER_TURN);
+            Sight::DigestCosts(Self::rows(&mut self.at, &mut self.left.digest_costs, piece))
         } else {
             Sight::Done
         }

@@ -17,7 +17,7 @@ use crate::ask::{Answer, Ask};
 use crate::happening::Happening;
 use crate::logging::Log;
 use crate::slow_log::SlowLog;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Addresses, Supervisor};
 use crate::tls_files::TlsFiles;
 use crate::workers::Reach;
 use answers::Answers;
@@ -35,6 +35,8 @@ pub(crate) struct Program {
     pub(crate) slow_log: SlowLog,
     pub(crate) tls: Arc<TlsFiles>,
     pub(crate) supervisor: Supervisor,
+    /// Where it has opened sockets for us.
+    pub(crate) handed_over: Addresses,
     /// Set once it ends.
     pub(crate) ending: Arc<AtomicBool>,
 }

@@ -28,6 +28,7 @@ mod http_port;
 mod injected;
 mod json_line;
 mod logging;
+mod manual;
 mod memory;
 mod open_files;
 mod program;
@@ -35,6 +36,7 @@ mod serve;
 mod slow_log;
 mod supervisor;
 mod tls_files;
+mod trial;
 mod workers;
 
 use std::io::Write as _;
@@ -53,12 +55,13 @@ A thread pool for any MySQL server: clients connect here, few connections go to 
 
 Commands:
   serve          serve clients; starts a private server where no --backend is given
+  trial          serve as before, one backend for each client, and tell what a pool would make of the load
   top            what a running Onramp does, live, over its admin port
   bench          load generator for any MySQL server or proxy
   doctor         what limits this machine, and the command that lifts it
   health         whether the Onramp beside it is well: for the checks of containers
   challenge      100,000 clients on this machine, with and without Onramp: a report with charts
-  docs options   print the reference page of all options
+  docs           print what packages and pages are made of: options, configuration, man, completions
   help           print this text
 
 Options:
@@ -84,6 +87,8 @@ fn main() -> ExitCode {
         ["version" | "--version" | "-V"] => print(&format!("onramp {}\n", env!("CARGO_PKG_VERSION"))),
         ["help", "serve"] => print(&config::help()),
         ["serve", ..] => serve::command(&arguments[1..]),
+        ["help", "trial"] => trial::command(&[String::from("--help")]),
+        ["trial", ..] => trial::command(&arguments[1..]),
         ["help", "top"] => top::run(&[String::from("--help")]),
         ["top", ..] => top::run(&arguments[1..]),
         ["help", "bench"] => bench::run(&[String::from("help")]),
@@ -95,7 +100,13 @@ fn main() -> ExitCode {
         ["help", "challenge"] => challenge::run(&[String::from("--help")]),
         ["challenge", ..] => challenge::run(&arguments[1..]),
         ["docs", "options"] => print(&config::reference_page()),
-        ["docs", ..] => usage_error("there is one page: onramp docs options"),
+        ["docs", "configuration"] => print(&config::default_file()),
+        ["docs", "man"] => manual::page(None),
+        ["docs", "man", command] => manual::page(Some(command)),
+        ["docs", "completions", shell] => manual::completions(shell),
+        ["docs", ..] => usage_error(
+            "there are onramp docs options, docs configuration, docs man [COMMAND] and docs completions bash|zsh|fish",
+        ),
         ["help", "help" | "docs" | "version"] => print(USAGE),
         ["help", command, ..] => unknown_command(command),
         [command, ..] => unknown_command(command),
@@ -103,7 +114,8 @@ fn main() -> ExitCode {
 }
 
 fn unknown_command(command: &str) -> ExitCode {
-    let known = ["serve", "top", "bench", "challenge", "doctor", "health", "docs", "help", "version"];
+    let known =
+        ["serve", "trial", "top", "bench", "challenge", "doctor", "health", "docs", "help", "version"];
     match config::nearest(command, known) {
         Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
         None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),

@@ -23,8 +23,9 @@ use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
 use crate::slow_log::SlowLog;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Sockets, Supervisor};
 use crate::tls_files::TlsFiles;
+use crate::trial::{Plan, Watching};
 use crate::workers::{Reach, Workers};
 use crate::{addresses, check, core_dumps, logging, open_files, supervisor, tls_files};
 
@@ -34,12 +35,25 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         return crate::print(&config::help());
     }
+    serve_with(arguments, None)
+}
+
+/// The same behind the help, and with somebody who watches where that is wanted.
+pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode {
     let (checks, arguments): (Vec<_>, Vec<_>) =
         arguments.iter().cloned().partition(|argument| argument == check::FLAG);
     let arguments = Arguments::new(&arguments);
     if !checks.is_empty() {
         return check::command(&arguments);
     }
+    // First of all, while nothing else has one of their numbers.
+    let sockets = match Sockets::take() {
+        Ok(sockets) => sockets,
+        Err(failure) => {
+            eprintln!("onramp: {failure}");
+            return ExitCode::FAILURE;
+        }
+    };
     let configuration = match arguments.load() {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
@@ -57,7 +71,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         core_dumps::forbid();
     }
     let supervisor = Supervisor::of_environment();
-    let served = serve(configuration, arguments, log, &supervisor).inspect_err(|message| {
+    let served = serve(configuration, arguments, log, &supervisor, sockets, trial).inspect_err(|message| {
         tracing::error!("{message}");
         supervisor.status(&message.to_string());
     });
@@ -73,7 +87,12 @@ fn serve(
     arguments: Arguments,
     log: Log,
     supervisor: &Supervisor,
+    mut sockets: Sockets,
+    trial: Option<Plan>,
 ) -> Result<(), Failure> {
+    let handed_over = sockets.addresses();
+    handed_over.replace(&mut configuration)?;
+    handed_over.say();
     open_files::raise(&configuration);
     (configuration.engine.server, configuration.engine.server_names) =
         addresses::resolve(&configuration.backends)?.into_iter().unzip();
@@ -88,10 +107,10 @@ fn serve(
     forward_signals(sender.clone())?;
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
     // come early wait in the kernel's queue.
-    let workers = Workers::listen(&configuration, &sender)?;
+    let workers = Workers::listen(&configuration, sockets.take_of("listen"), &sender)?;
     configuration.engine.client_tls = workers.client_tls().to_vec();
-    let admin_port = AdminPort::listen(&configuration)?;
-    let http_port = HttpPort::listen(&configuration)?;
+    let admin_port = AdminPort::listen(&configuration, sockets.take_of("admin_listen"))?;
+    let http_port = HttpPort::listen(&configuration, sockets.take_of("http_listen").pop())?;
     configuration.engine.most_backends = open_files::backends(&configuration, workers.driver());
     say_what_is_started(&configuration, &workers);
     say_what_is_short(&configuration, &workers);
@@ -132,6 +151,7 @@ fn serve(
             slow_log: slow_log.clone(),
             tls,
             supervisor: supervisor.clone(),
+            handed_over,
             ending,
         };
         let glances = Arc::new(Glances::new(Arc::new(Control::new(program))));
@@ -139,7 +159,7 @@ fn serve(
         http_port.map_or(Ok(()), |port| port.open(Arc::clone(&glances)))?;
         Ok(glances)
     };
-    let served = run(configuration, &running, &happenings, open_ports);
+    let served = run(configuration, &running, &happenings, open_ports, trial);
     running.slow_log.finish();
     let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
@@ -274,6 +294,7 @@ fn run(
     running: &Running<'_>,
     happenings: &Receiver<Happening>,
     open_ports: impl FnOnce(&Configuration, Reach) -> Result<Arc<Glances>, Failure>,
+    trial: Option<Plan>,
 ) -> Result<(), Failure> {
     let Running { workers, access, .. } = *running;
     if let Some(access) = access {
@@ -290,7 +311,8 @@ fn run(
     say_ready(workers.listening(), running.http.as_deref(), access);
     running.supervisor.ready();
     supervisor::watch(&running.supervisor, Arc::clone(&glances))?;
-    wait_for_workers(happenings, running, &glances.control, ending)
+    let watching = trial.map(|plan| Watching::start(plan, Arc::clone(&glances.control))).transpose()?;
+    wait_for_workers(happenings, running, &glances.control, ending, watching)
 }
 
 fn client_place(listening: &drivers::ListenAddress) -> ClientPlace {
@@ -324,6 +346,7 @@ fn wait_for_workers(
     running: &Running<'_>,
     control: &Control,
     mut ending: Ending,
+    mut watching: Option<Watching>,
 ) -> Result<(), Failure> {
     let workers = running.workers;
     let mut left = workers.count();
@@ -364,11 +387,20 @@ fn wait_for_workers(
             Some(Happening::AskedToReport) => {
                 reports.begin();
                 workers.signal(Signal::Report);
+                if let Some(watching) = &watching {
+                    watching.report();
+                }
             }
             Some(Happening::Memory(number, memory)) => reports.take(number, memory, &workers.counters()),
             Some(Happening::AskedToEnd) => {
                 running.ending.store(true, Ordering::Relaxed);
-                running.supervisor.stopping(ending.longest());
+                running.supervisor.stopping(
+                    ending.longest() + watching.as_ref().map_or(Duration::ZERO, Watching::longest_end),
+                );
+                // While the clients are still there.
+                if let Some(watching) = watching.take() {
+                    watching.finish();
+                }
                 if let Some(signal) = ending.asked(Instant::now()) {
                     workers.signal(signal);
                 }

@@ -9,7 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
 use compression::Compressed;
 use config::Configuration;
-use drivers::{Counters, Driver, DriverKind, ListenAddress, ListenSocket, Opened, Signaller};
+use drivers::{
+    Counters, Driver, DriverKind, InheritedSocket, ListenAddress, ListenSocket, Opened, Signaller,
+};
 use engine::{ClientTls, Engine, Letter, Settings};
 use proxy_protocol::{Networks, ProxyProtocol};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -51,16 +53,22 @@ struct Begin {
 }
 
 impl Workers {
-    /// Opens the listeners and starts the threads. The kernel holds clients that come early.
+    /// Opens the listeners, or takes those that were handed over in their place, and starts the threads. The kernel holds clients that
+    /// come early.
     ///
     /// # Errors
     /// A line that says which address cannot be listened on, or what the system lacks.
     pub(crate) fn listen(
         configuration: &Configuration,
+        handed_over: Vec<InheritedSocket>,
         happenings: &SyncSender<Happening>,
     ) -> Result<Self, Failure> {
-        let count = configuration.workers as usize;
-        let (shares, listening) = addresses::listen(&configuration.listen, configuration.back_log, count)?;
+        let (count, back_log) = (configuration.workers as usize, configuration.back_log);
+        let (shares, listening) = if handed_over.is_empty() {
+            addresses::listen(&configuration.listen, back_log, count)?
+        } else {
+            addresses::take_over(&configuration.listen, handed_over, back_log, count)?
+        };
         let client_tls = listening.iter().map(|one| configuration.tls_of(&one.given)).collect();
         let listening = listening.into_iter().map(|one| one.actual).collect();
         let mut workers = Self {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Folders whose pages are for operators alone, and pages that stand by themselves.
 const FOLDERS: [&str; 2] = ["docs/bad-days", "docs/moving"];
-const PAGES: [&str; 1] = ["docs/FIRST_HOUR.md"];
+const PAGES: [&str; 2] = ["docs/FIRST_HOUR.md", "docs/TRIAL.md"];
 
 /// Pages about other programs: only what their tables have under "Onramp" is Onramp's.
 const ABOUT_OTHERS: &str = "docs/moving";
@@ -91,6 +91,23 @@ fn what_they_name_is_there() {
     }
     assert!(looked_at > 100, "the names were not found");
     assert!(unknown.is_empty(), "names that nothing has: {unknown:#?}");
+}
+
+/// Whoever reads a trial's report is told of each how to avoid it.
+#[test]
+fn a_trial_has_advice_for_each_reason_to_pin() {
+    let mut reasons = Vec::new();
+    for path in &DECLARED_IN[..2] {
+        let text = read(&root().join(path));
+        // The first list of names in each; those of the lexer's requests follow in one of them.
+        let (_, list) = text.split_once("NAMES: [").unwrap();
+        let (list, _) = list.split_once("];").unwrap();
+        reasons.extend(list.split('"').skip(1).step_by(2).map(String::from));
+    }
+    assert!(reasons.len() > 20, "the reasons were not found");
+    reasons.retain(|reason| reason != "thread_handling");
+    let without: Vec<_> = reasons.iter().filter(|reason| trial::pins::advice(reason).is_none()).collect();
+    assert!(without.is_empty(), "nothing is said of {without:?}");
 }
 
 /// Options, metrics, counters, tables of the admin port with their columns, and reasons, by the pages that are written from their

@@ -17,10 +17,10 @@ const LONGEST_FILE: usize = 600;
 
 /// So many files of the engine have methods on the engine as a whole, which see all of it. A method that needs one part of it
 /// belongs to that part; this number only falls.
-const WITH_THE_WHOLE_ENGINE: usize = 88;
+const WITH_THE_WHOLE_ENGINE: usize = 87;
 
 /// Which of our crates each crate may use. What is absent here must not appear.
-const ALLOWED: [(&str, &[&str]); 23] = [
+const ALLOWED: [(&str, &[&str]); 24] = [
     ("seam", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -38,6 +38,7 @@ const ALLOWED: [(&str, &[&str]); 23] = [
     ("doctor", &["config", "drivers", "wire"]),
     ("challenge", &["config", "doctor", "drivers", "keys", "private_server", "svg"]),
     ("keys", &[]),
+    ("trial", &[]),
     ("web", &[]),
     ("login", &["keys", "wire"]),
     ("private_server", &[]),
@@ -60,6 +61,7 @@ const ALLOWED: [(&str, &[&str]); 23] = [
             "simulator",
             "sql",
             "tls",
+            "trial",
             "web",
             "top",
             "wire",

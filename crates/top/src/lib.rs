@@ -55,6 +55,11 @@ use terminal::Screen;
 /// Options that cannot be used.
 const WRONG_OPTIONS: u8 = 2;
 
+/// The command line of `onramp top`: manual pages and completions are made of it.
+pub fn command_line() -> clap::Command {
+    <Options as clap::CommandFactory>::command().name("top")
+}
+
 /// Runs the words after `onramp top`. Exit codes: 0 done, 1 the admin port, the terminal or a file cannot be used, 2 wrong options.
 pub fn run(args: &[String]) -> ExitCode {
     let words = std::iter::once("onramp top").chain(args.iter().map(String::as_str));

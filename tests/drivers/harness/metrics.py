@@ -32,11 +32,11 @@ def ask(port, path, method="GET", password=None, host="127.0.0.1"):
 class Metrics:
     """The figures of one Onramp. They may be a second old, so that what is about to be is waited for."""
 
-    def __init__(self, port):
-        self.port = port
+    def __init__(self, port, path="/metrics"):
+        self.port, self.path = port, path
 
     def text(self):
-        return ask(self.port, "/metrics").body
+        return ask(self.port, self.path).body
 
     def all(self):
         """Each series as a name and its labels, with its value."""

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from .server import SERVICE, free_port
+from .supervisor import handing_over
 from .waiting import PATIENCE, until
 
 
@@ -27,13 +28,15 @@ USUAL = {"failed_login_delay": "0s", "backend_connect_timeout": f"{PATIENCE}s", 
 class Onramp:
     """One `onramp serve` process."""
 
-    def __init__(self, server, folder, by_socket=False, service=SERVICE, **options):
-        """`by_socket` has it connect to the server's Unix socket instead of its port; `service` is the service account."""
+    def __init__(self, server, folder, by_socket=False, service=SERVICE, sockets=None, **options):
+        """`by_socket` has it connect to the server's Unix socket instead of its port; `service` is the service account; `sockets`
+        are handed over to it as a supervisor does, by their names, and the one named `mysql` is its port."""
         self.server = server
         self.by_socket = by_socket
         self.service = service
         self.host = "127.0.0.1"
-        self.port = free_port()
+        self.sockets = sockets or {}
+        self.port = self.sockets["mysql"].getsockname()[1] if self.sockets else free_port()
         self.options = options
         self.process = None
         self.log = Path(folder) / f"onramp-{self.port}.log"
@@ -57,9 +60,13 @@ class Onramp:
         if 0 < int(self.options.get("max_backends", 0)) < int(environment.get("ONRAMP_WORKERS", "1")):
             # Each worker needs a backend; a test that counts them means a single one.
             environment["ONRAMP_WORKERS"] = "1"
+        handed = {}
+        if self.sockets:
+            environment["LISTEN_FDNAMES"] = ":".join(self.sockets)
+            command, handed = handing_over(list(self.sockets.values()), command)
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **handed)
         if wait:
             self.wait_until_ready()
         return self

@@ -74,7 +74,7 @@ def handing_over(sockets, command):
 
     def in_their_places():
         # First out of the way of each other.
-        away = [os.dup2(number, 100 + place) for place, number in enumerate(numbers)]
+        away = [os.dup2(number, 100 + place, inheritable=False) for place, number in enumerate(numbers)]
         for place, number in enumerate(away):
             os.dup2(number, 3 + place)
 

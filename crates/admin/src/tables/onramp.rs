@@ -172,7 +172,7 @@ table! {
         default_value: Option<String>,
         /// `live` (SET GLOBAL and RELOAD change it) or `start`.
         scope: &'static str,
-        /// Where the value comes from: `default`, `file`, `environment`, `flag` or `admin`.
+        /// Where the value comes from: `default`, `file`, `credential`, `environment`, `flag`, `socket` (handed over by systemd) or `admin`.
         source: &'static str,
     }
 }

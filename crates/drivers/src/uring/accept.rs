@@ -174,9 +174,9 @@ impl UringDriver {
         for (listener, id) in self.listeners.iter_mut().zip(0..) {
             let Some(socket) = listener.socket.take() else { continue };
             listener.paused_until = None;
-            if !listener.is_unix {
-                // At once, while the accepts under way still hold the socket. Shares of a Unix socket are one, and
-                // other drivers may want theirs.
+            if !socket.is_shared() {
+                // At once, while the accepts under way still hold the socket. Where shares are one socket, other drivers may
+                // want theirs, or another process.
                 let _ = shutdown(&socket, Shutdown::Both);
             }
             for (place, number) in listener.places.iter().zip(0..) {

@@ -215,9 +215,11 @@ pub fn a_signal_cuts_the_last_closes_short<D: TestDriver>() {
     let (mut driver, address) = listening::<D>();
     let peer = TcpStream::connect(address).unwrap();
     let signaller = driver.signaller();
+    // Made before the time of the close begins.
+    let mut more_than_is_taken = Some(pattern(0, 32 << 20));
     run(&mut driver, |_, input, controls| {
         if let Input::Accepted { connection, .. } = input {
-            controls.send(connection, pattern(0, 32 << 20));
+            controls.send(connection, more_than_is_taken.take().unwrap());
             controls.close(connection);
             controls.finish();
             signaller.send(Signal::Stop);

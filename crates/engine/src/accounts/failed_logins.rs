@@ -179,12 +179,12 @@ impl Engine {
     pub(crate) fn refuse_later(&mut self, delay: Duration, refusal: LateRefusal) {
         let place = (self.now + delay, u64::from(refusal.client.id));
         self.clients[refusal.client.key].wait_in_login(Login::Refused(place));
-        self.late_refusals.insert(place, refusal);
+        self.logins.late_refusals.insert(place, refusal);
     }
 
     /// Sends the late refusals whose time has come.
     pub(crate) fn tell_refusals(&mut self) {
-        while let Some(first) = self.late_refusals.first_entry() {
+        while let Some(first) = self.logins.late_refusals.first_entry() {
             if first.key().0 > self.now {
                 break;
             }
@@ -198,7 +198,7 @@ impl Engine {
 
     /// When the next one's time has come.
     pub(crate) fn next_refusal_to_tell(&self) -> Option<Instant> {
-        self.late_refusals.keys().next().map(|&(at, _)| at)
+        self.logins.late_refusals.keys().next().map(|&(at, _)| at)
     }
 }
 

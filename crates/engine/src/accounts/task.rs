@@ -15,6 +15,7 @@ use crate::accounts::secret::Password;
 use crate::client::reading::{LargeText, ReadText};
 use crate::engine::Engine;
 use crate::ids::ClientRef;
+use crate::io::Io;
 use crate::outside::named::ClosedFor;
 use crate::stored_code::questions::{CodeAnswers, ReadCode};
 
@@ -193,16 +194,35 @@ pub(crate) struct Tasks {
     last: u64,
 }
 
+impl Io {
+    /// Has something done, for somebody from this network where it is a client. Returns the task's number.
+    pub(crate) fn give_task(&mut self, asker: Asker, work: Work, network: Option<IpAddr>) -> u64 {
+        self.tasks.last += 1;
+        let number = self.tasks.last;
+        let task = Task::new(number, work, network);
+        self.tasks.askers.insert(number, (asker, Arc::clone(&task.given_up)));
+        self.tasks.queue.push_back(task);
+        number
+    }
+
+    /// Gives up a task whose asker has gone: it need not be done, and nobody is to wait behind it.
+    pub(crate) fn give_up_task(&mut self, number: u64) {
+        if let Some((_, given_up)) = self.tasks.askers.remove(&number) {
+            given_up.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Engine {
     /// Returns the next task for another thread than a worker's. Its outcome goes to [`Self::take_finding`], for whichever asker
     /// waits by then. The caller asks at the end of each turn.
     pub fn poll_task(&mut self) -> Option<Task> {
-        self.tasks.queue.pop_front()
+        self.io.tasks.queue.pop_front()
     }
 
     /// Takes in what came of a task. A turn has to follow, with an end.
     pub fn take_finding(&mut self, number: u64, finding: Finding) {
-        match (self.tasks.askers.remove(&number).map(|(asker, _)| asker), finding) {
+        match (self.io.tasks.askers.remove(&number).map(|(asker, _)| asker), finding) {
             (Some(Asker::Client(client)), Finding::Text(text)) => self.text_is_read(client, text),
             (Some(Asker::Client(client)), Finding::Lost) => {
                 if self.clients.find(client).is_some() {
@@ -221,23 +241,6 @@ impl Engine {
             (Some(Asker::Backend(token)), finding) => self.backend_finding(token, finding),
             (Some(Asker::Control(connection)), finding) => self.control_finding(connection, finding),
             (None, _) => {}
-        }
-    }
-
-    /// Has something done, for somebody from this network where it is a client. Returns the task's number.
-    pub(crate) fn give_task(&mut self, asker: Asker, work: Work, network: Option<IpAddr>) -> u64 {
-        self.tasks.last += 1;
-        let number = self.tasks.last;
-        let task = Task::new(number, work, network);
-        self.tasks.askers.insert(number, (asker, Arc::clone(&task.given_up)));
-        self.tasks.queue.push_back(task);
-        number
-    }
-
-    /// Gives up a task whose asker has gone: it need not be done, and nobody is to wait behind it.
-    pub(crate) fn give_up_task(&mut self, number: u64) {
-        if let Some((_, given_up)) = self.tasks.askers.remove(&number) {
-            given_up.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -87,7 +87,7 @@ impl Engine {
     /// Says whether idle backends may become this login's now.
     pub(super) fn may_change_to(&self, (identity, class): Login) -> bool {
         let Some(facts) = &self.server.facts else { return false };
-        let to = self.identities.identity(identity);
+        let to = self.logins.identities.identity(identity);
         let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
         let under_way =
             |(_, other): (BackendKey, &Backend)| other.identity == identity && other.is_changing();
@@ -98,7 +98,7 @@ impl Engine {
             && !to.has_role
             && !self.server.opening.failed_changes.forbid(self.now, &to.user)
             && !self.server.backends.iter().any(under_way)
-            && self.slow_changes() <= self.workers.places.limit() as usize / SLOW_PART
+            && self.slow_changes() <= self.pool.workers.places.limit() as usize / SLOW_PART
     }
 
     /// Where idle backends may become this login's, whether this one is such that it can.
@@ -137,10 +137,10 @@ impl Engine {
         // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().
         backend.multi_statements = before.multi_statements;
         backend.leftovers = before.leftovers;
-        self.totals.account_changes += 1;
+        self.views.totals.account_changes += 1;
         let key = self.server.backends.insert(backend);
         let connection = before.connection.expect("an idle backend is connected");
-        self.set_role(connection, Role::Backend(key));
+        self.io.set_role(connection, Role::Backend(key));
         self.mark_dirty(key);
     }
 
@@ -151,9 +151,9 @@ impl Engine {
         if !backend.is_changing() {
             return false;
         }
-        let user = &self.identities.identity(backend.identity).user;
+        let user = &self.logins.identities.identity(backend.identity).user;
         self.server.opening.failed_changes.add(self.now, user);
-        self.totals.failed_account_changes += 1;
+        self.views.totals.failed_account_changes += 1;
         true
     }
 
@@ -162,12 +162,12 @@ impl Engine {
         let backend = &self.server.backends[key];
         let (thread_id, reason) = (backend.thread_id, self.failure_of_change(backend, reason));
         self.remove_backend(key);
-        self.event(Event::BackendClosed { thread_id, reason });
+        self.views.event(Event::BackendClosed { thread_id, reason });
     }
 
     /// Why a backend is lost that was to change its account.
     pub(super) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
-        let user = String::from_utf8_lossy(&self.identities.identity(backend.identity).user);
+        let user = String::from_utf8_lossy(&self.logins.identities.identity(backend.identity).user);
         format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")
     }
 }

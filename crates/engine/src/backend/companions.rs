@@ -100,7 +100,8 @@ impl Engine {
     /// An idle backend, and the client whose short statement may run on it before those in front of it. Only by our own rules, and not
     /// while the newest go first: these are the account's oldest.
     pub(super) fn companion(&mut self) -> Option<(ClientKey, BackendKey)> {
-        let by_our_rules = self.scheduler.is_native() && !self.scheduler.is_newest_first(Lane::Low);
+        let by_our_rules =
+            self.scheduling.scheduler.is_native() && !self.scheduling.scheduler.is_newest_first(Lane::Low);
         if !by_our_rules || !self.server.opening.companions.are_wanted(self.now) {
             return None;
         }
@@ -112,7 +113,8 @@ impl Engine {
             }
             // Some have been served since, and wait for the backend that they hold.
             let waits = |client: ClientKey| {
-                self.scheduler.waits_in(client) == Some(Lane::Low) && self.clients[client].backend.is_none()
+                self.scheduling.scheduler.waits_in(client) == Some(Lane::Low)
+                    && self.clients[client].backend.is_none()
             };
             let first = self.server.opening.companions.first(backend.identity, waits);
             if let Some(client) = first.into_iter().find(|&client| self.is_companion(client, key)) {
@@ -126,7 +128,7 @@ impl Engine {
         let kind = self.clients[client].request.as_ref().map_or(0, |request| request.statement.fingerprint);
         self.fits(&self.server.backends[backend], &self.clients[client])
             && self.keeps_no_backend(client)
-            && !self.digests.is_long(kind, SHORT)
+            && !self.scheduling.digests.is_long(kind, SHORT)
     }
 }
 

@@ -6,6 +6,7 @@ use seam::{Compression, CompressionSide, ConnectionId};
 use wire::Capabilities;
 
 use crate::engine::Engine;
+use crate::io::Io;
 use crate::outside::event::Event;
 use crate::server_login::Established;
 use crate::settings::ServerCompression;
@@ -28,7 +29,7 @@ pub(crate) fn asked_for(compression: ServerCompression) -> Capabilities {
     }
 }
 
-impl Engine {
+impl Io {
     /// A login on the server has come to its end: compression begins where it was agreed on.
     pub(crate) fn start_server_compression(&mut self, connection: ConnectionId, agreed: Capabilities) {
         let compression = if agreed.contains(Capabilities::COMPRESS) {
@@ -40,7 +41,9 @@ impl Engine {
         };
         self.outbox.start_compression(connection, compression, CompressionSide::Client);
     }
+}
 
+impl Engine {
     /// Says so where the server does not offer what it is asked for: connections go on without, as those of its own clients do
     /// (`--compress`).
     pub(crate) fn note_missing_compression(&mut self, established: &Established) {
@@ -50,8 +53,8 @@ impl Engine {
             ServerCompression::Zstd => (Capabilities::ZSTD_COMPRESSION, "zstd"),
         };
         // Each worker has asked the same server.
-        if self.worker == 0 && !established.offered.contains(asked_for) {
-            self.event(Event::NotCompressed { wanted });
+        if self.pool.worker == 0 && !established.offered.contains(asked_for) {
+            self.views.event(Event::NotCompressed { wanted });
         }
     }
 }

@@ -117,7 +117,7 @@ impl Engine {
         let client = &self.clients[key];
         match client.identity {
             Some(identity) => self.open_backend_as(identity, client.class(), client.collation, origin),
-            None => self.workers.places.give(self.worker),
+            None => self.pool.workers.places.give(self.pool.worker),
         }
     }
 
@@ -130,11 +130,11 @@ impl Engine {
         origin: Origin,
     ) {
         let Some(backend) = self.new_backend(identity, class, collation, origin) else {
-            return self.workers.places.give(self.worker);
+            return self.pool.workers.places.give(self.pool.worker);
         };
         self.server.backends.insert(backend);
         let address = self.settings.server[self.server.reachability.address].clone();
-        self.outbox.connect(self.last_token, address);
+        self.io.outbox.connect(self.io.last_token, address);
     }
 
     /// A backend that is yet to be connected and to log in; none as long as nobody knows the server.
@@ -148,17 +148,17 @@ impl Engine {
         let facts = self.server.facts.as_ref()?;
         let (login_collation, login_charset) = facts.charset_of_login(collation);
         let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
-        let session = self.sessions.hold(state);
-        self.last_token += 1;
+        let session = self.sessions.states.hold(state);
+        self.io.last_token += 1;
         Some(Backend {
-            token: self.last_token,
+            token: self.io.last_token,
             connection: None,
             state: State::new(self.now),
             origin,
             fresh: true,
             companions_until: None,
             since: self.now,
-            identity: self.identities.hold_again(identity),
+            identity: self.logins.identities.hold_again(identity),
             rights: Rights::Since(self.server.control.changes.seen()),
             began_at: 0,
             class,
@@ -196,20 +196,20 @@ impl Engine {
 
     /// The driver's answer: the connection stands.
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
-        let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
-        self.set_role(connection, Role::Backend(key));
+        let Some(key) = self.backend_of(token) else { return self.io.outbox.close(connection) };
+        self.io.set_role(connection, Role::Backend(key));
         let credentials = self.credentials_of(&self.server.backends[key]);
         let backend = &mut self.server.backends[key];
         backend.connection = Some(connection);
         backend.log_in(ServerLogin::new(credentials));
-        let address = self.identities.identity(backend.identity).address;
+        let address = self.logins.identities.identity(backend.identity).address;
         let header = self.proxy_header(address);
         self.put_to_backend(key, &header);
     }
 
     /// With what a backend logs in.
     pub(super) fn credentials_of(&self, backend: &Backend) -> Credentials {
-        let identity = self.identities.identity(backend.identity);
+        let identity = self.logins.identities.identity(backend.identity);
         let account = &identity.account;
         // Its plugin may have changed since somebody logged in; for a change of account, which is more frequent, it is not looked up.
         let accounts =
@@ -250,18 +250,18 @@ impl Engine {
                 }
                 let backend = &mut self.server.backends[key];
                 backend.thread_id = established.thread_id;
-                self.workers.serving.add(established.thread_id, &backend.serves);
+                self.pool.workers.serving.add(established.thread_id, &backend.serves);
                 backend.capabilities = established.capabilities;
                 backend.set_up();
                 let connection = backend.connection.expect("its bytes have just come");
-                self.start_server_compression(connection, established.capabilities);
+                self.io.start_server_compression(connection, established.capabilities);
                 self.server.backends[key].established = Some(established);
                 self.server.reachability.answered();
                 self.send_setup(key);
             }
             Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                 let asker = Asker::Backend(backend.token);
-                self.give_task(asker, Work::Encrypt { bytes, public_key }, None);
+                self.io.give_task(asker, Work::Encrypt { bytes, public_key }, None);
             }
             Ok(Some(Outcome::StartTls)) => {
                 let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));
@@ -281,7 +281,7 @@ impl Engine {
                 if found.is_some_and(|found| self.meets_another_server(key, &found)) {
                     return;
                 }
-                let user = self.identities.identity(self.server.backends[key].identity).user.clone();
+                let user = self.logins.identities.identity(self.server.backends[key].identity).user.clone();
                 self.note_withheld(&user, why);
                 self.backend_refused(key, why.code(), why.message().to_owned());
             }
@@ -332,7 +332,7 @@ impl Engine {
             );
         }
         let backend = &self.server.backends[key];
-        let account = &self.identities.identity(backend.identity).account;
+        let account = &self.logins.identities.identity(backend.identity).account;
         let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
         if !found.eq_ignore_ascii_case(&expected) {
             let message = format!(
@@ -359,7 +359,7 @@ impl Engine {
         let took = self.now.since(backend.since);
         self.server.opening.took(took, changed);
         if !changed {
-            self.measures.backend_connects.record(took);
+            self.views.measures.backend_connects.record(took);
         }
         self.server.backends[key].companions_until = self.time_for_companions(changed);
         self.free_backend(key);
@@ -374,7 +374,7 @@ impl Engine {
         let has_role = answer.map(|role| role.is_some_and(is_role));
         backend.has_no_role = has_role.map_or(!has_roles, |has_role| !has_role);
         if let Some(has_role) = has_role {
-            self.identities.note_role(backend.identity, has_role);
+            self.logins.identities.note_role(backend.identity, has_role);
         }
         has_role == Some(true)
     }
@@ -440,9 +440,9 @@ impl Engine {
             if !in_login {
                 let mut packet = Vec::new();
                 wire::put_message(&mut packet, &mut 0, &[CommandKind::Quit as u8]);
-                self.outbox.send(connection, &packet);
+                self.io.outbox.send(connection, &packet);
             }
-            self.outbox.close(connection);
+            self.io.outbox.close(connection);
         }
         self.remove_backend(key);
     }
@@ -450,9 +450,9 @@ impl Engine {
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.
     pub(crate) fn remove_backend(&mut self, key: BackendKey) {
         let backend = self.take_backend_out(key);
-        self.workers.places.give(self.worker);
+        self.pool.workers.places.give(self.pool.worker);
         if let Some(connection) = backend.connection {
-            self.set_role(connection, Role::Free);
+            self.io.set_role(connection, Role::Free);
         }
         self.claim_failed(backend.token, Unproved::Lost);
     }
@@ -463,7 +463,7 @@ impl Engine {
         self.give_permit(key);
         let backend = self.server.backends.remove(key);
         if backend.runs_long {
-            self.scheduler.finish_long();
+            self.scheduling.scheduler.finish_long();
         }
         if backend.contends {
             self.server.contention.rests();
@@ -472,7 +472,7 @@ impl Engine {
         self.server.sharing.remove(key);
         self.server.dirty.retain(|&dirty| dirty != key);
         self.release_identity(backend.identity);
-        self.sessions.release(backend.session);
+        self.sessions.states.release(backend.session);
         backend
     }
 
@@ -489,7 +489,7 @@ impl Engine {
         for key in over {
             let connection = self.server.backends[key].connection;
             if let Some(connection) = connection {
-                self.outbox.close(connection);
+                self.io.outbox.close(connection);
             }
             if self.change_failed(key) {
                 self.change_ended(key, NO_ANSWER);
@@ -502,15 +502,15 @@ impl Engine {
 
     /// The server could not be reached, or hung up on a login.
     pub(crate) fn server_failed(&mut self, reason: String) {
-        self.measures.connect_failures += 1;
+        self.views.measures.connect_failures += 1;
         let address = self.settings.server[self.server.reachability.address].clone();
         // One pool is on one server: the next address gets its turn only when nothing stands on this one.
         let stands =
             self.server.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());
         let next = (self.server.reachability.address + 1) % self.settings.server.len();
         if self.server.reachability.failed(self.now, reason.clone(), (!stands).then_some(next)) {
-            self.workers.way.forget();
-            self.event(Event::ServerLost { address, reason });
+            self.pool.workers.way.forget();
+            self.views.event(Event::ServerLost { address, reason });
         }
     }
 }

@@ -125,7 +125,7 @@ impl Engine {
     /// until what went ahead of the statement, in the same text, is answered.
     pub(crate) fn kind_of(&self, statement: &InFlight) -> Option<(u64, Option<&[u8]>)> {
         let client = self.clients.get(statement.owner.client()?)?;
-        let schema = self.sessions.state(client.session?).schema.as_deref();
+        let schema = self.sessions.states.state(client.session?).schema.as_deref();
         (statement.fingerprint != 0).then_some((statement.fingerprint, schema))
     }
 
@@ -136,7 +136,7 @@ impl Engine {
 
     /// A client's default schema.
     pub(crate) fn schema_of(&self, key: ClientKey) -> Option<&[u8]> {
-        self.sessions.state(self.clients[key].session?).schema.as_deref()
+        self.sessions.states.state(self.clients[key].session?).schema.as_deref()
     }
 
     /// Says whether a client's request was of a kind that waits for locks in its schema, a while ago.
@@ -156,7 +156,7 @@ impl Engine {
 
     /// A statement of a contended kind, or the first of a transaction that will have one.
     pub(crate) fn is_contended(&self, key: ClientKey, request: &Request) -> bool {
-        self.scheduler.is_native()
+        self.scheduling.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && match request.contends {
                 true => self.server.contention.is_there(self.now),
@@ -190,7 +190,7 @@ impl Engine {
     /// no more, and does not stand, go back to the others. Returns whether one waits for nothing but a permit.
     pub(crate) fn start_contended(&mut self) -> bool {
         let (mut backend_free, mut wanting) = (true, false);
-        while let Some(key) = self.scheduler.peek_contended(backend_free) {
+        while let Some(key) = self.scheduling.scheduler.peek_contended(backend_free) {
             let request = self.clients[key].request.as_ref().expect("a queued client has a request");
             let contended = self.is_contended(key, request);
             if !contended && !self.is_of_standing_kind(key, request) {
@@ -223,25 +223,26 @@ impl Engine {
                     self.start_alone(key, backend, grant);
                 }
                 None => {
-                    self.scheduler.put_back(grant);
+                    self.scheduling.scheduler.put_back(grant);
                     let room = self.contended_room() as usize;
-                    let waiting = self.scheduler.contended_in_need(room);
+                    let waiting = self.scheduling.scheduler.contended_in_need(room);
                     self.open_backends_for(&waiting);
                     backend_free = false;
                 }
             }
         }
         // Nobody asks for it where none waits, and where none may start they do not wait for backends.
-        let waits = self.scheduler.peek_contended(true).is_some() && !self.only_last_backends_are_left();
+        let waits =
+            self.scheduling.scheduler.peek_contended(true).is_some() && !self.only_last_backends_are_left();
         let room = if waits { self.contended_room() } else { 0 };
-        self.scheduler.note_contended_room(room as usize);
+        self.scheduling.scheduler.note_contended_room(room as usize);
         wanting
     }
 
     /// Kinds have turned out to wait no more, or not to stand: their statements go on with the others, wherever in the lane they are.
     /// Those of a kind that still waits may be before them.
     pub(crate) fn leave_contended_lanes(&mut self) {
-        for key in self.scheduler.contended() {
+        for key in self.scheduling.scheduler.contended() {
             let request = self.clients[key].request.as_ref().expect("a queued client has a request");
             if !self.is_contended(key, request) && !self.is_of_standing_kind(key, request) {
                 self.leave_contended_lane(key);
@@ -263,10 +264,10 @@ impl Engine {
         let beside = self.server.backends.iter().filter(|(_, backend)| waits_beside(backend)).count();
         let in_work =
             self.server.contention.in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
-        let all = self.workers.permits().saturating_mul(FOR_EACH_PERMIT);
+        let all = self.pool.workers.permits().saturating_mul(FOR_EACH_PERMIT);
         // Half of the backends are for the others, whatever happens.
-        let all = all.min(self.workers.places.most() / 2);
-        all.div_ceil(self.workers.count()).max(1).saturating_sub(in_work)
+        let all = all.min(self.pool.workers.places.most() / 2);
+        all.div_ceil(self.pool.workers.count()).max(1).saturating_sub(in_work)
     }
 
     /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.

@@ -46,10 +46,10 @@ impl Engine {
         self.lend_stalled_permits();
         self.leave_long_lane();
         let mut wanting = self.start_contended();
-        self.scheduler.want_long(true);
+        self.scheduling.scheduler.want_long(true);
         let (mut backend_free, mut first_lacks_backend) = (true, false);
         let mut holdup = None;
-        while let Some(key) = self.scheduler.peek(backend_free) {
+        while let Some(key) = self.scheduling.scheduler.peek(backend_free) {
             if self.enter_contended_lane(key) {
                 wanting |= self.start_contended();
                 continue;
@@ -67,7 +67,7 @@ impl Engine {
                 Sharing::Alone => {}
             }
             let Some(grant) = self.take_permit_or_want_it(key) else {
-                if self.scheduler.waits_for_long(key) {
+                if self.scheduling.scheduler.waits_for_long(key) {
                     continue; // another worker has been faster
                 }
                 if self.start_one_holder() {
@@ -80,7 +80,7 @@ impl Engine {
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.start_alone(key, backend, grant),
                 None => {
-                    self.scheduler.put_back(grant);
+                    self.scheduling.scheduler.put_back(grant);
                     first_lacks_backend = true;
                     match self.start_behind(key) {
                         Behind::Started => {}
@@ -94,17 +94,17 @@ impl Engine {
             }
         }
         self.note_holdup(holdup, wanting, backend_free);
-        self.scheduler.want_long(backend_free);
+        self.scheduling.scheduler.want_long(backend_free);
         self.note_want_of_permits(wanting);
         let full = holdup == Some(WaitReason::StatementsInFlight) || self.shared_reads_wait();
-        self.workers.note_saturation(self.worker, self.now, wanting, full);
+        self.pool.workers.note_saturation(self.pool.worker, self.now, wanting, full);
         let lacking = !backend_free || first_lacks_backend || (wanting && self.still_lacks_backend());
         self.note_lack_of_backends(lacking);
     }
 
     /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
     fn still_lacks_backend(&self) -> bool {
-        let first = self.scheduler.peek(true);
+        let first = self.scheduling.scheduler.peek(true);
         self.server.opening.lacking_since.is_some()
             && first.is_some_and(|key| {
                 self.clients[key].backend.is_none() && self.idle_backend_for(key).is_none()
@@ -113,13 +113,13 @@ impl Engine {
 
     /// The statement, whose permit has been taken, leaves the queue.
     pub(crate) fn start_alone(&mut self, key: ClientKey, backend: BackendKey, grant: Grant) {
-        self.scheduler.start(key);
+        self.scheduling.scheduler.start(key);
         let client = &self.clients[key];
         if let Some(identity) = client.identity {
             self.server.opening.served((identity, client.class()));
         }
         if grant.has_permit() {
-            self.workers.way.note_start();
+            self.pool.workers.way.note_start();
         }
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
         let spared = self.spared_by(key, grant);
@@ -142,13 +142,13 @@ impl Engine {
         if !self.settings.finds_permits() {
             return 0;
         }
-        self.digests.spares(fingerprint)
+        self.scheduling.digests.spares(fingerprint)
     }
 
     /// While a statement that has waited too long waits for a permit before those who hold locks, one of these goes on at a
     /// time: all permits may be with statements that wait for it.
     fn start_one_holder(&mut self) -> bool {
-        let Some(holder) = self.scheduler.passed_over() else { return false };
+        let Some(holder) = self.scheduling.scheduler.passed_over() else { return false };
         let Some(backend) = self.clients[holder].backend else { return false };
         let runs = |client: ClientKey| {
             self.clients[client].request.as_ref().is_some_and(|request| request.lane == Some(Lane::Holding))
@@ -161,7 +161,7 @@ impl Engine {
         if one_runs {
             return false;
         }
-        let Some(grant) = self.scheduler.take_permit(holder) else { return false };
+        let Some(grant) = self.scheduling.scheduler.take_permit(holder) else { return false };
         self.start_alone(holder, backend, grant);
         true
     }
@@ -175,12 +175,12 @@ impl Engine {
             if self.enter_contended_lane(client) || self.enter_long_lane(client) {
                 return Behind::Started; // its kind has become one of those that have a lane of their own
             }
-            if let Some(grant) = self.scheduler.take_permit(client) {
+            if let Some(grant) = self.scheduling.scheduler.take_permit(client) {
                 self.start_alone(client, backend, grant);
                 return Behind::Started;
             }
         }
-        let waiting = self.scheduler.first_in_need(LOOK_BEHIND);
+        let waiting = self.scheduling.scheduler.first_in_need(LOOK_BEHIND);
         self.open_backends_for(&waiting);
         let mut behind = Behind::NoBackend;
         for key in waiting {
@@ -192,7 +192,7 @@ impl Engine {
                 continue;
             }
             let Some(grant) = self.take_permit_or_want_it(key) else {
-                if self.scheduler.waits_for_long(key) {
+                if self.scheduling.scheduler.waits_for_long(key) {
                     continue;
                 }
                 return Behind::WaitsForPermit;
@@ -206,15 +206,15 @@ impl Engine {
     /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
     /// tried again then: whoever gives a permit back in between looks at who wants one.
     pub(crate) fn take_permit_or_want_it(&mut self, key: ClientKey) -> Option<Grant> {
-        self.scheduler.take_permit(key).or_else(|| {
-            self.scheduler.want(Some(key));
-            self.scheduler.take_permit(key)
+        self.scheduling.scheduler.take_permit(key).or_else(|| {
+            self.scheduling.scheduler.want(Some(key));
+            self.scheduling.scheduler.take_permit(key)
         })
     }
 
     /// What must not wait for a permit, since it may be what frees one: KILL, and the end of a transaction.
     fn start_urgent(&mut self) {
-        for (client, since) in std::mem::take(&mut self.urgent) {
+        for (client, since) in std::mem::take(&mut self.scheduling.urgent) {
             let waits = self.clients.find(client).is_some_and(|client| {
                 let urgent = client.request.as_ref().is_some_and(|request| request.urgent);
                 urgent && matches!(client.phase(), Phase::Queued)
@@ -232,7 +232,7 @@ impl Engine {
                 }
                 None => {
                     self.open_backend_for_urgent(key);
-                    self.urgent.push((client, since));
+                    self.scheduling.urgent.push((client, since));
                 }
             }
         }
@@ -272,7 +272,7 @@ impl Engine {
             self.set_multi_statements(backend_key, joined || client_several);
         }
         let group = self.begin_group(&mut request);
-        self.note_served(&mut request);
+        self.pool.note_served(&mut request);
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
             let id = self.prepared_statement_id(backend_key, about).expect("it is prepared there");
             put_statement_id(&mut request.raw, id);
@@ -327,8 +327,8 @@ impl Engine {
     ) {
         let backend = &mut self.server.backends[backend_key];
         if backend.used.is_none() {
-            let usage = self.identities.usage(backend.identity, &self.workers.users);
-            backend.used = Some(usage.begin(self.worker));
+            let usage = self.logins.identities.usage(backend.identity, &self.pool.workers.users);
+            backend.used = Some(usage.begin(self.pool.worker));
         }
         backend.fresh = false;
         if backend.in_flight.is_empty() {
@@ -367,8 +367,9 @@ impl Engine {
         }
         let schemas_come = self.schemas_come(backend);
         if client.session != Some(backend.session) || schemas_come {
-            let wanted = self.sessions.state(client.session.expect("a client with requests has logged in"));
-            let found = self.sessions.state(backend.session);
+            let wanted =
+                self.sessions.states.state(client.session.expect("a client with requests has logged in"));
+            let found = self.sessions.states.state(backend.session);
             ahead.alone = wanted.changes_behind_text(found);
             // A request for another schema has no use for the present one, which may have been dropped.
             let other = schemas_come || wanted.schema != found.schema;
@@ -481,7 +482,7 @@ impl Engine {
     /// The reasons for which a client will hold its backend beyond the end of this request.
     pub(crate) fn pins_of(&self, key: ClientKey, request: &Request) -> Pins {
         let mut pins = Pins::from(request.statement.effects);
-        let session = self.clients[key].session.map(|session| self.sessions.state(session));
+        let session = self.clients[key].session.map(|session| self.sessions.states.state(session));
         if request.command == RequestKind::Prepare {
             // Nothing of what its executions will leave.
             pins = Pins::NONE;

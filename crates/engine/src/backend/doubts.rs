@@ -205,7 +205,7 @@ impl Engine {
         let explained = !request.hidden.effects.changes_session()
             && (by_schema || self.explains_changes(client, request, vague));
         let session = self.clients[client].session.expect("a client with requests has logged in");
-        let before = self.sessions.state(session);
+        let before = self.sessions.states.state(session);
         let mut findings = Findings::new(request, before, summary.error.is_some());
         changes.into_iter().for_each(|change| findings.take_in(change));
         findings.take_in_unreported(vague, summary.status);
@@ -235,9 +235,9 @@ impl Engine {
     fn executes_elsewhere(&self, client: ClientKey, request: &Request) -> bool {
         let executes = request.command == RequestKind::Execute && !request.hidden.effects.changes_session();
         let Some(about) = request.about.as_deref().filter(|_| executes) else { return false };
-        let schema_of = |session| self.sessions.state(session).schema.as_deref();
+        let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
         let own = self.clients[client].session.expect("a client with requests has logged in");
-        schema_of(self.definitions.get(about.definition).session) != schema_of(own)
+        schema_of(self.sessions.definitions.get(about.definition).session) != schema_of(own)
     }
 
     /// Whether a change that the server does not name is one of those that are known of the statement.
@@ -310,7 +310,7 @@ impl Engine {
     /// Whether a client is in the schema that code of another one's goes back to without a report.
     pub(crate) fn is_in_unreported_schema(&self, client: ClientKey) -> bool {
         let session = self.clients[client].session.expect("a client with requests has logged in");
-        let schema = self.sessions.state(session).schema.as_deref();
+        let schema = self.sessions.states.state(session).schema.as_deref();
         schema.is_some_and(|schema| schema.eq_ignore_ascii_case(UNREPORTED_SCHEMA))
     }
 
@@ -381,7 +381,7 @@ impl Engine {
                 aftermath.found_rows = rows.or(Some(0));
             }
             let session = self.clients[client].session.expect("a client with requests has logged in");
-            let mut state: SessionState = self.sessions.state(session).clone();
+            let mut state: SessionState = self.sessions.states.state(session).clone();
             for (name, value) in asked.iter().zip(values) {
                 match (TrackerVariable::of(name), value) {
                     (Some(tracker), Some(value)) => self.set_tracker(key, client, tracker, value),

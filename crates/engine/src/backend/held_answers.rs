@@ -39,9 +39,14 @@ impl Engine {
             return keep;
         }
         let others = self.held_answers() - held;
-        let share = (self.settings.held_answer_memory / self.workers.count() as usize).max(SMALLEST_SHARE);
+        let share =
+            (self.settings.held_answer_memory / self.pool.workers.count() as usize).max(SMALLEST_SHARE);
         if others + wanted > share {
-            self.limit_reached(Limit::HeldAnswerMemory, self.settings.held_answer_memory as u64);
+            self.views.limit_reached(
+                self.now,
+                Limit::HeldAnswerMemory,
+                self.settings.held_answer_memory as u64,
+            );
         }
         keep.min(share.saturating_sub(others))
     }

@@ -21,7 +21,7 @@ impl Engine {
         fingerprint != 0
             && !client.in_transaction()
             && !client.pins.may_hold_locks()
-            && self.scheduler.is_native()
+            && self.scheduling.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && self.is_long_kind(fingerprint)
     }
@@ -30,15 +30,15 @@ impl Engine {
     pub(crate) fn is_long_kind(&self, fingerprint: u64) -> bool {
         let limit = self.settings.long_statement_time;
         !limit.is_zero()
-            && (self.digests.is_long(fingerprint, limit)
+            && (self.scheduling.digests.is_long(fingerprint, limit)
                 || self.server.stalls.overdue_kinds.contains(&fingerprint))
     }
 
     /// The same for one that comes to the lane then. However many others get on with each other there: one of a new kind may compute.
     pub(crate) fn joins_long_lane(&self, key: ClientKey, request: &Request) -> bool {
         let joins = self.belongs_to_long_lane(key, request);
-        if joins && !self.digests.knows_long_time(request.fingerprint()) {
-            self.workers.begin_with_few_long(self.now);
+        if joins && !self.scheduling.digests.knows_long_time(request.fingerprint()) {
+            self.pool.workers.begin_with_few_long(self.now);
         }
         joins
     }
@@ -57,7 +57,7 @@ impl Engine {
 
     /// Statements that wait for long ones to end go on with the others, if they have turned out to be short.
     pub(crate) fn leave_long_lane(&mut self) {
-        while let Some(key) = self.scheduler.peek_long() {
+        while let Some(key) = self.scheduling.scheduler.peek_long() {
             if self.is_still_long(key) {
                 break;
             }
@@ -76,21 +76,21 @@ impl Engine {
         if statement.fingerprint == 0 || statement.summary.error.is_some() {
             return;
         }
-        let few = self.workers.long_statements_have_been_few(self.now, time);
+        let few = self.pool.workers.long_statements_have_been_few(self.now, time);
         if !self.server.backends[key].runs_long {
             let response = micros(statement.waited + time);
-            let usual = self.digests.usual_response(statement.fingerprint, response, few);
+            let usual = self.scheduling.digests.usual_response(statement.fingerprint, response, few);
             let limit = self.settings.long_statement_time;
             // Others do not slow down long ones that began before their kind was known.
             if time < limit || usual < micros(limit) {
-                self.others_pace.add(response, usual);
+                self.scheduling.others_pace.add(response, usual);
             }
             return;
         }
         let few = few && !self.has_unknown_long_ones();
-        let usual = self.digests.usual_long_time(statement.fingerprint, time, few);
-        let others = std::mem::take(&mut self.others_pace);
-        self.workers.measure_long(&LongEnd { at: self.now, time, usual, others });
+        let usual = self.scheduling.digests.usual_long_time(statement.fingerprint, time, few);
+        let others = std::mem::take(&mut self.scheduling.others_pace);
+        self.pool.workers.measure_long(&LongEnd { at: self.now, time, usual, others });
     }
 
     /// Says whether statements run for long outside of the long lane: their kinds were not known as long when they began.
@@ -101,11 +101,11 @@ impl Engine {
     pub(crate) fn change_lane(&mut self, key: ClientKey, lane: Lane) {
         let arrival = self.clients[key].request.as_ref().expect("a queued client has a request").arrival;
         self.note_parts(&arrival);
-        let arrival = self.holdups.change_queue(&arrival, self.now, lane == Lane::Long);
+        let arrival = self.scheduling.holdups.change_queue(&arrival, self.now, lane == Lane::Long);
         if let Some(request) = &mut self.clients[key].request {
             request.arrival = arrival;
             request.lane = Some(lane);
         }
-        self.scheduler.change_lane(key, lane);
+        self.scheduling.scheduler.change_lane(key, lane);
     }
 }

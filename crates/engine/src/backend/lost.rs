@@ -72,7 +72,7 @@ impl Engine {
         let in_login = !backend.is_ready() && !backend.is_changing();
         self.server.backends[key].connection =
             self.server.backends[key].connection.take().inspect(|&connection| {
-                self.set_role(connection, crate::engine::Role::Free);
+                self.io.set_role(connection, crate::engine::Role::Free);
             });
         self.lose_backend(key, reason);
         if in_login {
@@ -83,7 +83,7 @@ impl Engine {
     /// Gives a backend up: nobody can say any more which bytes are whose, or what state it is in.
     pub(crate) fn close_backend(&mut self, key: BackendKey, reason: &str) {
         if let Some(connection) = self.server.backends[key].connection {
-            self.outbox.close(connection);
+            self.io.outbox.close(connection);
         }
         self.lose_backend(key, reason);
     }
@@ -108,7 +108,7 @@ impl Engine {
             if place == 0 && statement.fingerprint != 0 {
                 self.count_execution(&statement, self.now.since(first_since), true);
             }
-            self.measure_lost(&statement);
+            self.views.measure_lost(&statement);
             let took = if place == 0 { self.now.since(first_since) } else { Duration::ZERO };
             self.note_slow(thread_id, &statement, took, SlowEnd::BackendLost);
             match statement.owner {
@@ -140,7 +140,7 @@ impl Engine {
             self.holder_lost(client);
         }
         if !quiet {
-            self.event(Event::BackendClosed { thread_id, reason: reason.into_owned() });
+            self.views.event(Event::BackendClosed { thread_id, reason: reason.into_owned() });
         }
     }
 
@@ -224,7 +224,7 @@ impl Engine {
         self.server_keeps_up(key);
         if queued {
             let lost = self.clients[key].lost.unwrap_or(Lost::Transaction);
-            self.scheduler.remove(key);
+            self.scheduling.scheduler.remove(key);
             let answer = self.take_request(key).map_or(1, |request| request.answer);
             self.clients[key].cancel();
             self.answer_lost(key, lost, answer);
@@ -240,7 +240,7 @@ impl Engine {
             "a login is refused before its end"
         );
         if let Some(connection) = connection {
-            self.outbox.close(connection);
+            self.io.outbox.close(connection);
         }
         let has_room_soon = code == USER_FULL || (code == USER_LIMITED && message.contains(AT_A_TIME));
         if !has_room_soon && self.change_failed(key) {
@@ -254,13 +254,13 @@ impl Engine {
         let has_others =
             self.server.backends.iter().any(|(_, other)| other.is_ready() && other.identity == identity);
         if has_room_soon || has_others {
-            self.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
+            self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);
-            return self.event(Event::NoRoom { reason: message });
+            return self.views.event(Event::NoRoom { reason: message });
         }
         self.remove_backend(key);
         self.server.control.ask_for_accounts();
-        if code == WRONG_PASSWORD && self.identities.go_back(identity) {
+        if code == WRONG_PASSWORD && self.logins.identities.go_back(identity) {
             // Those who wait get another backend, by the password that was proved before.
             return;
         }
@@ -301,16 +301,16 @@ impl Engine {
     fn server_refused_for_room(&mut self, key: BackendKey, reason: String) {
         let origin = self.server.backends[key].origin;
         self.remove_backend(key);
-        let places = &self.workers.places;
+        let places = &self.pool.workers.places;
         let tries = self.server.full.as_ref().map_or(0, |full| full.tries) + 1;
         if origin == Origin::Granted && tries < TRIES {
-            places.grant(self.worker);
+            places.grant(self.pool.worker);
             self.server.full = Some(ServerFull { until: self.now + SOON, tries });
             return;
         }
         let none_stands = places.refused(self.now);
         self.server.full = none_stands.then(|| ServerFull { until: self.now + NO_ROOM_PAUSE, tries: 0 });
-        self.event(Event::NoRoom { reason });
+        self.views.event(Event::NoRoom { reason });
     }
 
     pub(crate) fn unreachable_error(&self) -> MySqlError {
@@ -327,15 +327,15 @@ impl Engine {
 
     /// Remembers since when statements wait for a backend, and gives up those that have waited too long.
     pub(crate) fn note_lack_of_backends(&mut self, lacking: bool) {
-        if !lacking || self.scheduler.in_need() == 0 {
-            self.workers.places.lack(self.worker, false);
-            self.workers.places.return_grants(self.worker);
+        if !lacking || self.scheduling.scheduler.in_need() == 0 {
+            self.pool.workers.places.lack(self.pool.worker, false);
+            self.pool.workers.places.return_grants(self.pool.worker);
             self.server.opening.lacking_since = None;
             return;
         }
         let since = *self.server.opening.lacking_since.get_or_insert(self.now);
         let limit = self.settings.backend_connect_timeout;
-        while let Some((key, queued)) = self.scheduler.oldest_in_need() {
+        while let Some((key, queued)) = self.scheduling.scheduler.oldest_in_need() {
             if queued.max(since) + limit > self.now {
                 break;
             }
@@ -356,10 +356,10 @@ impl Engine {
         {
             MySqlError::server_unreachable(&self.server_address(), NO_ANSWER)
         } else if self.server.reachability.is_up() {
-            let limit = self.workers.places.limit();
-            let of_server = self.workers.places.server_is_full();
+            let limit = self.pool.workers.places.limit();
+            let of_server = self.pool.workers.places.server_is_full();
             if !of_server {
-                self.limit_reached(Limit::MaxBackends, u64::from(limit));
+                self.views.limit_reached(self.now, Limit::MaxBackends, u64::from(limit));
             }
             MySqlError::no_backend(limit, of_server)
         } else {
@@ -370,8 +370,8 @@ impl Engine {
     /// When the next statement will have waited too long for a backend.
     pub(crate) fn next_giving_up(&self) -> Option<Instant> {
         let limit = self.settings.backend_connect_timeout;
-        let urgent = self.urgent.iter().map(|&(_, since)| since + limit).min();
-        let waiting = self.server.opening.lacking_since.zip(self.scheduler.oldest_in_need());
+        let urgent = self.scheduling.urgent.iter().map(|&(_, since)| since + limit).min();
+        let waiting = self.server.opening.lacking_since.zip(self.scheduling.scheduler.oldest_in_need());
         let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
         urgent.into_iter().chain(waiting).chain(self.next_held_up()).min()
     }

@@ -27,10 +27,10 @@ impl Engine {
             let backend = &mut self.server.backends[key];
             if let Some(connection) = backend.connection {
                 if backend.is_ready() && backend.out.len() > BUFFER_KEPT {
-                    self.outbox.send_whole(connection, std::mem::take(&mut backend.out));
+                    self.io.outbox.send_whole(connection, std::mem::take(&mut backend.out));
                     continue;
                 }
-                self.outbox.send(connection, &backend.out);
+                self.io.outbox.send(connection, &backend.out);
                 if !backend.is_ready() {
                     // Its password may be among it.
                     backend.out.zeroize();
@@ -50,7 +50,7 @@ impl Engine {
         ahead: &[Vec<u8>],
     ) -> u8 {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
-        let parameters = about.map_or(0, |about| self.definitions.get(about.definition).parameters);
+        let parameters = about.map_or(0, |about| self.sessions.definitions.get(about.definition).parameters);
         let backend = &mut self.server.backends[backend_key];
         let query = request.command == RequestKind::Query;
         if let Some(text) = request.text().filter(|_| !ahead.is_empty()) {
@@ -106,10 +106,10 @@ impl Engine {
         let answer = request.server_answer();
         let raw = std::mem::take(&mut request.raw);
         let backend = &mut self.server.backends[backend_key];
-        self.outbox.send(connection, &backend.out);
+        self.io.outbox.send(connection, &backend.out);
         backend.out.clear();
         request.on_its_way = raw.len();
-        self.outbox.send_whole(connection, raw);
+        self.io.outbox.send_whole(connection, raw);
         Some(answer)
     }
 

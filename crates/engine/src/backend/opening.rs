@@ -130,7 +130,11 @@ impl Engine {
     /// opened; in all no more than could run at once.
     pub(crate) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
         // While the server is not known to answer, one attempt is enough.
-        let most = if self.server.reachability.is_up() { self.scheduler.free_permits().max(1) } else { 1 };
+        let most = if self.server.reachability.is_up() {
+            self.scheduling.scheduler.free_permits().max(1)
+        } else {
+            1
+        };
         let opening = |(_, backend): &(BackendKey, &Backend)| !backend.is_ready();
         let mut to_come: Vec<_> = self.server.backends.iter().filter(opening).map(|(key, _)| key).collect();
         // A MariaDB takes a second to refuse a change: others do not wait for that.
@@ -165,7 +169,7 @@ impl Engine {
         waiting: &[ClientKey],
         to_come: &mut Vec<BackendKey>,
     ) -> Option<Place> {
-        if let Some(origin) = self.take_place() {
+        if let Some(origin) = self.pool.take_place(self.now) {
             return Some(Place::New(origin));
         }
         let by_change = self.may_change_to(login);
@@ -186,7 +190,7 @@ impl Engine {
         };
         let mut free = self.server.idle.iter().copied().filter(may_be_taken);
         let Some(longest) = free.next() else {
-            self.ask_for_backends();
+            self.pool.ask_for_backends();
             return None;
         };
         let changes = |&idle: &BackendKey| by_change && self.may_change(idle, login);
@@ -201,7 +205,7 @@ impl Engine {
             return Some(Place::Of(taken));
         }
         self.quit_backend(taken);
-        self.take_place().map(Place::New)
+        self.pool.take_place(self.now).map(Place::New)
     }
 
     /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond
@@ -243,25 +247,22 @@ impl Engine {
             return;
         }
         let place = self
-            .take_place()
-            .or_else(|| self.close_idle_backend().then(|| self.take_place())?)
+            .pool
+            .take_place(self.now)
+            .or_else(|| self.close_idle_backend().then(|| self.pool.take_place(self.now))?)
             // A server that is full has no room for one more either, however urgent.
             .or_else(|| {
-                let places = &self.workers.places;
-                (!places.server_is_full()).then(|| places.take(self.now, self.worker, 1))?
+                let places = &self.pool.workers.places;
+                (!places.server_is_full()).then(|| places.take(self.now, self.pool.worker, 1))?
             });
         if let Some(origin) = place {
             self.open_backend_as(identity, class, collation, origin);
         }
     }
 
-    pub(crate) fn take_place(&self) -> Option<Origin> {
-        self.workers.places.take(self.now, self.worker, 0)
-    }
-
     /// Says whether an attempt to connect with this login makes sense now.
     fn may_open_as(&self, identity: IdentityId) -> bool {
-        let refused = self.identities.identity(identity).refused_until;
+        let refused = self.logins.identities.identity(identity).refused_until;
         self.may_connect_now() && refused.is_none_or(|until| until <= self.now)
     }
 

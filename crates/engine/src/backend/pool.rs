@@ -37,7 +37,7 @@ impl Engine {
 
     /// Same user, same capabilities; and a schema can be changed but not be unset.
     pub(super) fn fits(&self, backend: &Backend, client: &Client) -> bool {
-        let has_schema = |session| self.sessions.state(session).schema.is_some();
+        let has_schema = |session| self.sessions.states.state(session).schema.is_some();
         Some(backend.identity) == client.identity
             && backend.class == client.class()
             && (!has_schema(backend.session) || client.session.is_some_and(has_schema))
@@ -57,15 +57,15 @@ impl Engine {
             Afterwards::Keep => {
                 backend.since = self.now;
                 // While draining nobody comes any more; those who wait still need one.
-                let needed = self.scheduler.in_need() > 0 || !self.urgent.is_empty();
+                let needed = self.scheduling.scheduler.in_need() > 0 || !self.scheduling.urgent.is_empty();
                 // A statement of a contended kind may not start now, and asks for another one as soon as this is gone.
-                if self.draining.is_some() && !needed && self.scheduler.waiting() == 0 {
+                if self.draining.is_some() && !needed && self.scheduling.scheduler.waiting() == 0 {
                     return self.quit_backend(key);
                 }
                 if self.has_too_many_backends() {
                     return self.quit_backend(key);
                 }
-                if !self.is_kept_for_us(key) && self.leave_to_other_worker(needed) {
+                if !self.is_kept_for_us(key) && self.pool.leave_to_other_worker(needed) {
                     return self.quit_backend(key);
                 }
                 self.put_idle(key);
@@ -109,15 +109,15 @@ impl Engine {
     /// Says whether there are more backends than the server has room for. An urgent statement may have one more than that, and
     /// uses it first.
     fn has_too_many_backends(&self) -> bool {
-        self.urgent.is_empty() && self.workers.places.are_too_many()
+        self.scheduling.urgent.is_empty() && self.pool.workers.places.are_too_many()
     }
 
     fn is_left_by_clients(&self, identity: IdentityId) -> bool {
         // Looked at for few: accounts' rights seldom change.
-        self.identities.is_former(identity) && {
+        self.logins.identities.is_former(identity) && {
             let backends =
                 self.server.backends.iter().filter(|(_, backend)| backend.identity == identity).count();
-            self.identities.holders(identity) == backends
+            self.logins.identities.holders(identity) == backends
         }
     }
 }
@@ -169,8 +169,8 @@ mod tests {
         backend.set_phase(Phase::Ready);
         engine.draining = Some(Instant::START + Duration::from_secs(1));
         engine.change_lane(client_key(0), Lane::Contended);
-        engine.scheduler.note_contended_room(0);
-        assert_eq!((engine.scheduler.in_need(), engine.scheduler.waiting()), (0, 1));
+        engine.scheduling.scheduler.note_contended_room(0);
+        assert_eq!((engine.scheduling.scheduler.in_need(), engine.scheduling.scheduler.waiting()), (0, 1));
         engine.free_backend(key);
         assert_eq!((engine.server.backends.len(), &engine.server.idle[..]), (1, &[key][..]));
         engine.client_gone(client_key(0));

@@ -82,25 +82,25 @@ impl Engine {
             return self.ask_doubts_first(key, backend_key, request);
         }
         self.begin_on(key, backend_key, false, None);
-        let Definition { session, ref template, .. } = *self.definitions.get(definition);
-        let (wanted, defines) = (self.sessions.state(session), template.defines());
+        let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
+        let (wanted, defines) = (self.sessions.states.state(session), template.defines());
         let client = self.clients[key].session.expect("a client with requests has logged in");
-        let found = self.sessions.state(self.server.backends[backend_key].session);
+        let found = self.sessions.states.state(self.server.backends[backend_key].session);
         let stands = found.prepares_like(wanted, defines);
-        let client_agrees = self.sessions.state(client).prepares_like(wanted, defines);
+        let client_agrees = self.sessions.states.state(client).prepares_like(wanted, defines);
         if !stands && client_agrees && !ahead.is_empty() {
             return self.apply_state_first(key, backend_key, request, ahead);
         }
         self.put_request_back(key, request);
         self.clients[key].prepare();
         if stands {
-            self.totals.prepared_again += 1;
-            let text = Rc::clone(&self.definitions.get(definition).text);
+            self.views.totals.prepared_again += 1;
+            let text = Rc::clone(&self.sessions.definitions.get(definition).text);
             let owner = Owner::Prepare { client: key };
             return self.send_own(backend_key, owner, CommandKind::StmtPrepare, &text, Expect::Prepare, 0);
         }
         let target = self.state_to_prepare(key, backend_key, definition);
-        let found = self.sessions.state(self.server.backends[backend_key].session);
+        let found = self.sessions.states.state(self.server.backends[backend_key].session);
         let texts = super::difference::statements(&target, found, target.schema != found.schema);
         let preludes = u8::try_from(texts.len()).expect("three statements at most");
         self.set_multi_statements(backend_key, true);
@@ -131,10 +131,10 @@ impl Engine {
         definition: DefinitionId,
     ) -> SessionState {
         let client = self.clients[key].session.expect("a client with requests has logged in");
-        let Definition { session, ref template, .. } = *self.definitions.get(definition);
-        let wanted = self.sessions.state(session);
-        let found = self.sessions.state(self.server.backends[backend_key].session);
-        self.sessions.state(client).to_prepare(wanted, found, template.defines())
+        let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
+        let wanted = self.sessions.states.state(session);
+        let found = self.sessions.states.state(self.server.backends[backend_key].session);
+        self.sessions.states.state(client).to_prepare(wanted, found, template.defines())
     }
 
     /// A definition's session state was sent; now it may be prepared.
@@ -157,9 +157,9 @@ impl Engine {
         }
         let Some(about) = self.about(client) else { return };
         let state = self.state_to_prepare(client, key, about.definition);
-        let session = self.sessions.hold(state);
+        let session = self.sessions.states.hold(state);
         self.set_backend_session(key, session);
-        self.sessions.release(session);
+        self.sessions.states.release(session);
         // The client's own state may have stood before, and does no more.
         if let Some(request) = &mut self.clients[client].request {
             request.prepared = false;
@@ -172,7 +172,7 @@ impl Engine {
         let refused = summary.error.as_ref().is_some_and(|error| SCHEMA_REFUSED.contains(&error.code));
         let about = self.about(client).filter(|_| refused && !summary.prelude_failed)?;
         let mut state = self.state_to_prepare(client, key, about.definition);
-        let found = self.sessions.state(self.server.backends[key].session);
+        let found = self.sessions.states.state(self.server.backends[key].session);
         (state.schema != found.schema).then(|| {
             state.schema.clone_from(&found.schema);
             state
@@ -190,9 +190,9 @@ impl Engine {
         if self.clients[client].killed {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
-        let session = self.sessions.hold(state);
+        let session = self.sessions.states.hold(state);
         self.set_backend_session(key, session);
-        self.sessions.release(session);
+        self.sessions.states.release(session);
         self.execution_refused(key, client, statement);
     }
 
@@ -292,8 +292,8 @@ impl Engine {
             (None, Some((id, parameters))) => {
                 let definition = self.definition_of(client, &request, parameters);
                 let stays = self.pins_of(client, &request).keeps_prepared();
-                self.statement_count += 1;
-                self.definitions.client_statement_added(definition);
+                self.sessions.statement_count += 1;
+                self.sessions.definitions.client_statement_added(definition);
                 let number = self.clients[client].statements.get_or_insert_default().add(definition, stays);
                 let serves = if stays { Serves::Own(number) } else { Serves::All };
                 self.keep_prepared(key, definition, serves, id);
@@ -306,7 +306,7 @@ impl Engine {
                 }
             }
         }
-        self.outbox.send(self.clients[client].connection, &answer);
+        self.io.outbox.send(self.clients[client].connection, &answer);
         Some(request)
     }
 
@@ -328,12 +328,12 @@ impl Engine {
         let session = self.clients[client].session.expect("a client with requests has logged in");
         let mut template = request.template.as_deref().expect("what prepares has one").clone();
         template.calls.clone_from(&request.statement.calls);
-        let state = self.sessions.state(session).for_preparing(template.defines());
-        let session = self.sessions.hold(state);
+        let state = self.sessions.states.state(session).for_preparing(template.defines());
+        let session = self.sessions.states.hold(state);
         let text = request.text().map_or_else(|| request.whole_text().into(), Into::into);
-        let (definition, unused) = self.definitions.hold(session, text, parameters, template);
+        let (definition, unused) = self.sessions.definitions.hold(session, text, parameters, template);
         if let Some(session) = unused {
-            self.sessions.release(session);
+            self.sessions.states.release(session);
         }
         definition
     }
@@ -344,7 +344,7 @@ impl Engine {
         match self.server.backends[key].prepared.insert(definition, serves, id) {
             Some(before) => self.close_prepared(key, before),
             None => {
-                self.definitions.hold_again(definition);
+                self.sessions.definitions.hold_again(definition);
                 self.server.room.taken += 1;
             }
         }
@@ -356,7 +356,7 @@ impl Engine {
         }
         // Others prepare statements on the server too, and each worker.
         let servers = self.server.facts.as_ref().map_or(u32::MAX, |facts| facts.max_prepared_stmt_count);
-        let most = (servers / 4 * 3 / self.workers.count()).max(1) as usize;
+        let most = (servers / 4 * 3 / self.pool.workers.count()).max(1) as usize;
         // Two for one that is new: cursors, which nobody can close, must not cost the others all of theirs at once.
         for _ in 0..2 {
             if self.server.room.taken > most {
@@ -382,9 +382,9 @@ impl Engine {
     /// `more` bytes of text. An error where clients have too many themselves.
     pub(crate) fn make_room_for_text(&mut self, more: usize) -> Result<(), MySqlError> {
         let memory = self.settings.prepared_statement_memory;
-        while self.definitions.text_bytes() + more > memory {
+        while self.sessions.definitions.text_bytes() + more > memory {
             if !self.close_where_most_are() {
-                self.limit_reached(Limit::PreparedStatementMemory, memory as u64);
+                self.views.limit_reached(self.now, Limit::PreparedStatementMemory, memory as u64);
                 return Err(MySqlError::prepared_statement_memory(memory));
             }
         }

@@ -38,7 +38,7 @@ impl Engine {
             return false;
         }
         if let Some(connection) = self.server.backends[key].connection {
-            self.outbox.close(connection);
+            self.io.outbox.close(connection);
         }
         self.remove_backend(key);
         let version = String::from_utf8_lossy(found.version.text());

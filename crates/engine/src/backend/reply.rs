@@ -198,13 +198,14 @@ impl Engine {
             let client =
                 statement.owner.client().filter(|_| to.is_some()).map(|client| &self.clients[client]);
             let mut relay = Relay {
-                outbox: &mut self.outbox,
+                outbox: &mut self.io.outbox,
                 to,
                 keep,
                 holds: client.is_some_and(Client::holds_answer),
                 group: statement.group.as_deref_mut().filter(|_| to.is_some()),
-                told: client
-                    .and_then(|client| trackers::told(client, self.server.facts.as_ref(), &self.sessions)),
+                told: client.and_then(|client| {
+                    trackers::told(client, self.server.facts.as_ref(), &self.sessions.states)
+                }),
                 keeps_changes: client.is_some_and(Client::keeps_changes),
                 summary: &mut statement.summary,
             };
@@ -225,7 +226,7 @@ impl Engine {
                 backend.waits_for_lock = false;
                 let took = self.now.since(std::mem::replace(&mut backend.first_since, self.now));
                 if std::mem::take(&mut backend.first_is_alone) {
-                    self.workers.way.note(took);
+                    self.pool.workers.way.note(took);
                 }
                 self.statement_ended(key, statement, took);
             } else {
@@ -294,7 +295,7 @@ impl Engine {
         self.lock_wait_ended(key);
         self.note_progress(&statement);
         self.note_history(&statement, took);
-        self.measure_statement(&statement, took);
+        self.views.measure_statement(&statement, took);
         self.note_slow_end(key, &statement, took);
         if statement.shared {
             self.server.rescues.answered();
@@ -338,13 +339,13 @@ impl Engine {
         if !backend.in_flight.is_empty() || !backend.is_ready() {
             return;
         }
-        let kept = self.scheduler.keeps_permits()
+        let kept = self.scheduling.scheduler.keeps_permits()
             && backend.holder.is_some_and(|client| self.clients[client].in_transaction());
         if !kept {
             self.give_permit(key);
         }
         if std::mem::take(&mut self.server.backends[key].runs_long) {
-            self.scheduler.finish_long();
+            self.scheduling.scheduler.finish_long();
         }
         self.contender_rests(key);
         self.server.sharing.remove(key);

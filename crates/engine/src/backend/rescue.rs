@@ -153,7 +153,7 @@ impl Engine {
         let first = self.server.backends[key].in_flight.front();
         // Not where it is its client that is slow, in taking the answer.
         if let Some(first) = first.filter(|first| first.summary.relayed == 0) {
-            self.digests.note_stuck(self.now, first.fingerprint);
+            self.scheduling.digests.note_stuck(self.now, first.fingerprint);
         }
     }
 
@@ -170,7 +170,7 @@ impl Engine {
             statement.owner = Owner::Abandoned;
             statement.fingerprint = 0;
             let group = statement.group.take();
-            self.totals.rescues += 1;
+            self.views.totals.rescues += 1;
             self.queue_again(client);
             // Others that wait for the same answer ask for themselves.
             for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
@@ -188,10 +188,10 @@ impl Engine {
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;
         request.started = false;
-        request.arrival = self.holdups.change_queue(&request.arrival, self.now, false);
+        request.arrival = self.scheduling.holdups.change_queue(&request.arrival, self.now, false);
         let (since, lane) = (request.arrival.at, request.lane.unwrap_or(Lane::Low));
         let standing = Standing { began, ..Standing::default() };
-        self.scheduler.enqueue(since, key, lane, Need::Any, standing);
+        self.scheduling.scheduler.enqueue(since, key, lane, Need::Any, standing);
     }
 }
 

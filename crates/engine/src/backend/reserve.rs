@@ -135,7 +135,7 @@ impl Engine {
 
     /// When kinds that stand are looked at again, if any do.
     pub(crate) fn next_look_at_standing(&self) -> Option<Instant> {
-        let waits = self.scheduler.peek_contended(true).is_some();
+        let waits = self.scheduling.scheduler.peek_contended(true).is_some();
         self.server.reserve.standing.values().copied().filter(|&until| waits && until > self.now).min()
     }
 
@@ -146,7 +146,7 @@ impl Engine {
 
     /// Says whether the last of the backends that this worker may have are for kinds of which none is known to wait for a lock.
     pub(crate) fn only_last_backends_are_left(&self) -> bool {
-        let share = self.workers.places.most() / self.workers.count();
+        let share = self.pool.workers.places.most() / self.pool.workers.count();
         self.is_reserve_reached() && self.backends_in_use() >= share - (share / LAST).max(1)
     }
 
@@ -157,9 +157,13 @@ impl Engine {
     /// From how many backends on the rest is kept.
     fn reserve_mark(&self) -> u32 {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let share = self.workers.places.most() / self.workers.count();
+        let share = self.pool.workers.places.most() / self.pool.workers.count();
         // With fewer there is nothing to keep.
-        if pool && self.scheduler.is_native() && share >= KEPT { share - share / KEPT } else { u32::MAX }
+        if pool && self.scheduling.scheduler.is_native() && share >= KEPT {
+            share - share / KEPT
+        } else {
+            u32::MAX
+        }
     }
 }
 

@@ -118,7 +118,7 @@ impl Engine {
         self.server
             .facts
             .as_ref()
-            .is_some_and(|facts| self.identities.lets_in(identity, &facts.accounts, self.now))
+            .is_some_and(|facts| self.logins.identities.lets_in(identity, &facts.accounts, self.now))
     }
 
     /// A backend has taken up the rights on a schema, maybe on the one that it was in.
@@ -129,7 +129,7 @@ impl Engine {
 
     /// A backend's session state is about to be another one, and so may be its schema.
     pub(crate) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId) {
-        let schema = |session| &self.sessions.state(session).schema;
+        let schema = |session| &self.sessions.states.state(session).schema;
         let backend = &self.server.backends[key];
         if schema(session).is_some() && schema(session) != schema(backend.session) {
             self.note_rights_taken_up(key);

@@ -81,7 +81,7 @@ impl Engine {
     fn answer_for_room(&mut self) {
         if self.server.room.closing.is_none() {
             for worker in std::mem::take(&mut self.server.room.owed) {
-                self.write_letter(worker, Letter::RoomMade);
+                self.pool.write_letter(worker, Letter::RoomMade);
             }
         }
     }
@@ -93,11 +93,11 @@ impl Engine {
 
     /// False where there are no others.
     fn ask_others_for_room(&mut self) -> bool {
-        let others = self.workers.count() as usize - 1;
-        let from = self.worker;
+        let others = self.pool.workers.count() as usize - 1;
+        let from = self.pool.worker;
         if others > 0 && self.server.room.awaited.is_none() {
             self.server.room.awaited = Some((others, self.now));
-            self.write_to_others(&Letter::MakeRoom { from });
+            self.pool.write_to_others(&Letter::MakeRoom { from });
         }
         self.server.room.is_awaited(self.now)
     }

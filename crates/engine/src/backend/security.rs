@@ -39,7 +39,7 @@ impl Engine {
         if self.server.reachability.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
             self.server.reachability.withheld_at = Some(self.now);
             let user = String::from_utf8_lossy(user).into_owned();
-            self.event(Event::PasswordWithheld { user, reason: why.message() });
+            self.views.event(Event::PasswordWithheld { user, reason: why.message() });
         }
     }
 
@@ -62,8 +62,8 @@ impl Engine {
     /// Sends what goes before TLS, and has it begin.
     pub(crate) fn start_server_tls(&mut self, connection: ConnectionId, before: &[u8]) {
         let name = self.settings.server_names.get(self.server.reachability.address).cloned();
-        self.outbox.send(connection, before);
-        self.outbox.start_tls(connection, name.unwrap_or_else(|| Arc::from("localhost")));
+        self.io.outbox.send(connection, before);
+        self.io.outbox.start_tls(connection, name.unwrap_or_else(|| Arc::from("localhost")));
     }
 
     /// TLS stands on a backend.

@@ -161,15 +161,15 @@ impl Engine {
 
     fn state_stands(&mut self, key: BackendKey, client: ClientKey, insert_id: bool, without_schema: bool) {
         let mut session = self.clients[client].session.expect("a client with requests has logged in");
-        self.sessions.hold_again(session);
+        self.sessions.states.hold_again(session);
         if without_schema {
-            let schema = self.sessions.state(self.server.backends[key].session).schema.clone();
-            let state = SessionState { schema, ..self.sessions.state(session).clone() };
-            self.sessions.release(session);
-            session = self.sessions.hold(state);
+            let schema = self.sessions.states.state(self.server.backends[key].session).schema.clone();
+            let state = SessionState { schema, ..self.sessions.states.state(session).clone() };
+            self.sessions.states.release(session);
+            session = self.sessions.states.hold(state);
         }
         self.set_backend_session(key, session);
-        self.sessions.release(session);
+        self.sessions.states.release(session);
         self.server.backends[key].trackers = true;
         if insert_id {
             // It has to be 0 again before anybody else gets the backend.
@@ -181,18 +181,18 @@ impl Engine {
 
     pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
         self.note_change_of_schema(key, session);
-        let held = self.sessions.hold_again(session);
+        let held = self.sessions.states.hold_again(session);
         let before = std::mem::replace(&mut self.server.backends[key].session, held);
-        self.sessions.release(before);
+        self.sessions.states.release(before);
     }
 
     /// Nobody knows in which schema a backend is: an empty name has a USE go ahead of whoever's statement is next.
     pub(crate) fn forget_schema(&mut self, key: BackendKey) {
         self.note_rights_taken_up(key);
-        let state = self.sessions.state(self.server.backends[key].session).clone();
-        let session = self.sessions.hold(SessionState { schema: Some(Box::default()), ..state });
+        let state = self.sessions.states.state(self.server.backends[key].session).clone();
+        let session = self.sessions.states.hold(SessionState { schema: Some(Box::default()), ..state });
         self.set_backend_session(key, session);
-        self.sessions.release(session);
+        self.sessions.states.release(session);
     }
 
     /// What went ahead of a statement has failed: the client hears why, and the backend's state is anybody's guess.
@@ -215,7 +215,7 @@ impl Engine {
             );
         }
         let session = state.session.expect("a client with requests has logged in");
-        let mut without = self.sessions.state(session).clone();
+        let mut without = self.sessions.states.state(session).clone();
         if SCHEMA_GONE.contains(&error.code) {
             without.schema = None;
         } else if !INTERRUPTED.contains(&error.code) && !without.forget_named(&error.message) {
@@ -225,8 +225,8 @@ impl Engine {
                 "its session state cannot be set again",
             );
         }
-        self.clients[client].session = Some(self.sessions.hold(without));
-        self.sessions.release(session);
+        self.clients[client].session = Some(self.sessions.states.hold(without));
+        self.sessions.states.release(session);
         self.let_go(key, client);
     }
 
@@ -237,7 +237,7 @@ impl Engine {
         let mut payload = Vec::new();
         wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
             .put(&mut payload);
-        self.send_packet_to(self.clients[client].connection, sequence, &payload);
+        self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
         if login {
             let reason = String::from_utf8_lossy(&error.message).into_owned();
             self.schema_refused(client, &payload, &reason);
@@ -308,10 +308,15 @@ impl Engine {
         };
         // It is in its schema still, but the character set of that has gone (`THD::init` of both servers), until the next USE: an
         // empty name has one go ahead of whoever's statement is next.
-        let schema =
-            self.sessions.state(self.server.backends[key].session).schema.as_ref().map(|_| Box::default());
-        let session = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
-        self.sessions.release(std::mem::replace(&mut self.server.backends[key].session, session));
+        let schema = self
+            .sessions
+            .states
+            .state(self.server.backends[key].session)
+            .schema
+            .as_ref()
+            .map(|_| Box::default());
+        let session = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });
+        self.sessions.states.release(std::mem::replace(&mut self.server.backends[key].session, session));
         self.forget_prepared(key);
     }
 
@@ -485,23 +490,23 @@ impl Engine {
         state: SessionState,
         told: bool,
     ) {
-        let before = self.clients[client].session.map(|session| &self.sessions.state(session).charset);
+        let before = self.clients[client].session.map(|session| &self.sessions.states.state(session).charset);
         if before.is_some_and(|before| self.variables_depend_on(client, before, &state.charset)) {
             self.clients[client].pins |= Effects::USER_VARIABLE.into();
         }
-        let found = &self.sessions.state(self.server.backends[key].session).schema;
+        let found = &self.sessions.states.state(self.server.backends[key].session).schema;
         let elsewhere = (!told && *found != state.schema)
             .then(|| SessionState { schema: found.clone(), ..state.clone() });
-        let session = self.sessions.hold(state);
+        let session = self.sessions.states.hold(state);
         if let Some(before) = self.clients[client].session.replace(session) {
-            self.sessions.release(before);
+            self.sessions.states.release(before);
         }
         match elsewhere {
             None => self.set_backend_session(key, session),
             Some(state) => {
-                let session = self.sessions.hold(state);
+                let session = self.sessions.states.hold(state);
                 self.set_backend_session(key, session);
-                self.sessions.release(session);
+                self.sessions.states.release(session);
             }
         }
     }
@@ -519,7 +524,7 @@ impl Engine {
             0 if summary.error.is_some() || !summary.changes.is_empty() => Left::Something,
             0 => Left::Nothing,
         };
-        self.history.record(statement.fingerprint, took, summary.relayed, left);
+        self.scheduling.history.record(statement.fingerprint, took, summary.relayed, left);
     }
 
     /// Counts an execution under its digest.
@@ -531,12 +536,12 @@ impl Engine {
             rows_sent: statement.summary.rows_sent,
             rows_affected: statement.summary.rows_changed,
             error,
-            round_trip: self.workers.way.round_trip(),
-            few: self.workers.are_permits_free(),
+            round_trip: self.pool.workers.way.round_trip(),
+            few: self.pool.workers.are_permits_free(),
         };
-        let digest = self.digests.record(self.now, &execution);
-        if self.workers.measures_limits() {
-            self.served.add(statement.fingerprint, digest.mean());
+        let digest = self.scheduling.digests.record(self.now, &execution);
+        if self.pool.workers.measures_limits() {
+            self.scheduling.served.add(statement.fingerprint, digest.mean());
         }
     }
 
@@ -558,9 +563,9 @@ impl Engine {
         state.aftermath = state.aftermath.of_reset();
         state.status = facts.fresh_status();
         let Some(session) = state.session else { return };
-        let schema = self.sessions.state(session).schema.clone();
-        let fresh = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
-        self.sessions.release(session);
+        let schema = self.sessions.states.state(session).schema.clone();
+        let fresh = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });
+        self.sessions.states.release(session);
         self.clients[client].session = Some(fresh);
     }
 }
@@ -568,7 +573,7 @@ impl Engine {
 impl Engine {
     /// Whether the server closes the connection behind a statement that has succeeded.
     fn ends_connection(&self, client: ClientKey, request: &Request) -> bool {
-        let session = self.clients[client].session.map(|session| self.sessions.state(session));
+        let session = self.clients[client].session.map(|session| self.sessions.states.state(session));
         let plain_end = matches!(
             request.statement.transaction,
             Some(TransactionCommand::Commit | TransactionCommand::Rollback)

@@ -165,24 +165,24 @@ impl Engine {
         let request = client.request.as_ref().expect("a queued client has a request");
         if client.backend.is_some()
             || !self.may_share(key, request)
-            || self.workers.statements_in_flight() < 2
+            || self.pool.workers.statements_in_flight() < 2
         {
             return Sharing::Alone;
         }
         let (Some(identity), Some(session)) = (client.identity, client.session) else {
             return Sharing::Alone;
         };
-        let most = self.workers.shared_backends(self.worker) as usize;
+        let most = self.pool.workers.shared_backends(self.pool.worker) as usize;
         let share = self.server.sharing.share_of(self.now, (identity, session), most);
         let shared = self.shared_backends_for(key, (identity, session), share);
         let enough = shared.running >= shared.most;
         match shared.with_room {
-            Some(backend) if enough || !self.scheduler.has_permit(key) => {
-                self.scheduler.start(key);
+            Some(backend) if enough || !self.scheduling.scheduler.has_permit(key) => {
+                self.scheduling.scheduler.start(key);
                 self.send_request(key, backend);
-                self.totals.shared_reads += 1;
+                self.views.totals.shared_reads += 1;
                 let sent = self.server.backends[backend].in_flight.back();
-                self.totals.schemas_brought += u64::from(sent.is_some_and(|sent| sent.preludes > 0));
+                self.views.totals.schemas_brought += u64::from(sent.is_some_and(|sent| sent.preludes > 0));
                 Sharing::Started
             }
             None if enough => Sharing::Full,
@@ -201,9 +201,9 @@ impl Engine {
             && self.pins_of(key, request).is_empty()
             && ((request.command == RequestKind::Query && request.text().is_some())
                 || request.is_plain_execution())
-            && self.history.is_harmless(request.statement.fingerprint)
+            && self.scheduling.history.is_harmless(request.statement.fingerprint)
             // One that waits for a lock now and then would hold up those behind it for as long.
-            && !self.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
+            && !self.scheduling.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
             && !self.was_contended(key, request)
             // What others share cannot be asked.
             && !request.found.is_unknown()
@@ -213,7 +213,7 @@ impl Engine {
     /// these holds up those behind it, which should not be others.
     pub(super) fn only_kind(&self, request: &Request) -> Option<u64> {
         let kind = request.statement.fingerprint;
-        self.digests.may_be_stuck(self.now, kind).then_some(kind)
+        self.scheduling.digests.may_be_stuck(self.now, kind).then_some(kind)
     }
 
     /// The backends that a client's read can join: of its kind only where that may be stuck, and on which it is prepared where it is to be.
@@ -229,8 +229,8 @@ impl Engine {
             return own;
         }
         let is_of_others = |&other: &BackendKey| {
-            let others = self.sessions.state(self.server.backends[other].session);
-            !others.is_but_for_schema(self.sessions.state(session))
+            let others = self.sessions.states.state(self.server.backends[other].session);
+            !others.is_but_for_schema(self.sessions.states.state(session))
         };
         let others = self.server.sharing.of_account(identity).filter(is_of_others).count();
         let most = share.account.saturating_sub(others).max(1);
@@ -262,13 +262,14 @@ impl Engine {
         let brings_schema = LazyCell::new(|| self.may_bring_schema(key, request));
         let (only_kind, about) = (self.only_kind(request), request.about.as_deref());
         let mut shared = Shared { running: 0, most, with_room: None };
-        let mut fewest = self.workers.statements_in_flight() as usize;
-        let leaving = self.server.sharing.iter().next_back().filter(|_| self.is_to_leave_a_backend());
+        let mut fewest = self.pool.workers.statements_in_flight() as usize;
+        let leaving = self.server.sharing.iter().next_back().filter(|_| self.pool.is_to_leave_a_backend());
         for candidate in candidates.filter(|&key| Some(key) != leaving) {
             let backend = &self.server.backends[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
-            let (wanted, found) = (self.sessions.state(session), self.sessions.state(backend.session));
+            let (wanted, found) =
+                (self.sessions.states.state(session), self.sessions.states.state(backend.session));
             let state_stands = backend.session == session && !self.schemas_come(backend);
             // A backend that has a schema can never be without one again: a client that needs it so keeps it.
             let schema_alone = found.schema.is_some() && found.is_but_for_schema(wanted);
@@ -300,7 +301,7 @@ impl Engine {
         let is_plain = |state: &SessionState| {
             state.schema.as_ref().is_some_and(|schema| schema.is_ascii() || is_utf8(&state.charset.client))
         };
-        client.session.is_some_and(|session| is_plain(self.sessions.state(session)))
+        client.session.is_some_and(|session| is_plain(self.sessions.states.state(session)))
             && can_be_joined(request)
             && (client.capabilities.contains(Capabilities::MULTI_STATEMENTS)
                 || request.text().is_some_and(|text| !may_be_several(text)))
@@ -311,7 +312,7 @@ impl Engine {
     pub(crate) fn shared_reads_wait(&self) -> bool {
         let sharing = self.server.sharing.len();
         self.settings.shared_backends == 0
-            && sharing >= self.workers.shared_backends(self.worker) as usize
+            && sharing >= self.pool.workers.shared_backends(self.pool.worker) as usize
             && self.server.sharing.iter().map(|key| self.server.backends[key].in_flight.len()).sum::<usize>()
                 >= 2 * sharing
     }

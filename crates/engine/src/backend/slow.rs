@@ -22,7 +22,7 @@ impl Engine {
         }
         if let Some(connection) = backend.connection.filter(|_| !backend.paused) {
             backend.paused = true;
-            self.outbox.pause_reading(connection);
+            self.io.outbox.pause_reading(connection);
         }
         // One whose reply has not begun may still be executing: what is stalled is the reply before.
         if self.server.backends[key].in_flight.front().is_some_and(|statement| statement.summary.relayed > 0)
@@ -49,7 +49,7 @@ impl Engine {
         if std::mem::take(&mut backend.paused)
             && let Some(connection) = backend.connection
         {
-            self.outbox.resume_reading(connection);
+            self.io.outbox.resume_reading(connection);
         }
     }
 
@@ -78,9 +78,9 @@ impl Engine {
         }
         state.reading_paused = pause;
         if pause {
-            self.outbox.pause_reading(state.connection);
+            self.io.outbox.pause_reading(state.connection);
         } else {
-            self.outbox.resume_reading(state.connection);
+            self.io.outbox.resume_reading(state.connection);
         }
     }
 

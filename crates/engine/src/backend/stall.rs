@@ -46,7 +46,8 @@ impl Engine {
     /// owner waits for a permit: it lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer
     /// counts).
     pub(crate) fn lend_stalled_permits(&mut self) {
-        let short = self.scheduler.lends_stalled() && self.scheduler.is_short_of_permits();
+        let short =
+            self.scheduling.scheduler.lends_stalled() && self.scheduling.scheduler.is_short_of_permits();
         // Those of the long lane are not short of permits: their kinds stay known.
         if short || !self.server.stalls.overdue_kinds.is_empty() {
             self.server.stalls.overdue_kinds = self.find_overdue_kinds();
@@ -72,13 +73,13 @@ impl Engine {
         };
         for (key, _) in over.into_iter().filter(|&(_, permit)| permit == Permit::Held).take(room) {
             self.lend_permit(key);
-            self.totals.stalls += 1;
+            self.views.totals.stalls += 1;
         }
     }
 
     /// How many more statements of this worker may lend their permits because of a stall.
     fn room_to_lend(&self) -> usize {
-        if !self.scheduler.is_native() {
+        if !self.scheduling.scheduler.is_native() {
             return usize::MAX;
         }
         // Most backends are in use, and who takes the rest may be of the same kind: rather than that, the server says who waits.
@@ -87,12 +88,12 @@ impl Engine {
         }
         let count =
             |is: fn(&Backend) -> bool| self.server.backends.iter().filter(|(_, backend)| is(backend)).count();
-        let most = |all: u32| all.div_ceil(self.workers.count()) as usize;
+        let most = |all: u32| all.div_ceil(self.pool.workers.count()) as usize;
         let lends = self.server.backends.iter().filter(|(_, backend)| backend.lends_for_unknown_reasons());
         let young = lends.filter(|(_, backend)| self.long_at(backend).is_none_or(|at| at > self.now)).count();
-        let unexplained = most(self.workers.permits().saturating_mul(LENT)).saturating_sub(young);
+        let unexplained = most(self.pool.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
-        let of_backends = most(self.workers.places.most() / 2)
+        let of_backends = most(self.pool.workers.places.most() / 2)
             .saturating_sub(count(|backend| backend.permit() == Permit::Lent));
         unexplained.min(of_backends)
     }
@@ -101,22 +102,25 @@ impl Engine {
     /// them lends its own then, and again as long as that is so, however many have: a user's part of the backends bounds that. A
     /// user who sleeps in as many transactions as may lend would else stop everybody.
     fn shuts_a_user_out(&self) -> bool {
-        self.now < self.workers.crowded_until()
-            || self.workers.shut_a_user_out(self.now)
+        self.now < self.pool.workers.crowded_until()
+            || self.pool.workers.shut_a_user_out(self.now)
             || self.has_a_user_shut_out()
     }
 
     /// Says whether such a user's work waits on this worker.
     fn has_a_user_shut_out(&self) -> bool {
-        let waiting = self.scheduler.some_short(LOOKED_AT);
+        let waiting = self.scheduling.scheduler.some_short(LOOKED_AT);
         let mut identities = waiting.iter().filter_map(|&client| self.clients[client].identity);
-        identities.any(|identity| self.identities.usage(identity, &self.workers.users).backends() == 0)
+        identities
+            .any(|identity| self.logins.identities.usage(identity, &self.pool.workers.users).backends() == 0)
     }
 
     /// Says whether this worker can only wait for others to give a permit back, or to lend one.
     fn depends_on_others(&self) -> bool {
         let holds = |(_, backend): (BackendKey, &Backend)| backend.permit() == Permit::Held;
-        self.workers.count() > 1 && self.scheduler.waiting() > 0 && !self.server.backends.iter().any(holds)
+        self.pool.workers.count() > 1
+            && self.scheduling.scheduler.waiting() > 0
+            && !self.server.backends.iter().any(holds)
     }
 
     /// Tells the workers that hold all permits of a user who is shut out on this worker, which has none to lend.
@@ -127,14 +131,14 @@ impl Engine {
         self.server.stalls.look_at = Some(self.now + LOOK_AGAIN);
         // Until the next look, and the turn after it.
         let until = self.now + 2 * LOOK_AGAIN;
-        if self.has_a_user_shut_out() && self.workers.prolong_shutting_out(self.now, until) {
-            self.write_to_others(&Letter::Wake);
+        if self.has_a_user_shut_out() && self.pool.workers.prolong_shutting_out(self.now, until) {
+            self.pool.write_to_others(&Letter::Wake);
         }
     }
 
     /// When the next permit is lent because of a stall.
     pub(crate) fn next_stall(&self) -> Option<Instant> {
-        if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
+        if !self.scheduling.scheduler.lends_stalled() || !self.scheduling.scheduler.is_short_of_permits() {
             return None;
         }
         let held = self.server.backends.iter().filter(|(_, backend)| backend.permit() == Permit::Held);
@@ -171,7 +175,7 @@ impl Engine {
     /// The kinds of which several statements have been running for `long_statement_time` or more, and are not known to wait for
     /// a lock. What they take in the end is not known yet, which may be minutes from now.
     fn find_overdue_kinds(&self) -> Vec<u64> {
-        if !self.scheduler.is_native() {
+        if !self.scheduling.scheduler.is_native() {
             return Vec::new();
         }
         let running = self
@@ -192,7 +196,7 @@ impl Engine {
     /// matter yet: `thread_pool_stall_limit` is the most, and holds for statements that nothing is known of.
     fn stalls_at(&self, backend: &Backend) -> Instant {
         let limit = self.settings.stall_limit;
-        if !self.scheduler.is_native() {
+        if !self.scheduling.scheduler.is_native() {
             return backend.first_since + limit;
         }
         let earliest = backend.first_since + SHORTEST_STALL.min(limit);
@@ -206,7 +210,7 @@ impl Engine {
     /// How long a statement of this kind runs before it is taken to be stalled.
     fn stall_of(&self, fingerprint: u64) -> Duration {
         let limit = self.settings.stall_limit;
-        self.digests.p99(fingerprint).unwrap_or(limit).max(SHORTEST_STALL).min(limit)
+        self.scheduling.digests.p99(fingerprint).unwrap_or(limit).max(SHORTEST_STALL).min(limit)
     }
 
     /// Statements of this kind that began then, or before, have stalled by now.
@@ -217,7 +221,7 @@ impl Engine {
 
     /// Lets the timers of a server's own pool look, in its profile.
     pub(crate) fn group_turn(&mut self) {
-        if self.scheduler.is_native() {
+        if self.scheduling.scheduler.is_native() {
             return;
         }
         let (now, backends) = (self.now, &self.server.backends);
@@ -227,6 +231,6 @@ impl Engine {
             };
             u32::try_from(backends.iter().filter(|(_, backend)| held(backend)).count()).unwrap_or(u32::MAX)
         };
-        self.scheduler.group_turn(long);
+        self.scheduling.scheduler.group_turn(long);
     }
 }

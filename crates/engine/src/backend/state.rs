@@ -153,7 +153,7 @@ impl Engine {
         backend.set_permit("begin", if has_permit { Permit::Held } else { Permit::Lent });
         backend.state.permit_since = now;
         backend.state.spared = spared;
-        self.scheduler.spare(spared);
+        self.scheduling.scheduler.spare(spared);
     }
 
     /// Another statement may run as long as the server does nothing for this one.
@@ -168,7 +168,7 @@ impl Engine {
     pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
         if self.server.backends[key].permit() == Permit::Lent {
             self.server.backends[key].set_permit("take_back", Permit::Held);
-            self.scheduler.resume();
+            self.scheduling.scheduler.resume();
         }
     }
 
@@ -182,7 +182,7 @@ impl Engine {
     /// What it had of a permit goes back, together with what of it was left to others.
     fn end_permit(&mut self, key: BackendKey) {
         let spared = std::mem::take(&mut self.server.backends[key].state.spared);
-        self.scheduler.finish(spared);
+        self.scheduling.scheduler.finish(spared);
     }
 
     /// Nothing runs on a backend, and nobody holds it: it is there for the next.

@@ -8,7 +8,34 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
+use crate::io::Io;
 use crate::session::aftermath::{Diagnostics, Reader};
+
+impl Io {
+    pub(crate) fn send_packet_to(
+        &mut self,
+        connection: seam::ConnectionId,
+        mut sequence: u8,
+        payload: &[u8],
+    ) {
+        let mut packet = Vec::with_capacity(wire::HEADER_LEN + payload.len());
+        wire::put_message(&mut packet, &mut sequence, payload);
+        self.outbox.send(connection, &packet);
+    }
+
+    /// An error in the place of a greeting: sequence number 0 and, as the servers have it, no SQLSTATE
+    /// (net_send_error_packet before the capabilities are known).
+    pub(crate) fn send_early_error(&mut self, connection: seam::ConnectionId, error: &MySqlError) {
+        let packet = wire::ErrPacket {
+            code: error.code,
+            sql_state: *error.sql_state,
+            message: error.message.as_bytes(),
+        };
+        let mut payload = Vec::new();
+        packet.put_early(&mut payload);
+        self.send_packet_to(connection, 0, &payload);
+    }
+}
 
 impl Engine {
     /// An OK packet with this sequence number.
@@ -30,7 +57,7 @@ impl Engine {
         info: &[u8],
         changes: &[u8],
     ) {
-        let told = trackers::told(&self.clients[client], self.server.facts.as_ref(), &self.sessions)
+        let told = trackers::told(&self.clients[client], self.server.facts.as_ref(), &self.sessions.states)
             .map(|told| told.of(changes));
         match told.filter(|told| !told.is_empty()) {
             None => self.answer_ok_and_say(client, sequence, info),
@@ -45,7 +72,7 @@ impl Engine {
     pub(crate) fn answer_this_ok(&mut self, client: ClientKey, sequence: u8, ok: &OkPacket<'_>) {
         let mut payload = Vec::new();
         ok.put(&mut payload, true);
-        self.send_packet_to(self.clients[client].connection, sequence, &payload);
+        self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
     }
 
     /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.
@@ -73,7 +100,7 @@ impl Engine {
         } else {
             EofPacket { warnings: 0, status: client.reader().status() }.put(&mut payload);
         }
-        self.send_packet_to(client.connection, sequence, &payload);
+        self.io.send_packet_to(client.connection, sequence, &payload);
     }
 
     /// How a client reads warnings that are told here.
@@ -81,7 +108,7 @@ impl Engine {
         let client = &self.clients[client];
         let reader = client.reader();
         let Some((session, facts)) = client.session.zip(self.server.facts.as_ref()) else { return reader };
-        let (collation, width) = facts.collation_of_results(&self.sessions.state(session).charset);
+        let (collation, width) = facts.collation_of_results(&self.sessions.states.state(session).charset);
         Reader { collation, width, is_mysql: !facts.is_mariadb(), ..reader }
     }
 
@@ -95,17 +122,6 @@ impl Engine {
         state.aftermath.row_count = -1;
         let diagnostics = Diagnostics::of_error(&kept, reader);
         self.keep_diagnostics(client, diagnostics);
-        self.send_packet_to(connection, sequence, &error.packet());
-    }
-
-    pub(crate) fn send_packet_to(
-        &mut self,
-        connection: seam::ConnectionId,
-        mut sequence: u8,
-        payload: &[u8],
-    ) {
-        let mut packet = Vec::with_capacity(wire::HEADER_LEN + payload.len());
-        wire::put_message(&mut packet, &mut sequence, payload);
-        self.outbox.send(connection, &packet);
+        self.io.send_packet_to(connection, sequence, &error.packet());
     }
 }

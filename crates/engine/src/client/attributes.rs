@@ -48,7 +48,7 @@ impl Engine {
     ) {
         let definition = self.client_statement(key, number).map(|statement| statement.definition);
         let parameters =
-            definition.map(|definition| usize::from(self.definitions.get(definition).parameters));
+            definition.map(|definition| usize::from(self.sessions.definitions.get(definition).parameters));
         let counts = flags & PARAMETER_COUNT_AVAILABLE != 0 || parameters != Some(0);
         let (Some(parameters), true) = (parameters, counts && self.sends_attributes(key)) else {
             return self.execute_plain(key, number, (flags, body), raw, answer);

@@ -11,7 +11,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use seam::Peer;
+use seam::{Instant, Peer};
 use wire::{AuthSwitch, Capabilities, sha2_password};
 use zeroize::Zeroizing;
 
@@ -25,6 +25,7 @@ use crate::accounts::task::{Asker, Finding, Proof, Work};
 use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
+use crate::pool::Pool;
 
 /// What a client has sent to prove its password.
 pub(crate) enum Answer {
@@ -82,6 +83,45 @@ pub(crate) enum Verdict {
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_LEN: usize = 64;
 
+impl Pool {
+    /// By an answer to the scramble, where the password is known here: then nothing else is asked for.
+    fn proof_by_known_password(
+        &self,
+        account: &Rc<Account>,
+        stored: &[u8],
+        attempt: &Attempt,
+    ) -> Option<Verdict> {
+        let Answer::Token(token) = &attempt.answer else { return None };
+        if stored.is_empty() || attempt.answer.is_empty() {
+            return None;
+        }
+        let known = self.workers.passwords.find(&account.password_key(), stored)?;
+        let digest2 = sha2_password::digest2(known.digest1());
+        let right = sha2_password::verify(token, &attempt.scramble, &digest2);
+        right.then(|| accepted(account, Secret::Password(known)))
+    }
+
+    /// By the password itself.
+    fn proof_by_sha2_password(
+        &self,
+        now: Instant,
+        account: &Rc<Account>,
+        stored: &[u8],
+        attempt: &Attempt,
+    ) -> Verdict {
+        match &attempt.answer {
+            answer if stored.is_empty() && answer.is_empty() => accepted(account, Secret::None),
+            answer if stored.is_empty() || answer.is_empty() => Verdict::Denied,
+            Answer::Checked { password, stored: checked, right: true } if checked == stored => {
+                let whose = account.password_key();
+                self.workers.passwords.remember(&whose, stored, password, now);
+                accepted(account, Secret::Password(Arc::clone(password)))
+            }
+            _ => check(attempt, stored),
+        }
+    }
+}
+
 impl Engine {
     /// Asks for an answer by the account's own method, where the client has used another.
     pub(crate) fn authenticate(&mut self, key: ClientKey, attempt: Box<Attempt>, fresh_scramble: bool) {
@@ -107,11 +147,11 @@ impl Engine {
     }
 
     fn switch_method(&mut self, key: ClientKey, mut attempt: Box<Attempt>, method: Method) {
-        attempt.scramble = self.entropy.scramble();
+        attempt.scramble = self.io.entropy.scramble();
         attempt.method = Some(method);
         let mut data = attempt.scramble.to_vec();
         if method == Method::Ed25519 {
-            data.extend_from_slice(&self.entropy.scramble());
+            data.extend_from_slice(&self.io.entropy.scramble());
             attempt.nonce.copy_from_slice(&data[..32]);
             data.truncate(attempt.nonce.len());
         } else {
@@ -221,7 +261,7 @@ impl Engine {
                 {
                     self.server.control.ask_for_accounts();
                     self.clients[key].wait_in_login(Login::AwaitingAccounts(attempt));
-                    self.awaiting_accounts.push(self.clients.ref_to(key));
+                    self.logins.awaiting_accounts.push(self.clients.ref_to(key));
                 } else {
                     self.refuse(key, &attempt, &verdict);
                 }
@@ -231,7 +271,7 @@ impl Engine {
 
     /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
     pub(crate) fn judge_again(&mut self) {
-        for waiting in std::mem::take(&mut self.awaiting_accounts) {
+        for waiting in std::mem::take(&mut self.logins.awaiting_accounts) {
             let Some(client) = self.clients.find_mut(waiting) else { continue };
             let waits = |login: &Login| matches!(login, Login::AwaitingAccounts(_));
             if let Some(Login::AwaitingAccounts(attempt)) = client.take_login(waits) {
@@ -265,7 +305,7 @@ impl Engine {
     fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) {
         let asker = Asker::Client(self.clients.ref_to(key));
         let network = network(&self.clients[key].peer);
-        attempt.task = self.give_task(asker, work, network);
+        attempt.task = self.io.give_task(asker, work, network);
         self.clients[key].wait_in_login(Login::AwaitingFinding(attempt));
     }
 
@@ -319,7 +359,7 @@ impl Engine {
 
     /// What backends log in with for a client whose own proof cannot be passed on.
     fn mapped_secret(&self, account: &Account, attempt: &Attempt) -> Secret {
-        let proved = self.identities.secret_of(&attempt.user, account).cloned();
+        let proved = self.logins.identities.secret_of(&attempt.user, account).cloned();
         proved.unwrap_or_else(|| Secret::of(self.settings.mapped_password.as_bytes()))
     }
 
@@ -361,9 +401,12 @@ impl Engine {
             Credential::Ed25519(public_key) => self.proof_by_signature(account, public_key, attempt),
             Credential::Delegated(stored) => proof_by_server(account, stored, attempt),
             Credential::CachingSha2(stored) => self
+                .pool
                 .proof_by_known_password(account, stored, attempt)
-                .unwrap_or_else(|| self.proof_by_sha2_password(account, stored, attempt)),
-            Credential::Sha256(stored) => self.proof_by_sha2_password(account, stored, attempt),
+                .unwrap_or_else(|| self.pool.proof_by_sha2_password(self.now, account, stored, attempt)),
+            Credential::Sha256(stored) => {
+                self.pool.proof_by_sha2_password(self.now, account, stored, attempt)
+            }
         }
     }
 
@@ -378,41 +421,10 @@ impl Engine {
         }
     }
 
-    /// By an answer to the scramble, where the password is known here: then nothing else is asked for.
-    fn proof_by_known_password(
-        &self,
-        account: &Rc<Account>,
-        stored: &[u8],
-        attempt: &Attempt,
-    ) -> Option<Verdict> {
-        let Answer::Token(token) = &attempt.answer else { return None };
-        if stored.is_empty() || attempt.answer.is_empty() {
-            return None;
-        }
-        let known = self.workers.passwords.find(&account.password_key(), stored)?;
-        let digest2 = sha2_password::digest2(known.digest1());
-        let right = sha2_password::verify(token, &attempt.scramble, &digest2);
-        right.then(|| accepted(account, Secret::Password(known)))
-    }
-
-    /// By the password itself.
-    fn proof_by_sha2_password(&self, account: &Rc<Account>, stored: &[u8], attempt: &Attempt) -> Verdict {
-        match &attempt.answer {
-            answer if stored.is_empty() && answer.is_empty() => accepted(account, Secret::None),
-            answer if stored.is_empty() || answer.is_empty() => Verdict::Denied,
-            Answer::Checked { password, stored: checked, right: true } if checked == stored => {
-                let whose = account.password_key();
-                self.workers.passwords.remember(&whose, stored, password, self.now);
-                accepted(account, Secret::Password(Arc::clone(password)))
-            }
-            _ => check(attempt, stored),
-        }
-    }
-
     /// Sends one packet of the exchange.
     fn send_in_login(&mut self, key: ClientKey, attempt: &mut Attempt, payload: &[u8]) {
         let connection = self.clients[key].connection;
-        self.send_packet_to(connection, attempt.sequence, payload);
+        self.io.send_packet_to(connection, attempt.sequence, payload);
         attempt.sequence = attempt.sequence.wrapping_add(1);
     }
 

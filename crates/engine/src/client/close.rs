@@ -18,7 +18,7 @@ impl Engine {
     pub(crate) fn close_client(&mut self, key: ClientKey, closed_for: ClosedFor, reason: &str) {
         let Some(client) = self.clients.get(key) else { return };
         let (peer, id) = (client.peer, client.id);
-        self.event(Event::ClientClosed { peer, client: id, closed_for, reason: reason.to_owned() });
+        self.views.event(Event::ClientClosed { peer, client: id, closed_for, reason: reason.to_owned() });
         self.drop_client(key);
     }
 
@@ -30,18 +30,18 @@ impl Engine {
     /// Closes a client once what was sent to it is out.
     pub(crate) fn drop_client(&mut self, key: ClientKey) {
         let connection = self.clients[key].connection;
-        self.outbox.close(connection);
+        self.io.outbox.close(connection);
         self.forget_client(key);
     }
 
     /// A client's connection has ended.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
-            self.limit_reached(Limit::LoginMemory, self.settings.login_memory as u64);
+            self.views.limit_reached(self.now, Limit::LoginMemory, self.settings.login_memory as u64);
             return self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
         if reason == CloseReason::TooMuchHeld {
-            self.limit_reached(Limit::StatementMemory, self.settings.statement_memory as u64);
+            self.views.limit_reached(self.now, Limit::StatementMemory, self.settings.statement_memory as u64);
             return self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
         }
         self.client_gone(key);
@@ -56,22 +56,22 @@ impl Engine {
     fn forget_client(&mut self, key: ClientKey) {
         match self.clients[key].phase() {
             Phase::Queued => {
-                self.totals.cancelled += 1;
+                self.views.totals.cancelled += 1;
                 self.note_slow_wait(key, None);
                 self.leave_group(key);
                 self.note_abandoned_wait(key);
-                self.scheduler.remove(key);
+                self.scheduling.scheduler.remove(key);
             }
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
             Phase::Login(Login::AwaitingFinding(attempt)) => {
                 let task = attempt.task;
-                self.give_up_task(task);
+                self.io.give_up_task(task);
             }
             Phase::Login(Login::AwaitingServer(attempt)) => {
-                self.claims.leave(self.clients.ref_to(key), &self.clients[key].peer, attempt);
+                self.logins.claims.leave(self.clients.ref_to(key), &self.clients[key].peer, attempt);
             }
             &Phase::Login(Login::Refused(place)) => {
-                self.late_refusals.remove(&place);
+                self.logins.late_refusals.remove(&place);
             }
             Phase::Reading(_) => self.forget_reading(key),
             Phase::AwaitingServer
@@ -88,8 +88,8 @@ impl Engine {
         self.hoards.sessions -= client.counted_for_session as usize;
         self.hoards.logins -= usize::from(client.counted_for_login);
         self.client_ids.remove(&client.id);
-        self.workers.give_client();
-        self.set_role(client.connection, Role::Free);
+        self.pool.workers.give_client();
+        self.io.set_role(client.connection, Role::Free);
     }
 
     /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such
@@ -101,7 +101,7 @@ impl Engine {
         let summary = &statement.summary;
         let in_transaction = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
         let code_has_come =
-            statement.library.is_some_and(|version| version != self.workers.stored_code.version());
+            statement.library.is_some_and(|version| version != self.pool.workers.stored_code.version());
         let clean = if in_transaction || !summary.changes.is_empty() || code_has_come {
             Afterwards::Close
         } else if summary.error.is_some() {

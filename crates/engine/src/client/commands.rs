@@ -173,19 +173,19 @@ impl Engine {
     /// Takes in whole messages as long as the client's phase allows. Returns how many bytes were used.
     fn client_messages(&mut self, key: ClientKey, bytes: &[u8]) -> usize {
         let mut used = 0;
-        let answered = self.outbox.unsent();
+        let answered = self.io.outbox.unsent();
         while let Some(client) = self.clients.get(key) {
             let rest = &bytes[used..];
             if rest.is_empty() {
                 break;
             }
-            let enough = used > ANSWERED_AT_ONCE || self.outbox.unsent() - answered > ANSWERED_AT_ONCE;
+            let enough = used > ANSWERED_AT_ONCE || self.io.outbox.unsent() - answered > ANSWERED_AT_ONCE;
             if enough && matches!(client.phase(), Phase::Idle) {
                 self.resume.push_later(key);
                 break;
             }
             let step = match *client.phase() {
-                _ if self.outbox.is_about_to_compress(client.connection) => Ok(self.unread(key, rest)),
+                _ if self.io.outbox.is_about_to_compress(client.connection) => Ok(self.unread(key, rest)),
                 // What it has sent ahead waits for the end of its login.
                 Phase::Login(ref login) if login.is_ours_to_go_on() => Ok(0),
                 Phase::Login(Login::StartingTls) => Ok(self.unread(key, rest)),
@@ -244,7 +244,11 @@ impl Engine {
         let idle = matches!(self.clients[key].phase(), Phase::Idle);
         match error {
             WireError::TooLarge { .. } if idle => {
-                self.limit_reached(Limit::MaxAllowedPacket, self.settings.max_allowed_packet as u64);
+                self.views.limit_reached(
+                    self.now,
+                    Limit::MaxAllowedPacket,
+                    self.settings.max_allowed_packet as u64,
+                );
                 self.answer_error(key, 1, &MySqlError::packet_too_large());
             }
             WireError::WrongSequence { found, .. } if idle => {
@@ -396,10 +400,10 @@ impl Engine {
     }
 
     fn lack_of_room_to_prepare(&mut self, request: &Request, length: usize) -> Option<MySqlError> {
-        let most = self.settings.max_prepared_stmt_count.div_ceil(self.workers.count());
-        if self.statement_count >= most {
+        let most = self.settings.max_prepared_stmt_count.div_ceil(self.pool.workers.count());
+        if self.sessions.statement_count >= most {
             let limit = self.settings.max_prepared_stmt_count;
-            self.limit_reached(Limit::MaxPreparedStmtCount, u64::from(limit));
+            self.views.limit_reached(self.now, Limit::MaxPreparedStmtCount, u64::from(limit));
             return Some(MySqlError::too_many_prepared_statements(limit));
         }
         let found = request.template.as_ref().map_or(0, |template| template.bytes());
@@ -442,7 +446,7 @@ impl Engine {
         }
         let bytes = request.bytes();
         self.buffered += bytes;
-        self.measures.turn.note_statement(bytes, request.statement.fingerprint);
+        self.views.measures.turn.note_statement(bytes, request.statement.fingerprint);
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
@@ -457,21 +461,24 @@ impl Engine {
         let contended = !urgent && self.is_contended(key, &request);
         let urgent = urgent || (contended && self.passes_contended_lane(key, &request));
         let long = !urgent && !contended && self.joins_long_lane(key, &request);
-        let arrival = self.holdups.arrival(self.now, long);
+        let arrival = self.scheduling.holdups.arrival(self.now, long);
         let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };
         let (mut follows, mut enters) = (None, None);
         if urgent {
-            self.urgent.push((ClientRef { key, id: client.id }, self.now));
+            self.scheduling.urgent.push((ClientRef { key, id: client.id }, self.now));
         } else {
             let lane = match long {
                 true => Lane::Long,
                 false if contended => Lane::Contended,
                 // One such question is asked for all clients that log in at a time. They should not wait behind a crowd.
-                false if request.command == RequestKind::LoginSchema && self.scheduler.is_native() => {
+                false
+                    if request.command == RequestKind::LoginSchema
+                        && self.scheduling.scheduler.is_native() =>
+                {
                     Lane::High
                 }
-                false => self.scheduler.lane(standing, client.priority, &mut client.tickets),
+                false => self.scheduling.scheduler.lane(standing, client.priority, &mut client.tickets),
             };
             request.lane = Some(lane);
             match self.settings.coalescing.reads.then(|| self.join_group(key, &mut request)).flatten() {
@@ -506,7 +513,7 @@ impl Engine {
         let in_transaction = client.in_transaction();
         let beyond = client.pins.may_hold_locks();
         if !in_transaction && !beyond {
-            client.began = self.scheduler.arrival();
+            client.began = self.scheduling.scheduler.arrival();
             client.holds_locks = false;
             client.blocks_others = false;
         }
@@ -523,10 +530,10 @@ impl Engine {
     /// Takes a client's statement out of its queue and answers it with an error.
     pub(crate) fn cancel_queued(&mut self, key: ClientKey, error: &MySqlError) {
         self.leave_group(key);
-        self.scheduler.remove(key);
+        self.scheduling.scheduler.remove(key);
         self.note_slow_wait(key, Some(error.code));
         let Some(request) = self.take_request(key) else { return };
-        self.totals.cancelled += 1;
+        self.views.totals.cancelled += 1;
         let login = request.command == RequestKind::LoginSchema;
         let client = &mut self.clients[key];
         client.cancel();
@@ -542,18 +549,9 @@ impl Engine {
         }
     }
 
-    /// It is common to all workers; what others hold is known as of their last turn.
-    pub(crate) fn statement_memory_is_used_up(&self) -> bool {
-        self.statement_memory_held() > self.settings.statement_memory
-    }
-
-    pub(crate) fn statement_memory_held(&self) -> usize {
-        self.buffered + self.workers.others_hold_bytes(self.worker)
-    }
-
     /// The request of a client, with its bytes taken off the account.
     pub(crate) fn take_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
-        self.shares.ended(&self.settings.shares, key, self.now);
+        self.scheduling.shares.ended(&self.settings.shares, key, self.now);
         self.lift_request(key)
     }
 
@@ -575,7 +573,7 @@ impl Engine {
     pub(crate) fn lex_mode(&self, key: ClientKey) -> sql::LexMode {
         let session = self.clients[key].session.expect("a client with commands has logged in");
         let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
-        let mode = self.sessions.lex_mode(session, facts.lex_mode);
+        let mode = self.sessions.states.lex_mode(session, facts.lex_mode);
         // The server says of this one in each OK whether it is in force.
         let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
         sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }

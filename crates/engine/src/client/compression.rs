@@ -41,7 +41,7 @@ impl Engine {
         let client = &mut self.clients[key];
         if let Some(until) = client.login_until.take() {
             let left = until.since(self.now);
-            self.measures.logins.record(self.settings.connect_timeout.saturating_sub(left));
+            self.views.measures.logins.record(self.settings.connect_timeout.saturating_sub(left));
         }
         // It may have sent ahead.
         self.resume.push(key);
@@ -50,7 +50,7 @@ impl Engine {
             let ahead = std::mem::take(&mut client.input);
             self.buffered -= std::mem::take(&mut client.counted) as usize;
             self.hoards.logins -= usize::from(std::mem::take(&mut client.counted_for_login));
-            self.outbox.start_compression(client.connection, compression, CompressionSide::Server);
+            self.io.outbox.start_compression(client.connection, compression, CompressionSide::Server);
             if !ahead.is_empty() {
                 self.unread(key, &ahead);
             }

@@ -30,7 +30,7 @@ impl Engine {
         let delay = self.settings.transaction_delay;
         if !delay.is_zero() && !standing.in_transaction && client.backend.is_none() {
             let client = self.clients.ref_to(key);
-            self.delayed.push_back(Delayed { until: self.now + delay, client, lane, standing });
+            self.scheduling.delayed.push_back(Delayed { until: self.now + delay, client, lane, standing });
             return;
         }
         let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
@@ -40,7 +40,7 @@ impl Engine {
     /// Queues those whose delay is over.
     pub(crate) fn end_delays(&mut self) {
         while self.next_end_of_delay().is_some_and(|end| end <= self.now) {
-            let Some(delayed) = self.delayed.pop_front() else { break };
+            let Some(delayed) = self.scheduling.delayed.pop_front() else { break };
             // It may have been killed or have gone, and the client may have come to its next statement since.
             let waits = self.clients.find(delayed.client).is_some_and(|client| {
                 matches!(client.phase(), Phase::Queued) && client.began == delayed.standing.began
@@ -53,6 +53,6 @@ impl Engine {
 
     /// When the next delay is over.
     pub(crate) fn next_end_of_delay(&self) -> Option<Instant> {
-        self.delayed.front().map(|delayed| delayed.until)
+        self.scheduling.delayed.front().map(|delayed| delayed.until)
     }
 }

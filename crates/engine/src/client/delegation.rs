@@ -158,34 +158,34 @@ impl Engine {
         }
         let peer = self.clients[key].peer;
         let Some(attempt) = self.clients[key].attempt_at_server() else { return };
-        let (failed, settings) = (&self.workers.failed_logins, &self.settings);
+        let (failed, settings) = (&self.pool.workers.failed_logins, &self.settings);
         let delay = failed.expected(self.now, &peer, &attempt.user, &settings.failed_logins);
         // A right password has to get there in time.
         let delay = delay.min(settings.connect_timeout / 2);
         if delay.is_zero() || !attempt.held_back.is_zero() {
-            self.claims.line.push(guest, client);
-            return self.claims.look_again();
+            self.logins.claims.line.push(guest, client);
+            return self.logins.claims.look_again();
         }
-        self.claims.last_held += 1;
-        let place = (self.now + delay, self.claims.last_held);
+        self.logins.claims.last_held += 1;
+        let place = (self.now + delay, self.logins.claims.last_held);
         (attempt.held_back, attempt.held_at) = (delay, Some(place));
-        self.claims.held.insert(place, (guest, client));
+        self.logins.claims.held.insert(place, (guest, client));
     }
 
     /// Asks about those whose turn has come, and lets in those whose user has proved the same a moment ago.
     pub(crate) fn go_on_with_claims(&mut self) {
         self.take_held();
         for _ in 0..LOOKS {
-            if let Some((guest, client)) = self.claims.again.pop_front() {
+            if let Some((guest, client)) = self.logins.claims.again.pop_front() {
                 if self.waiting_claim(client).is_some() && !self.was_proved_lately(client) {
-                    self.claims.line.push(guest, client);
-                    self.claims.look_again();
+                    self.logins.claims.line.push(guest, client);
+                    self.logins.claims.look_again();
                 }
                 continue;
             }
-            let next = if self.claims.may_go_on { self.claims.next() } else { None };
+            let next = if self.logins.claims.may_go_on { self.logins.claims.next() } else { None };
             let Some((guest, client)) = next else {
-                self.claims.may_go_on = false;
+                self.logins.claims.may_go_on = false;
                 break;
             };
             let Some((password, _)) = self.waiting_claim(client) else { continue };
@@ -193,8 +193,8 @@ impl Engine {
                 continue;
             }
             let Some(origin) = self.place_for_claim() else {
-                self.claims.line.put_back(guest, client);
-                self.claims.may_go_on = false;
+                self.logins.claims.line.put_back(guest, client);
+                self.logins.claims.may_go_on = false;
                 break;
             };
             self.ask_server(client, guest, password, origin);
@@ -203,7 +203,7 @@ impl Engine {
 
     /// Those who were held back for long enough get into line.
     fn take_held(&mut self) {
-        while let Some(first) = self.claims.held.first_entry() {
+        while let Some(first) = self.logins.claims.held.first_entry() {
             if first.key().0 > self.now {
                 break;
             }
@@ -213,17 +213,17 @@ impl Engine {
                 continue;
             };
             attempt.held_at = None;
-            self.claims.line.push(guest, client);
-            self.claims.look_again();
+            self.logins.claims.line.push(guest, client);
+            self.logins.claims.look_again();
         }
     }
 
     /// When there is something to be done about them.
     pub(crate) fn next_claim(&self) -> Option<Instant> {
-        if self.claims.may_go_on || !self.claims.again.is_empty() {
+        if self.logins.claims.may_go_on || !self.logins.claims.again.is_empty() {
             return Some(self.now);
         }
-        self.claims.held.keys().next().map(|&(at, _)| at)
+        self.logins.claims.held.keys().next().map(|&(at, _)| at)
     }
 
     /// The password of a client that still waits to be judged, and who it is.
@@ -244,7 +244,7 @@ impl Engine {
     fn was_proved_lately(&mut self, client: ClientRef) -> bool {
         let Some((password, _)) = self.waiting_claim(client) else { return false };
         let Some((question, _)) = self.question_of(client.key) else { return false };
-        let known = self.workers.passwords.find_with_time(&question.whose, &question.stored);
+        let known = self.pool.workers.passwords.find_with_time(&question.whose, &question.stored);
         let Some((known, at)) = known else { return false };
         let holds = self.settings.accounts_refresh.min(HOLDS);
         if self.now.since(at) >= holds || known.digest1() != password.digest1() {
@@ -268,16 +268,16 @@ impl Engine {
             (self.question_of(client.key), self.clients[client.key].phase())
         else {
             // Gone since: whoever looks again finds no such account.
-            self.workers.places.give(self.worker);
+            self.pool.workers.places.give(self.pool.worker);
             return self.judge_claim(client, Answer::Nonsense);
         };
         let (collation, class) = (attempt.collation, self.clients[client.key].class());
         let secret =
             if password.clear().is_empty() { Secret::None } else { Secret::Password(Arc::clone(&password)) };
-        let identity = self.identities.claim(&account, &attempt.user, secret);
-        self.identities.came_from(identity, &self.clients[client.key].peer);
+        let identity = self.logins.identities.claim(&account, &attempt.user, secret);
+        self.logins.identities.came_from(identity, &self.clients[client.key].peer);
         self.open_backend_as(identity, class, collation, origin);
-        self.claims.asking.insert(self.last_token, Claim { client, guest, password, question });
+        self.logins.claims.asking.insert(self.io.last_token, Claim { client, guest, password, question });
         // The backend alone holds it.
         self.release_identity(identity);
     }
@@ -286,22 +286,25 @@ impl Engine {
         if !self.may_connect_now() {
             return None;
         }
-        self.take_place().or_else(|| self.close_idle_backend().then(|| self.take_place())?)
+        self.pool
+            .take_place(self.now)
+            .or_else(|| self.close_idle_backend().then(|| self.pool.take_place(self.now))?)
     }
 
     /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
     /// with the claim.
     pub(crate) fn claim_proved(&mut self, backend: BackendKey) -> bool {
-        let Some(claim) = self.claims.end(self.server.backends[backend].token) else { return true };
+        let Some(claim) = self.logins.claims.end(self.server.backends[backend].token) else { return true };
         let Claim { client, guest, password, question } = claim;
-        self.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
-        let others = self.claims.line.take_all(&guest);
-        self.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
+        self.pool.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
+        let others = self.logins.claims.line.take_all(&guest);
+        self.logins.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
         self.judge_claim(client, Answer::Judged { password, question, right: true });
         let proved = self.clients.find(client);
         let claimed = self.server.backends[backend].identity;
         let identity = proved.and_then(|client| client.identity).filter(|&identity| {
-            let (one, other) = (self.identities.identity(identity), self.identities.identity(claimed));
+            let (one, other) =
+                (self.logins.identities.identity(identity), self.logins.identities.identity(claimed));
             // What it may do is what it could when it was asked for.
             let (new, old) = (&one.account, &other.account);
             one.user == other.user
@@ -312,20 +315,22 @@ impl Engine {
             self.quit_backend(backend);
             return false;
         };
-        self.server.backends[backend].identity = self.identities.hold_again(identity);
+        self.server.backends[backend].identity = self.logins.identities.hold_again(identity);
         self.release_identity(claimed);
         true
     }
 
     /// A backend did not come about. Whether it was for a claim, which is over by that.
     pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> bool {
-        let Some(Claim { client, guest, password, question }) = self.claims.end(token) else { return false };
+        let Some(Claim { client, guest, password, question }) = self.logins.claims.end(token) else {
+            return false;
+        };
         match how {
             Unproved::Wrong => {
                 self.judge_claim(client, Answer::Judged { password, question, right: false });
             }
             Unproved::NoRoom if self.waiting_claim(client).is_some() => {
-                self.claims.line.put_back(guest, client);
+                self.logins.claims.line.put_back(guest, client);
             }
             Unproved::NoRoom => {}
             Unproved::Refused(error) => self.refuse_claim(client, &error),
@@ -345,7 +350,7 @@ impl Engine {
         let (peer, sequence) = (self.clients[client.key].peer, attempt.sequence);
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         let (refused_for, reason) = (RefusedFor::Server, error.message.clone());
-        self.event(Event::LoginRefused { peer, user, refused_for, reason });
+        self.views.event(Event::LoginRefused { peer, user, refused_for, reason });
         self.tell_refusal(client.key, sequence, error);
     }
 

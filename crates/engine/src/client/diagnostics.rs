@@ -35,7 +35,7 @@ impl Engine {
         let mut lists: Vec<_> = self.clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
         let mut held = lists.iter().map(|(bytes, _)| bytes).sum::<usize>();
         if held > limit / 8 * 7 {
-            self.limit_reached(Limit::KeptWarningsMemory, limit as u64);
+            self.views.limit_reached(self.now, Limit::KeptWarningsMemory, limit as u64);
             lists.sort_unstable();
             while held > limit / 4 * 3
                 && let Some((bytes, key)) = lists.pop()
@@ -65,7 +65,7 @@ impl Engine {
             Some(reply) => aftermath::with_status(&reply, reader.status()),
             None => aftermath::no_warnings(reader),
         };
-        self.outbox.send(client.connection, &reply);
+        self.io.outbox.send(client.connection, &reply);
         client.aftermath.row_count = -1;
         true
     }
@@ -112,7 +112,7 @@ impl Engine {
         let client = &mut self.clients[key];
         if let (Some(selection), Some(reply)) = (selection, client.aftermath.diagnostics.reply(reader)) {
             let reply = aftermath::with_status(&selection.from(&reply), reader.status());
-            self.outbox.send(client.connection, &reply);
+            self.io.outbox.send(client.connection, &reply);
             client.aftermath.row_count = -1;
             return true;
         }
@@ -146,7 +146,7 @@ impl Engine {
             reply,
             sql_state: aftermath.diagnostics.sql_state(),
             row_count: aftermath.row_count,
-            charset: &self.sessions.state(session).charset,
+            charset: &self.sessions.states.state(session).charset,
             is_mariadb: self.server.facts.as_ref().is_some_and(Facts::is_mariadb),
         };
         match asked.answer(&left) {

@@ -188,7 +188,7 @@ impl Engine {
         let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
         let statement = self.client_statement(key, number).expect("it was found a moment ago");
         let (definition, known) = (statement.definition, statement.types.clone());
-        let parameters = usize::from(self.definitions.get(definition).parameters);
+        let parameters = usize::from(self.sessions.definitions.get(definition).parameters);
         let Some(mut parts) = execution.split(parameters) else {
             // Without parameters, or too short for what it should hold: then the server says what is wrong.
             out.extend_from_slice(raw);
@@ -218,14 +218,14 @@ impl Engine {
         }
         if known.is_none_or(|known| *known != *types) {
             let memory = self.settings.prepared_statement_memory;
-            let shared = self.definitions.types(definition, &types, memory);
+            let shared = self.sessions.definitions.types(definition, &types, memory);
             let statement = self.client_statement(key, number).expect("it was found a moment ago");
             statement.types = Some(shared);
         }
         if is_mariadb {
             return Serves::All;
         }
-        self.definitions.types_id(definition, &types).map_or(Serves::Own(number), Serves::Typed)
+        self.sessions.definitions.types_id(definition, &types).map_or(Serves::Own(number), Serves::Typed)
     }
 }
 

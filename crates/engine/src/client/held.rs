@@ -7,6 +7,7 @@ use super::counters;
 use super::process_list::{self, Served};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
+use crate::pool::Pool;
 use crate::request::{Request, Statement};
 use crate::steps;
 
@@ -54,20 +55,22 @@ pub(super) fn words_of(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     words.filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase)
 }
 
-impl Engine {
+impl Pool {
     /// The statement is about to be sent.
     pub(crate) fn note_served(&self, request: &mut Request) {
         if let Some(Held::ProcessList(served)) = &mut request.held {
             *served = self.workers.serving.now().into();
         }
     }
+}
 
+impl Engine {
     /// The whole answer is there: it goes to its client.
     pub(crate) fn answer_held(&mut self, client: ClientKey, held: Held, failed: bool, answer: &[u8]) {
         let rewritten = match held {
             Held::ProcessList(before) => {
                 // Those that have stayed until the end, so that none is named for what another one did.
-                let now = self.workers.serving.now();
+                let now = self.pool.workers.serving.now();
                 let stayed: Vec<_> = before.iter().filter(|pair| now.contains(pair)).copied().collect();
                 with_rows(answer, |row| process_list::row_of_client(row, &stayed))
             }
@@ -82,7 +85,7 @@ impl Engine {
                 answer.to_vec()
             }
         };
-        self.outbox.send(self.clients[client].connection, &rewritten);
+        self.io.outbox.send(self.clients[client].connection, &rewritten);
     }
 }
 

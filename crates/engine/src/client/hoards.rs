@@ -87,19 +87,14 @@ impl Engine {
         self.hoards.logins -= usize::from(std::mem::take(&mut client.counted_for_login));
     }
 
-    /// This worker's share of `login_memory`.
-    pub(crate) fn login_memory(&self) -> usize {
-        self.settings.login_memory / self.workers.count() as usize
-    }
-
     /// Ends logins where they hold too much together, until a quarter is free, so that all of them are gone through seldom: those that hold
     /// most, and of the usual ones those that began first. Who is quick is so the last to go.
     pub(super) fn keep_to_login_memory(&mut self) {
-        let most = self.login_memory();
+        let most = self.pool.login_memory(&self.settings);
         if self.hoards.logins <= most {
             return;
         }
-        self.limit_reached(Limit::LoginMemory, self.settings.login_memory as u64);
+        self.views.limit_reached(self.now, Limit::LoginMemory, self.settings.login_memory as u64);
         let holders = self.clients.iter().filter(|(_, client)| client.counted_for_login > 0);
         let mut holders: Vec<_> = holders
             .map(|(key, client)| (client.counted_for_login.max(USUAL_LOGIN), Reverse(client.id), key))
@@ -110,7 +105,7 @@ impl Engine {
             let error = MySqlError::login_memory(self.settings.login_memory);
             let client = &self.clients[key];
             match *client.phase() {
-                Phase::AwaitingServer => self.send_early_error(client.connection, &error),
+                Phase::AwaitingServer => self.io.send_early_error(client.connection, &error),
                 Phase::Login(Login::StartingTls) => {}
                 // The number that the packet has of which this is the beginning.
                 _ => {
@@ -127,16 +122,25 @@ impl Engine {
         if !self.statement_memory_is_used_up() {
             return false;
         }
-        self.limit_reached(Limit::StatementMemory, self.settings.statement_memory as u64);
+        self.views.limit_reached(self.now, Limit::StatementMemory, self.settings.statement_memory as u64);
         self.close_hoarders(true);
         self.statement_memory_is_used_up()
+    }
+
+    /// It is common to all workers; what others hold is known as of their last turn.
+    pub(crate) fn statement_memory_is_used_up(&self) -> bool {
+        self.statement_memory_held() > self.settings.statement_memory
+    }
+
+    pub(crate) fn statement_memory_held(&self) -> usize {
+        self.buffered + self.pool.workers.others_hold_bytes(self.pool.worker)
     }
 
     /// Now and then: other workers' clients cannot be closed from where they are missed.
     pub(crate) fn sweep_hoards(&mut self) {
         let limit = self.settings.statement_memory;
         if self.statement_memory_held() > limit / 8 * 7 && self.close_hoarders(false) {
-            self.limit_reached(Limit::StatementMemory, limit as u64);
+            self.views.limit_reached(self.now, Limit::StatementMemory, limit as u64);
         }
     }
 

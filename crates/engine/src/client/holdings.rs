@@ -310,7 +310,7 @@ impl Engine {
         let unseen = !client.status.contains(StatusFlags::AUTOCOMMIT) && !client.in_transaction();
         if keeps_all && unseen && request.may_open_tables() && !client.pins.holds_metadata_locks() {
             client.pins |= Pins::METADATA_LOCK;
-            self.pin_counts.pinned(Pins::METADATA_LOCK, request.statement.fingerprint);
+            self.views.pin_counts.pinned(Pins::METADATA_LOCK, request.statement.fingerprint);
         }
     }
 
@@ -331,7 +331,7 @@ impl Engine {
             let prepares = request.command == RequestKind::Prepare;
             if takes || (client.holdings.is_some() && !prepares) {
                 let session = client.session.expect("a client with requests has logged in");
-                let schema = self.sessions.state(session).schema.as_deref();
+                let schema = self.sessions.states.state(session).schema.as_deref();
                 let ending = match &summary.error {
                     Some(_) => Ending::Failed,
                     // Without a row no function was called (sql_select_limit = 0).
@@ -363,7 +363,7 @@ impl Engine {
             client.pins = client.pins.without(Pins::SAVEPOINT.with(Pins::METADATA_LOCK));
         }
         let new = client.pins.without(before.with(Pins::THREAD_HANDLING));
-        self.pin_counts.pinned(new, statement.fingerprint);
+        self.views.pin_counts.pinned(new, statement.fingerprint);
         if noted {
             self.count_session(key);
         }

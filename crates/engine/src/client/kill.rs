@@ -106,11 +106,11 @@ fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
 impl Engine {
     /// An id that no client has now. Ids of one worker are a pool's number of workers apart, so that an id says whose it is.
     pub(crate) fn next_client_id(&mut self) -> u32 {
-        let count = self.workers.count();
+        let count = self.pool.workers.count();
         loop {
             let turn = self.last_client_id.wrapping_add(1) % (IDS / count);
             self.last_client_id = turn;
-            let id = FIRST_ID + (turn * count + u32::try_from(self.worker).expect("one of a u32"));
+            let id = FIRST_ID + (turn * count + u32::try_from(self.pool.worker).expect("one of a u32"));
             if !self.client_ids.contains_key(&id) {
                 return id;
             }
@@ -155,16 +155,16 @@ impl Engine {
             return true;
         }
         let Some(identity) = self.clients[key].identity else { return false };
-        let rights = Rights::of(&self.identities.identity(identity).account);
-        let owner = ((victim - FIRST_ID) % self.workers.count()) as usize;
-        if owner == self.worker {
+        let rights = Rights::of(&self.logins.identities.identity(identity).account);
+        let owner = ((victim - FIRST_ID) % self.pool.workers.count()) as usize;
+        if owner == self.pool.worker {
             let outcome = self.kill_victim(victim, query_only, &rights);
             self.kill_settled(key, victim, outcome, answer, rest);
         } else {
             self.clients[key].kill_elsewhere(Killing { answer, victim, since: self.now, rest });
             let killer = self.clients.ref_to(key);
-            let kill = Kill { from: self.worker, killer, victim, query_only, rights };
-            self.write_letter(owner, Letter::Kill(kill));
+            let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights };
+            self.pool.write_letter(owner, Letter::Kill(kill));
         }
         true
     }
@@ -182,7 +182,7 @@ impl Engine {
     pub(crate) fn kill_for_worker(&mut self, kill: &Kill) {
         let outcome = self.kill_victim(kill.victim, kill.query_only, &kill.rights);
         let killed = Killed { killer: kill.killer, victim: kill.victim, outcome };
-        self.write_letter(kill.from, Letter::Killed(killed));
+        self.pool.write_letter(kill.from, Letter::Killed(killed));
     }
 
     /// Another worker has done what a client of ours asked for, unless that has gone meanwhile.
@@ -291,11 +291,11 @@ impl Engine {
     fn kill_victim(&mut self, id: u32, query_only: bool, rights: &Rights) -> Outcome {
         let Some(&victim) = self.client_ids.get(&id) else {
             let ending = Ending { thread_id: u64::from(id), query_only };
-            let reached = self.workers.serving.has_reached(FIRST_ID);
+            let reached = self.pool.workers.serving.has_reached(FIRST_ID);
             return if reached { Outcome::OfServer(ending) } else { Outcome::NoSuchClient };
         };
         let account =
-            self.clients[victim].identity.map(|identity| &self.identities.identity(identity).account);
+            self.clients[victim].identity.map(|identity| &self.logins.identities.identity(identity).account);
         // Who is still logging in is nobody's yet (find_thread_by_id, `user_matches`: without a user it is not one's own).
         if !account.map_or(rights.all, |account| rights.cover(account)) {
             return Outcome::Denied;
@@ -394,7 +394,7 @@ impl Engine {
             summary.error = None;
             return self.answer_ok(killer, answer);
         }
-        self.outbox.send(self.clients[killer].connection, &summary.kept);
+        self.io.outbox.send(self.clients[killer].connection, &summary.kept);
     }
 }
 
@@ -453,9 +453,9 @@ mod tests {
         let rights = Rights::of(&Account::of_test("app", "%", Credential::Empty));
         let (one, none) = (FIRST_ID + 1, FIRST_ID + 2);
         let serves = Serves::default();
-        engine.workers.serving.add(FIRST_ID - 1, &serves);
+        engine.pool.workers.serving.add(FIRST_ID - 1, &serves);
         assert_eq!(engine.kill_victim(none, true, &rights), Outcome::NoSuchClient);
-        engine.workers.serving.add(FIRST_ID, &serves);
+        engine.pool.workers.serving.add(FIRST_ID, &serves);
         let ending = Ending { thread_id: u64::from(none), query_only: true };
         assert_eq!(engine.kill_victim(none, true, &rights), Outcome::OfServer(ending));
         assert_eq!(engine.kill_victim(one, true, &rights), Outcome::Done, "a client comes first");

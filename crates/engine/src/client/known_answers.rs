@@ -182,15 +182,15 @@ impl Engine {
         remember: &mut Option<Question>,
     ) -> bool {
         let Some(question) = self.question(key, statement, text, answer) else { return false };
-        match self.known_answers.get(question.text(), self.state_of(key)) {
+        match self.sessions.known_answers.get(question.text(), self.state_of(key)) {
             Some(Answer::Set { after, changes }) => self.answer_set(key, after, &changes, answer),
             Some(Answer::Show(packets)) => {
-                self.totals.answered_sets += 1;
+                self.views.totals.answered_sets += 1;
                 self.answered_here(key);
                 let client = &mut self.clients[key];
                 client.aftermath.row_count = -1;
                 client.aftermath.found_rows = Some(1);
-                self.outbox.send(client.connection, &packets);
+                self.io.outbox.send(client.connection, &packets);
                 true
             }
             None => {
@@ -201,17 +201,17 @@ impl Engine {
     }
 
     fn answer_set(&mut self, key: ClientKey, after: State, changes: &[u8], answer: u8) -> bool {
-        let charset = |session| &self.sessions.state(session).charset;
+        let charset = |session| &self.sessions.states.state(session).charset;
         if self.variables_depend_on(key, charset(self.state_of(key).session), charset(after.session)) {
             // They keep their client where they are.
             return false;
         }
-        self.totals.answered_sets += 1;
+        self.views.totals.answered_sets += 1;
         self.answered_here(key);
         let client = &mut self.clients[key];
-        self.sessions.hold_again(after.session);
+        self.sessions.states.hold_again(after.session);
         if let Some(before) = client.session.replace(after.session) {
-            self.sessions.release(before);
+            self.sessions.states.release(before);
         }
         client.status = after.status;
         client.wait_timeout = after.wait_timeout;
@@ -234,7 +234,7 @@ impl Engine {
             Kind::Select if statement.calls.is_empty() && answer == 1 => {
                 let shown = sql::shown_variables(text)?;
                 let client = &self.clients[key];
-                let variables = &self.sessions.state(client.session?).variables;
+                let variables = &self.sessions.states.state(client.session?).variables;
                 // The others are as on the server when a backend connected: nobody knows for how long.
                 let is_known = |name: &[u8]| {
                     variables.contains_key(name)
@@ -274,7 +274,7 @@ impl Engine {
     pub(crate) fn state_to_remember(&mut self, key: ClientKey, request: &Request) -> Option<State> {
         request.remember.as_ref()?;
         let state = self.state_of(key);
-        self.sessions.hold_again(state.session);
+        self.sessions.states.hold_again(state.session);
         Some(state)
     }
 
@@ -282,7 +282,8 @@ impl Engine {
     /// has done.
     fn is_what_the_text_sets(&self, statement: &Statement, before: State, after: State) -> bool {
         let timeout = before.wait_timeout != after.wait_timeout;
-        let (before, after) = (self.sessions.state(before.session), self.sessions.state(after.session));
+        let (before, after) =
+            (self.sessions.states.state(before.session), self.sessions.states.state(after.session));
         let of_transaction = |name: &[u8]| name.starts_with(b"tx_") || name.starts_with(b"transaction_");
         // SET SESSION TRANSACTION assigns to nothing by name.
         let none = statement.assigned.is_empty() && statement.charset == CharsetSetting::Untouched;
@@ -319,7 +320,7 @@ impl Engine {
             {
                 let changes = summary.raw_changes.as_slice().into();
                 let answer = Answer::Set { after, changes };
-                self.known_answers.insert(&mut self.sessions, &text, before, answer);
+                self.sessions.known_answers.insert(&mut self.sessions.states, &text, before, answer);
             }
             // With other flags, such as that it was slow, it is an answer to this execution alone.
             Some(Question::Show(text))
@@ -331,9 +332,14 @@ impl Engine {
                     && summary.status == Some(before.status) =>
             {
                 let packets = summary.kept.as_slice().into();
-                self.known_answers.insert(&mut self.sessions, &text, before, Answer::Show(packets));
+                self.sessions.known_answers.insert(
+                    &mut self.sessions.states,
+                    &text,
+                    before,
+                    Answer::Show(packets),
+                );
             }
-            _ => self.sessions.release(before.session),
+            _ => self.sessions.states.release(before.session),
         }
     }
 }
@@ -413,15 +419,15 @@ mod tests {
     fn they_go_before_a_client_does_where_session_memory_is_used_up() {
         let mut engine = engine(8, Settings { session_memory: 1 << 20, ..Settings::default() });
         for number in 0..MOST {
-            let states = &mut engine.sessions;
+            let states = &mut engine.sessions.states;
             let (before, after) = (state(states, &format!("{number:1024}")), state(states, "after"));
-            engine.known_answers.insert(states, b"set", before, set(after));
+            engine.sessions.known_answers.insert(states, b"set", before, set(after));
             states.release(after.session);
         }
         let (now, clients) = (engine.now, engine.clients.len());
         assert!(engine.session_memory_held() > 1 << 20);
         engine.handle(now, Input::TurnEnd);
         assert!(engine.session_memory_held() < 10_000);
-        assert_eq!((engine.known_answers.bytes(), engine.clients.len()), (0, clients));
+        assert_eq!((engine.sessions.known_answers.bytes(), engine.clients.len()), (0, clients));
     }
 }

@@ -23,8 +23,9 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::event::Event;
-use crate::outside::named::{ClosedFor, Limit, RefusedFor};
+use crate::outside::named::{ClosedFor, Limit, LoginStage, RefusedFor};
 use crate::outside::waits::WaitReason;
+use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
 use crate::session::{SessionState, is_utf8};
 use crate::workers::letter::{Letter, Proved};
@@ -102,12 +103,21 @@ pub(crate) struct Attempt {
     pub(super) held_back: Duration,
     /// While it is: its place among others.
     pub(super) held_at: Option<(Instant, u64)>,
+    /// When it came in.
+    came: Instant,
 }
 
 impl Attempt {
     /// One that has just come in. `auth_plugin` is the method's name, `token` the answer by it, and `sequence` the number of
     /// the client's packet.
-    fn new(user: &[u8], auth_plugin: Option<&[u8]>, token: &[u8], scramble: [u8; 20], sequence: u8) -> Self {
+    fn new(
+        now: Instant,
+        user: &[u8],
+        auth_plugin: Option<&[u8]>,
+        token: &[u8],
+        scramble: [u8; 20],
+        sequence: u8,
+    ) -> Self {
         Self {
             user: user.to_vec(),
             schema: None,
@@ -125,6 +135,7 @@ impl Attempt {
             needs_copy: 0,
             held_back: Duration::ZERO,
             held_at: None,
+            came: now,
         }
     }
 }
@@ -158,11 +169,19 @@ pub(crate) const OFFERED: Capabilities = Capabilities(
 /// some hundred bytes of them.
 pub(crate) const LARGEST_LOGIN: usize = 16 << 10;
 
+impl Pool {
+    /// Clients of the same account on other workers open backends by the latest password, too.
+    fn tell_others(&mut self, account: &Account, user: &[u8], secret: &Secret) {
+        let proved = Proved { identity: account.identity_key(user), secret: secret.clone() };
+        self.write_to_others(&Letter::Proved(proved));
+    }
+}
+
 impl Engine {
     /// Sends our greeting, which repeats the server's version and capabilities.
     pub(crate) fn greet(&mut self, key: ClientKey) {
         let Some(facts) = &self.server.facts else { return };
-        let scramble = self.entropy.scramble();
+        let scramble = self.io.entropy.scramble();
         let (collation, _) = facts.charset_of_login(0);
         let client = &mut self.clients[key];
         let mut payload = Vec::new();
@@ -181,7 +200,16 @@ impl Engine {
         client.scramble = scramble;
         client.greet();
         let connection = client.connection;
-        self.send_packet_to(connection, 0, &payload);
+        self.io.send_packet_to(connection, 0, &payload);
+        self.note_login_stage(key, LoginStage::Greeting);
+    }
+
+    /// The part of a login that began with the connection is over.
+    fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
+        if let Some(until) = self.clients[key].login_until {
+            let left = until.since(self.now);
+            self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
+        }
     }
 
     /// Takes in a whole packet of a client that is logging in.
@@ -213,6 +241,7 @@ impl Engine {
             return self.start_tls(key);
         }
         let login = LoginRequest::parse(payload)?;
+        self.note_login_stage(key, LoginStage::Request);
         if self.clients[key].lacks_tls() {
             self.refuse_plain(key, login.user, sequence);
             return Ok(());
@@ -234,7 +263,7 @@ impl Engine {
         let mut attempt = Box::new(Attempt {
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
             collation: login.collation,
-            ..Attempt::new(login.user, plugin, token, client.scramble, sequence)
+            ..Attempt::new(self.now, login.user, plugin, token, client.scramble, sequence)
         });
         // Only an answer by the method of our greeting is one to its scramble: who names another plugin has sent none that
         // counts (the C libraries send an empty packet), and is asked anew. Ed25519 needs a longer nonce than greetings have.
@@ -261,7 +290,7 @@ impl Engine {
         let attempt = Box::new(Attempt {
             schema: change.schema.map(<[u8]>::to_vec),
             collation,
-            ..Attempt::new(change.user, plugin, token, client.scramble, sequence)
+            ..Attempt::new(self.now, change.user, plugin, token, client.scramble, sequence)
         });
         if client.backend.is_none() {
             return self.become_user(key, attempt);
@@ -306,7 +335,7 @@ impl Engine {
         };
         let user = String::from_utf8_lossy(user).into_owned();
         let (refused_for, reason) = (RefusedFor::CharacterSet, format!("{}{why}", error.message));
-        self.event(Event::LoginRefused { peer, user, refused_for, reason });
+        self.views.event(Event::LoginRefused { peer, user, refused_for, reason });
         self.tell_refusal(key, sequence, &error);
         true
     }
@@ -330,10 +359,15 @@ impl Engine {
         };
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         let reason = format!("{}{}", error.message, self.why_refused(&peer, attempt, verdict));
-        self.event(Event::LoginRefused { peer, user, refused_for: refused_for(attempt, verdict), reason });
+        self.views.event(Event::LoginRefused {
+            peer,
+            user,
+            refused_for: refused_for(attempt, verdict),
+            reason,
+        });
         let delay = match verdict {
             Verdict::Denied => {
-                let failed = &self.workers.failed_logins;
+                let failed = &self.pool.workers.failed_logins;
                 let delay = failed.failed(self.now, &peer, &attempt.user, &self.settings.failed_logins);
                 delay.saturating_sub(attempt.held_back)
             }
@@ -390,34 +424,35 @@ impl Engine {
     pub(crate) fn log_in(&mut self, key: ClientKey, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
         let is_new = self.clients[key].identity.is_none();
         self.forget_session(key);
-        self.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
+        self.pool.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
         let Some(facts) = &self.server.facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
-        let is_news = self.identities.secret_of(&attempt.user, account) != Some(&secret);
+        let is_news = self.logins.identities.secret_of(&attempt.user, account) != Some(&secret);
         // Whoever came without a password, as a user of this machine, has proved nothing that others lack.
         if is_news && secret != Secret::None {
-            self.tell_others(account, &attempt.user, &secret);
+            self.pool.tell_others(account, &attempt.user, &secret);
         }
         let Some(facts) = &self.server.facts else { return };
-        let identity = self.identities.hold(account, &attempt.user, secret);
-        self.identities.came_from(identity, &self.clients[key].peer);
-        self.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
+        let identity = self.logins.identities.hold(account, &attempt.user, secret);
+        self.logins.identities.came_from(identity, &self.clients[key].peer);
+        self.scheduling.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
+        self.views.measures.note_login_stage(LoginStage::Password, self.now.since(attempt.came));
         let mut state =
             SessionState { schema: attempt.schema.clone().map(Into::into), charset, ..Default::default() };
         if is_new && self.clients[key].capabilities.contains(Capabilities::IGNORE_SPACE) {
             state.set_variable(b"sql_mode", &facts.sql_mode_with_ignore_space());
         }
-        let session = self.sessions.hold(state);
+        let session = self.sessions.states.hold(state);
         let client = &mut self.clients[key];
         client.collation = collation;
         client.identity = Some(identity);
-        self.measures.logged_in += 1;
+        self.views.measures.logged_in += 1;
         client.session = Some(session);
         client.aftermath = client.aftermath.of_reset();
         client.status = facts.fresh_status();
         client.lost = None;
         client.priority = Priority::default();
-        client.tickets = self.scheduler.full_tickets();
+        client.tickets = self.scheduling.scheduler.full_tickets();
         client.login_sequence = attempt.sequence;
         client.scramble = attempt.scramble;
         client.end_login();
@@ -427,12 +462,6 @@ impl Engine {
             }
             _ => self.answer_login(key, attempt.sequence),
         }
-    }
-
-    /// Clients of the same account on other workers open backends by the latest password, too.
-    fn tell_others(&mut self, account: &Account, user: &[u8], secret: &Secret) {
-        let proved = Proved { identity: account.identity_key(user), secret: secret.clone() };
-        self.write_to_others(&Letter::Proved(proved));
     }
 
     /// Gives back identity, session state and backend of a client that becomes somebody else, or goes.
@@ -452,11 +481,11 @@ impl Engine {
         client.doubts = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {
-            self.measures.logged_in = self.measures.logged_in.saturating_sub(1);
+            self.views.measures.logged_in = self.views.measures.logged_in.saturating_sub(1);
             self.release_identity(identity);
         }
         if let Some(session) = session {
-            self.sessions.release(session);
+            self.sessions.states.release(session);
         }
     }
 
@@ -467,15 +496,19 @@ impl Engine {
         listener: seam::ListenerId,
         peer: Peer,
     ) {
-        if self.draining.is_some() || !self.workers.take_client() {
+        if self.draining.is_some() || !self.pool.workers.take_client() {
             let error = if self.draining.is_some() {
                 MySqlError::shutdown()
             } else {
-                self.limit_reached(Limit::MaxConnections, u64::from(self.settings.max_connections));
+                self.views.limit_reached(
+                    self.now,
+                    Limit::MaxConnections,
+                    u64::from(self.settings.max_connections),
+                );
                 MySqlError::too_many_connections()
             };
-            self.send_early_error(connection, &error);
-            self.outbox.close(connection);
+            self.io.send_early_error(connection, &error);
+            self.io.outbox.close(connection);
             return;
         }
         let id = self.next_client_id();
@@ -483,24 +516,11 @@ impl Engine {
         client.security = Security::of_listener(&self.settings, listener);
         let key = self.clients.insert(client);
         self.client_ids.insert(id, key);
-        self.set_role(connection, crate::engine::Role::Client(key));
+        self.io.set_role(connection, crate::engine::Role::Client(key));
         self.begin_login(key);
         if self.server.facts.is_some() {
             self.greet(key);
         }
-    }
-
-    /// An error in the place of a greeting: sequence number 0 and, as the servers have it, no SQLSTATE
-    /// (net_send_error_packet before the capabilities are known).
-    pub(crate) fn send_early_error(&mut self, connection: seam::ConnectionId, error: &MySqlError) {
-        let packet = wire::ErrPacket {
-            code: error.code,
-            sql_state: *error.sql_state,
-            message: error.message.as_bytes(),
-        };
-        let mut payload = Vec::new();
-        packet.put_early(&mut payload);
-        self.send_packet_to(connection, 0, &payload);
     }
 
     /// From now on it has `connect_timeout`, if it has not begun already.
@@ -509,13 +529,13 @@ impl Engine {
         if client.login_until.is_none() {
             client.login_until = Some(until);
             let client = ClientRef { key, id: client.id };
-            self.logins.push_back((until, client));
+            self.logins.by_deadline.push_back((until, client));
         }
     }
 
     /// Those that are under way have no longer than this: `connect_timeout` is another one from now on. So they stay in order.
     pub(crate) fn end_logins_by(&mut self, latest: Instant) {
-        for (until, client) in &mut self.logins {
+        for (until, client) in &mut self.logins.by_deadline {
             if *until <= latest {
                 continue;
             }
@@ -530,11 +550,11 @@ impl Engine {
 
     /// Ends logins that have taken longer than `connect_timeout`.
     pub(crate) fn expire_logins(&mut self) {
-        while let Some(&(deadline, client)) = self.logins.front() {
+        while let Some(&(deadline, client)) = self.logins.by_deadline.front() {
             if deadline > self.now {
                 break;
             }
-            self.logins.pop_front();
+            self.logins.by_deadline.pop_front();
             let key = client.key;
             let is_its = |client: &&Client| client.login_until == Some(deadline);
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };
@@ -542,7 +562,7 @@ impl Engine {
                 Phase::AwaitingServer => {
                     let error = self.unreachable_error();
                     let connection = self.clients[key].connection;
-                    self.send_early_error(connection, &error);
+                    self.io.send_early_error(connection, &error);
                     self.close_client(
                         key,
                         ClosedFor::ConnectTimeout,

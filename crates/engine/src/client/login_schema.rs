@@ -29,7 +29,7 @@ const KNOWN_SCHEMAS: usize = 4096;
 impl Engine {
     /// Whether the name that a client has given is as the server reports it, so that others may mean the same by it: in UTF-8.
     fn is_as_reported(&self, client: ClientKey, schema: &[u8]) -> bool {
-        let session = self.clients[client].session.map(|session| self.sessions.state(session));
+        let session = self.clients[client].session.map(|session| self.sessions.states.state(session));
         schema.is_ascii() || session.is_some_and(|state| is_utf8(&state.charset.client))
     }
 
@@ -38,7 +38,7 @@ impl Engine {
         if !self.is_as_reported(client, schema) {
             return false;
         }
-        let found = self.known_schemas.get(&(identity, schema.to_vec()));
+        let found = self.logins.known_schemas.get(&(identity, schema.to_vec()));
         found.is_some_and(|&since| self.now.since(since) < self.settings.accounts_refresh)
     }
 
@@ -48,11 +48,11 @@ impl Engine {
         else {
             return;
         };
-        if self.known_schemas.len() >= KNOWN_SCHEMAS {
-            self.known_schemas.clear();
+        if self.logins.known_schemas.len() >= KNOWN_SCHEMAS {
+            self.logins.known_schemas.clear();
         }
-        if let Some(schema) = &self.sessions.state(session).schema {
-            self.known_schemas.insert((identity, schema.to_vec()), self.now);
+        if let Some(schema) = &self.sessions.states.state(session).schema {
+            self.logins.known_schemas.insert((identity, schema.to_vec()), self.now);
         }
     }
 
@@ -62,7 +62,7 @@ impl Engine {
             return self.queue_request(key, question(&schema));
         }
         let client = self.clients.ref_to(key);
-        match self.schema_checks.entry((identity, schema)) {
+        match self.logins.schema_checks.entry((identity, schema)) {
             Entry::Occupied(mut check) => {
                 check.get_mut().waiting.push(client);
                 self.clients[key].await_schema();
@@ -88,7 +88,7 @@ impl Engine {
     pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
         for key in self.end_schema_check(asked) {
             let client = &self.clients[key];
-            self.send_packet_to(client.connection, client.login_sequence, error);
+            self.io.send_packet_to(client.connection, client.login_sequence, error);
             self.close_client(key, ClosedFor::LoginRefused, reason);
         }
     }
@@ -96,11 +96,11 @@ impl Engine {
     /// A client has gone: where it was to ask, one of those that waited for its answer asks.
     pub(crate) fn schema_check_left(&mut self, gone: ClientKey) {
         let Some(known) = self.schema_check_of(gone) else { return };
-        let mut waiting = self.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
+        let mut waiting = self.logins.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
         while let Some(next) = waiting.pop() {
             if self.awaits_schema(next) {
                 let request = question(&known.1);
-                self.schema_checks.insert(known, SchemaCheck { asks: next, waiting });
+                self.logins.schema_checks.insert(known, SchemaCheck { asks: next, waiting });
                 return self.queue_request(next.key, request);
             }
         }
@@ -114,18 +114,18 @@ impl Engine {
 
     /// Whether a client is to ask for its schema and those of others.
     pub(crate) fn checks_schema(&self, key: ClientKey) -> bool {
-        self.schema_checks.values().any(|check| check.asks.key == key)
+        self.logins.schema_checks.values().any(|check| check.asks.key == key)
     }
 
     fn schema_check_of(&self, asked: ClientKey) -> Option<(IdentityId, Vec<u8>)> {
-        let found = self.schema_checks.iter().find(|(_, check)| check.asks.key == asked);
+        let found = self.logins.schema_checks.iter().find(|(_, check)| check.asks.key == asked);
         found.map(|(known, _)| known.clone())
     }
 
     /// Takes the check for which a client asked out of the table. Returns those that still wait for it.
     fn end_schema_check(&mut self, asked: ClientKey) -> Vec<ClientKey> {
         let known = self.schema_check_of(asked);
-        let check = known.and_then(|known| self.schema_checks.remove(&known));
+        let check = known.and_then(|known| self.logins.schema_checks.remove(&known));
         let waiting = check.map_or(Vec::new(), |check| check.waiting);
         waiting.into_iter().filter(|&client| self.awaits_schema(client)).map(|client| client.key).collect()
     }
@@ -164,14 +164,14 @@ mod tests {
         let mut engine = Engine::new(Settings { server, max_connections: clients, ..Settings::default() });
         let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
         for index in 0..clients {
-            assert!(engine.workers.take_client());
+            assert!(engine.pool.workers.take_client());
             let id = engine.next_client_id();
             let connection = ConnectionId { index, generation: 1 };
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
-            let identity = engine.identities.hold(&account, b"app", Secret::None);
+            let identity = engine.logins.identities.hold(&account, b"app", Secret::None);
             client.identity = Some(identity);
-            client.session = Some(engine.sessions.hold(SessionState::default()));
+            client.session = Some(engine.sessions.states.hold(SessionState::default()));
             client.login_sequence = 2;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
@@ -200,7 +200,7 @@ mod tests {
         let told = told(&mut engine);
         assert_eq!(told.len(), 999, "the one that asked is answered apart");
         assert!(told.iter().all(|&(client, head)| client > 0 && head == 0));
-        assert!(engine.schema_checks.is_empty());
+        assert!(engine.logins.schema_checks.is_empty());
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         let mut engine = engine(3);
         engine.cancel_queued(client_key(0), &MySqlError::statement_memory(1));
         assert_eq!(told(&mut engine), [(1, 0xff), (2, 0xff), (0, 0xff)]);
-        assert!(engine.clients.is_empty() && engine.schema_checks.is_empty());
+        assert!(engine.clients.is_empty() && engine.logins.schema_checks.is_empty());
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(told(&mut engine), [(2, 0)]);
         engine.client_gone(client_key(2));
         engine.client_gone(client_key(3));
-        assert_eq!((engine.snapshot().waiting, engine.schema_checks.len()), (0, 0));
+        assert_eq!((engine.snapshot().waiting, engine.logins.schema_checks.len()), (0, 0));
     }
 
     /// The next one cannot ask either, for want of memory: it and those that wait with it are refused, in the middle of the end.
@@ -234,7 +234,7 @@ mod tests {
             engine.settings.shutdown_timeout = std::time::Duration::ZERO;
             engine.handle(Instant::START, Input::Signal(signal));
             engine.handle(Instant::START, Input::TurnEnd);
-            assert!(engine.clients.is_empty() && engine.schema_checks.is_empty(), "{signal:?}");
+            assert!(engine.clients.is_empty() && engine.logins.schema_checks.is_empty(), "{signal:?}");
             assert_eq!(engine.snapshot().buffered, 0);
         }
     }
@@ -247,8 +247,8 @@ mod tests {
     fn a_hundred_thousand_logins() {
         let mut engine = engine(1);
         engine.settings.max_connections = u32::MAX;
-        engine.workers = crate::Workers::new(&engine.settings, 1);
-        assert!(engine.workers.take_client());
+        engine.pool.workers = crate::Workers::new(&engine.settings, 1);
+        assert!(engine.pool.workers.take_client());
         let stage1 = wire::native_password::stage1(b"a password");
         let account =
             Account::of_test("app", "%", Credential::Native(wire::native_password::stage2(&stage1)));

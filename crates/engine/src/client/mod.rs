@@ -148,6 +148,8 @@ pub(crate) struct Client {
     pub(crate) blocks_others: bool,
     /// Its latest transaction had a statement of a contended kind, see [`crate::backend::contended`].
     pub(crate) contends: bool,
+    /// A statement of it has gone to a backend.
+    pub(crate) has_begun: bool,
 }
 
 /// What went with a backend that was lost while its client was idle.
@@ -225,6 +227,7 @@ impl Client {
             holds_locks: false,
             blocks_others: false,
             contends: false,
+            has_begun: false,
         }
     }
 

@@ -176,7 +176,7 @@ impl Engine {
         if !matches!(statement.long_data.as_deref(), Some(LongData::Wrong(_))) {
             self.count(key, Counter::Execute);
         }
-        let text = self.definitions.get(definition).template.statement.clone();
+        let text = self.sessions.definitions.get(definition).template.statement.clone();
         let once = !matches!(execution, Execution::Bulk { .. });
         if let (Kind::Kill(target), true) = (text.kind, once)
             && self.execute_kill(key, number, target, execution, answer)
@@ -203,7 +203,7 @@ impl Engine {
         if stays || self.is_in_another_state(key, definition) {
             serves = Serves::Own(number);
         }
-        let template = self.definitions.get(definition).template.without_calls();
+        let template = self.sessions.definitions.get(definition).template.without_calls();
         let found = self.found_by(key, number, execution, template.found, long_data);
         if answered.is_some() {
             serves = Serves::All;
@@ -251,7 +251,7 @@ impl Engine {
     ) -> Found {
         let Some(statement) = self.client_statement(key, number) else { return found };
         let (definition, types) = (statement.definition, statement.types.clone());
-        let parameters = usize::from(self.definitions.get(definition).parameters);
+        let parameters = usize::from(self.sessions.definitions.get(definition).parameters);
         let last =
             |before| execution.last_number(parameters, before, types.as_deref()).filter(|_| !long_data);
         found.given(last)
@@ -260,9 +260,9 @@ impl Engine {
     /// A server that prepares a statement again by itself, with an execution (MySQL behind other types, both behind DDL), does so in
     /// the state of whoever executes it. Where that is another than the definition's, nobody else may have what comes of it.
     fn is_in_another_state(&self, key: ClientKey, definition: DefinitionId) -> bool {
-        let Definition { session, ref template, .. } = *self.definitions.get(definition);
+        let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
         let own = self.clients[key].session.expect("a client with statements has logged in");
-        !self.sessions.state(own).reads_like(self.sessions.state(session), template.defines())
+        !self.sessions.states.state(own).reads_like(self.sessions.states.state(session), template.defines())
     }
 
     /// The definition that is executed in the place of one that asks for ROW_COUNT() and its like, which only the backend of
@@ -273,7 +273,7 @@ impl Engine {
         definition: DefinitionId,
     ) -> Result<Option<DefinitionId>, MySqlError> {
         self.forget_answered(key);
-        let asked = self.definitions.get(definition);
+        let asked = self.sessions.definitions.get(definition);
         let client = &self.clients[key];
         let own = |function| self.own_literal(key, function);
         let calls = &asked.template.calls;
@@ -286,13 +286,13 @@ impl Engine {
         let mut text = Vec::with_capacity(length);
         rewriting.put(&mut text);
         self.make_room_for_text(length)?;
-        let asked = self.definitions.get(definition);
+        let asked = self.sessions.definitions.get(definition);
         let (session, parameters, template) =
             (asked.session, asked.parameters, asked.template.without_calls());
-        let session = self.sessions.hold_again(session);
-        let (answered, unused) = self.definitions.hold(session, text.into(), parameters, template);
+        let session = self.sessions.states.hold_again(session);
+        let (answered, unused) = self.sessions.definitions.hold(session, text.into(), parameters, template);
         if let Some(session) = unused {
-            self.sessions.release(session);
+            self.sessions.states.release(session);
         }
         self.clients[key].statements.get_or_insert_default().answered = Some(answered);
         Ok(Some(answered))
@@ -323,7 +323,7 @@ impl Engine {
     /// `sql/protocol.cc`).
     fn digest_of_charset(&self, key: ClientKey) -> u64 {
         let Some(session) = self.clients[key].session else { return 0 };
-        let name = &self.sessions.state(session).charset.client;
+        let name = &self.sessions.states.state(session).charset.client;
         // Names of character sets have far fewer than eight letters that tell them apart.
         name.iter().fold(0, |digest: u64, &byte| digest.rotate_left(8) ^ u64::from(byte))
     }
@@ -361,7 +361,7 @@ impl Engine {
         let counted = self.count_if_mariadb(key, Counter::SendLongData);
         let Some(statement) = self.client_statement(key, number) else { return };
         let definition = statement.definition;
-        if parameter >= self.definitions.get(definition).parameters {
+        if parameter >= self.sessions.definitions.get(definition).parameters {
             let error = MySqlError::wrong_arguments(self.looked_up_by("mysqld_stmt_send_long_data"));
             return self.long_data_is_wrong(key, number, error);
         }
@@ -472,8 +472,8 @@ impl Engine {
         let Some(statement) = statements.remove(number) else { return };
         self.count(key, Counter::Close);
         self.buffered -= bytes_of(statement.long_data.as_deref());
-        self.statement_count -= 1;
-        self.definitions.client_statement_removed(statement.definition);
+        self.sessions.statement_count -= 1;
+        self.sessions.definitions.client_statement_removed(statement.definition);
         if (statement.cursor_is_open || statement.stays)
             && let Some(backend) = self.clients[key].backend
         {
@@ -494,8 +494,8 @@ impl Engine {
         let answered = statements.answered.take();
         for statement in std::mem::take(&mut statements.statements) {
             self.buffered -= bytes_of(statement.long_data.as_deref());
-            self.statement_count -= 1;
-            self.definitions.client_statement_removed(statement.definition);
+            self.sessions.statement_count -= 1;
+            self.sessions.definitions.client_statement_removed(statement.definition);
             self.release_definition(statement.definition);
         }
         if let Some(answered) = answered {
@@ -511,8 +511,8 @@ impl Engine {
     }
 
     pub(crate) fn release_definition(&mut self, definition: DefinitionId) {
-        if let Some(session) = self.definitions.release(definition) {
-            self.sessions.release(session);
+        if let Some(session) = self.sessions.definitions.release(definition) {
+            self.sessions.states.release(session);
         }
     }
 }

@@ -188,7 +188,7 @@ impl Engine {
 
     /// What a client has set is in force from now on.
     pub(crate) fn take_priority(&mut self, key: ClientKey, priority: Priority) {
-        let full = priority.tickets(self.scheduler.full_tickets());
+        let full = priority.tickets(self.scheduling.scheduler.full_tickets());
         let client = &mut self.clients[key];
         client.priority = priority;
         client.tickets = client.tickets.min(full);

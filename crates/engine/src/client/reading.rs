@@ -188,7 +188,7 @@ impl Engine {
             && matches!(client.phase(), Phase::Idle)
             && client.stalled_since.is_none()
             && client.lost.is_none()
-            && !self.outbox.is_about_to_compress(client.connection);
+            && !self.io.outbox.is_about_to_compress(client.connection);
         if !large {
             return None;
         }
@@ -225,11 +225,11 @@ impl Engine {
         let code = self.server.facts.is_some().then(|| self.known_code());
         let client = &self.clients[key];
         let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
-        let schema = client.session.and_then(|session| self.sessions.state(session).schema.clone());
+        let schema = client.session.and_then(|session| self.sessions.states.state(session).schema.clone());
         let bytes = raw.len() + attributes.bytes();
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
         let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };
-        let task = self.give_task(asker, Work::Read(Box::new(text)), network);
+        let task = self.io.give_task(asker, Work::Read(Box::new(text)), network);
         self.buffered += bytes;
         self.clients[key].read_elsewhere(Reading { task, bytes, answer });
         if self.lacks_statement_memory() {
@@ -251,7 +251,7 @@ impl Engine {
     pub(super) fn forget_reading(&mut self, key: ClientKey) {
         let Phase::Reading(reading) = self.clients[key].phase() else { return };
         let Reading { task, bytes, .. } = **reading;
-        self.give_up_task(task);
+        self.io.give_up_task(task);
         self.buffered -= bytes;
     }
 

@@ -12,7 +12,7 @@ use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::event::Event;
-use crate::outside::named::{ClosedFor, RefusedFor};
+use crate::outside::named::{ClosedFor, LoginStage, RefusedFor};
 use crate::settings::{ClientTls, Settings};
 
 /// Whether a client's connection is encrypted.
@@ -67,7 +67,7 @@ impl Client {
 impl Engine {
     /// A trusted peer says whose connection it is: accounts, limits and the log go by that.
     pub(crate) fn announced(&mut self, connection: ConnectionId, peer: Peer) {
-        if let Role::Client(key) = self.role(connection) {
+        if let Role::Client(key) = self.io.role(connection) {
             self.clients[key].peer = peer;
         }
     }
@@ -83,13 +83,13 @@ impl Engine {
             return Err(WireError::Malformed { what: "TLS was requested but not offered" });
         }
         client.await_tls();
-        self.outbox.accept_tls(client.connection, network(&client.peer));
+        self.io.outbox.accept_tls(client.connection, network(&client.peer));
         Ok(())
     }
 
     /// Bytes behind an SSLRequest, or of a client that is about to be understood as compressed. Returns how many were used: all.
     pub(crate) fn unread(&mut self, key: ClientKey, bytes: &[u8]) -> usize {
-        self.outbox.unread(self.clients[key].connection, bytes);
+        self.io.outbox.unread(self.clients[key].connection, bytes);
         bytes.len()
     }
 
@@ -98,7 +98,7 @@ impl Engine {
     pub(crate) fn certificate_proof(&self, key: ClientKey) -> Vec<u8> {
         let client = &self.clients[key];
         let fingerprint = client.tls().and_then(|session| session.own_fingerprint);
-        let secret = client.identity.map(|id| &self.identities.identity(id).secret);
+        let secret = client.identity.map(|id| &self.logins.identities.identity(id).secret);
         match (fingerprint, secret) {
             (Some(fingerprint), Some(Secret::Native(stage1)))
                 if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) =>
@@ -118,18 +118,26 @@ impl Engine {
         let error = MySqlError::tls_required();
         self.answer_error(key, sequence.wrapping_add(1), &error);
         let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
-        self.event(Event::LoginRefused { peer, user, refused_for: RefusedFor::Tls, reason: error.message });
+        self.views.event(Event::LoginRefused {
+            peer,
+            user,
+            refused_for: RefusedFor::Tls,
+            reason: error.message,
+        });
         self.drop_client(key);
     }
 
     /// TLS stands.
     pub(crate) fn secured(&mut self, connection: ConnectionId, session: TlsSession) {
-        match self.role(connection) {
+        match self.io.role(connection) {
             Role::Client(key) => {
                 let client = &mut self.clients[key];
                 if matches!(client.phase(), Phase::Login(Login::StartingTls)) {
                     client.security = Security::Tls(Box::new(session));
                     client.note_tls();
+                    // Nothing that the handshake consists of is heard here.
+                    let took = self.now.since(client.last_heard);
+                    self.views.measures.note_login_stage(LoginStage::Tls, took);
                 }
             }
             Role::Backend(key) => self.backend_secured(key),
@@ -141,16 +149,16 @@ impl Engine {
     /// TLS did not come about, or broke: the connection is gone.
     pub(crate) fn tls_failed(&mut self, connection: ConnectionId, reason: &str) {
         let reason = format!("TLS: {reason}");
-        match self.role(connection) {
+        match self.io.role(connection) {
             Role::Client(key) => {
                 let (peer, client) = (self.clients[key].peer, self.clients[key].id);
-                self.event(Event::ClientClosed { peer, client, closed_for: ClosedFor::Tls, reason });
+                self.views.event(Event::ClientClosed { peer, client, closed_for: ClosedFor::Tls, reason });
                 self.client_gone(key);
             }
             Role::Backend(key) => self.backend_gone(key, &reason),
             Role::Control => self.control_lost(&reason),
             Role::Free => {}
         }
-        self.set_role(connection, Role::Free);
+        self.io.set_role(connection, Role::Free);
     }
 }

@@ -43,7 +43,7 @@ impl Engine {
 
     /// Bytes of this worker's clients.
     pub(crate) fn session_memory_held(&self) -> usize {
-        self.hoards.sessions + self.sessions.state_bytes() + self.known_answers.bytes()
+        self.hoards.sessions + self.sessions.states.state_bytes() + self.sessions.known_answers.bytes()
     }
 
     /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
@@ -57,18 +57,18 @@ impl Engine {
                 self.end_for_session(holder.key, ONES_SHARE);
             }
         }
-        let most = self.settings.session_memory / self.workers.count() as usize;
+        let most = self.settings.session_memory / self.pool.workers.count() as usize;
         if self.session_memory_held() <= most || !self.hoards.may_look_for_sessions(self.now) {
             return;
         }
         // Nobody misses what the server can be asked once more, and it holds states that nobody has now.
-        self.known_answers.clear(&mut self.sessions);
+        self.sessions.known_answers.clear(&mut self.sessions.states);
         if self.session_memory_held() <= most {
             return;
         }
         let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
         let holds = |(key, client): (ClientKey, &Client)| {
-            let state = client.session.map_or(0, |session| self.sessions.share_of_each(session));
+            let state = client.session.map_or(0, |session| self.sessions.states.share_of_each(session));
             (client.counted_for_session as usize + state, key)
         };
         let mut holders: Vec<_> = idle.map(holds).filter(|&(held, _)| held > NOTHING_TO_GAIN).collect();
@@ -81,7 +81,7 @@ impl Engine {
 
     fn end_for_session(&mut self, key: ClientKey, reason: &str) {
         let limit = self.settings.session_memory;
-        self.limit_reached(Limit::SessionMemory, limit as u64);
+        self.views.limit_reached(self.now, Limit::SessionMemory, limit as u64);
         self.answer_error(key, 1, &MySqlError::session_memory(limit));
         self.close_client(key, ClosedFor::Memory, reason);
     }
@@ -108,9 +108,9 @@ mod tests {
     fn set(engine: &mut Engine, key: ClientKey, bytes: usize) {
         let mut state = SessionState::default();
         state.set_variable(b"time_zone", &vec![b'x'; bytes]);
-        let held = engine.sessions.hold(state);
+        let held = engine.sessions.states.hold(state);
         let before = engine.clients[key].session.replace(held).unwrap();
-        engine.sessions.release(before);
+        engine.sessions.states.release(before);
     }
 
     /// Who is told of it at the end of the turn.

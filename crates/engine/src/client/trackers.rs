@@ -234,7 +234,7 @@ impl Engine {
 
     /// What a login tells: the schema that it has chosen.
     pub(crate) fn schema_of_login(&self, key: ClientKey) -> Vec<u8> {
-        let session = self.clients[key].session.map(|session| self.sessions.state(session));
+        let session = self.clients[key].session.map(|session| self.sessions.states.state(session));
         let mut changes = Vec::new();
         if let Some(schema) = session.and_then(|session| session.schema.as_ref()) {
             wire::put_session_change(&mut changes, &SessionChange::Schema(schema));
@@ -245,7 +245,7 @@ impl Engine {
     /// Whether a client hears of its transactions: then the server has to say what there is to hear.
     pub(crate) fn hears_of_transactions(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
-        let tracked = |session| self.sessions.state(session).tracks_transactions();
+        let tracked = |session| self.sessions.states.state(session).tracks_transactions();
         let default = self.server.facts.as_ref().is_some_and(|facts| facts.tracks_transactions);
         client.capabilities.contains(Capabilities::SESSION_TRACK)
             && client.session.and_then(tracked).unwrap_or(default)

@@ -61,7 +61,7 @@ impl Engine {
         let client = &mut self.clients[key];
         let before = client.unstarted.is_some();
         client.unstarted = read_only.map(|read_only| {
-            let session = client.session.map(|session| self.sessions.state(session));
+            let session = client.session.map(|session| self.sessions.states.state(session));
             let mut status = StatusFlags::IN_TRANS;
             if read_only || session.is_some_and(|state| state.begins_read_only()) {
                 status |= StatusFlags::IN_TRANS_READONLY;
@@ -77,8 +77,8 @@ impl Engine {
     fn answer_transaction(&mut self, key: ClientKey, before: bool, answer: u8) {
         let client = &self.clients[key];
         let is_mysql = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let tells =
-            trackers::told(client, self.server.facts.as_ref(), &self.sessions).filter(|told| told.hears());
+        let tells = trackers::told(client, self.server.facts.as_ref(), &self.sessions.states)
+            .filter(|told| told.hears());
         let told = told_of_unstarted(before, client.unstarted.is_some());
         let told = told.filter(|_| is_mysql && tells.is_some());
         let Some(session_changes) = &told else { return self.answer_ok(key, answer) };
@@ -90,7 +90,7 @@ impl Engine {
     fn transactions_begin_late(&self, key: ClientKey, command: TransactionCommand) -> bool {
         let client = &self.clients[key];
         let plain = client.session.is_some_and(|session| {
-            let state = self.sessions.state(session);
+            let state = self.sessions.states.state(session);
             state.has_plain_transactions()
                 && (command != TransactionCommand::Begin || !state.is_oracle_mode())
         });
@@ -128,7 +128,7 @@ impl Engine {
         if !is_over || (ends_in_order && !statement.several) {
             return false;
         }
-        let usual = session.is_some_and(|session| self.sessions.state(session).begins_read_only());
+        let usual = session.is_some_and(|session| self.sessions.states.state(session).begins_read_only());
         match status.contains(StatusFlags::IN_TRANS) {
             true => usual != status.contains(StatusFlags::IN_TRANS_READONLY),
             // A text of several has begun and ended it.

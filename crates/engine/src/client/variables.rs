@@ -219,7 +219,7 @@ impl Engine {
         }
         let before = self.clients[client].variables.as_deref().cloned().unwrap_or_default();
         let session = self.clients[client].session.expect("a client with requests has logged in");
-        let charset = &self.sessions.state(session).charset;
+        let charset = &self.sessions.states.state(session).charset;
         let Some(variables) = before.with(sets, charset) else { return false };
         let variables = Some(Rc::new(variables));
         self.server.backends[backend].variables = variables.clone();

@@ -162,13 +162,13 @@ mod tests {
         let mut engine = Engine::new(Settings { server, wait_timeout, ..Settings::default() });
         engine.server.facts = Some(Facts::new(&Established::of_test(version, Capabilities(0))));
         for (index, value) in (0..).zip(values) {
-            assert!(engine.workers.take_client());
+            assert!(engine.pool.workers.take_client());
             let id = engine.next_client_id();
             let connection = ConnectionId { index, generation: 1 };
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
             let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
-            client.identity = Some(engine.identities.hold(&account, b"app", Secret::None));
+            client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
             client.wait_timeout = *value;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);

@@ -125,7 +125,7 @@ impl Engine {
     /// A client may have changed them: every worker looks without waiting for `accounts_refresh`.
     pub(crate) fn look_at_defaults(&mut self) {
         self.server.control.defaults.are_wanted();
-        self.write_to_others(&Letter::DefaultsChanged);
+        self.pool.write_to_others(&Letter::DefaultsChanged);
     }
 
     /// The server's answer. True where the facts have to be read again.
@@ -136,15 +136,15 @@ impl Engine {
             return false;
         }
         // Each worker has its own account of them, and one line is enough.
-        if self.worker == 0 {
+        if self.pool.worker == 0 {
             let names = old.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
-            self.event(Event::DefaultsChanged { names });
+            self.views.event(Event::DefaultsChanged { names });
         }
         if !is_anew {
             old.retain(|(name, _)| !NOT_SETTABLE.contains(&name.as_slice()));
-            self.sessions.keep_values(&old);
+            self.sessions.states.keep_values(&old);
         }
-        self.known_answers.clear(&mut self.sessions);
+        self.sessions.known_answers.clear(&mut self.sessions.states);
         self.renew_backends();
         true
     }
@@ -198,10 +198,10 @@ mod tests {
         let session = engine.clients[client_key(0)].session.expect("it is logged in");
         let mut out = Vec::new();
         let fresh = SessionState {
-            charset: engine.sessions.state(session).charset.clone(),
+            charset: engine.sessions.states.state(session).charset.clone(),
             ..SessionState::default()
         };
-        engine.sessions.state(session).put_set(&fresh, &mut out);
+        engine.sessions.states.state(session).put_set(&fresh, &mut out);
         String::from_utf8(out).expect("ASCII")
     }
 

@@ -60,7 +60,7 @@ impl Engine {
     /// When the server is to be asked next; one worker asks for all.
     pub(crate) fn next_look_at_room(&self) -> Option<Instant> {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let finds = self.worker == 0 && self.settings.max_backends == 0 && pool;
+        let finds = self.pool.worker == 0 && self.settings.max_backends == 0 && pool;
         finds.then(|| self.server.control.room.next(self.settings.accounts_refresh))
     }
 
@@ -79,13 +79,13 @@ impl Engine {
         let facts = self.server.facts.as_ref().expect("known before it is asked");
         let max_connections = number(0).unwrap_or(facts.max_connections);
         // Each worker has a connection of the service account. Those that have just begun or ended make no difference that lasts.
-        let ours = self.workers.places.taken().saturating_add(self.workers.count());
+        let ours = self.pool.workers.places.taken().saturating_add(self.pool.workers.count());
         let others = number(1).map_or(0, |connected| connected.saturating_sub(ours));
         let room = room(max_connections, others).min(self.settings.most_backends);
         // Each worker needs one.
-        let room = room.max(self.workers.count());
-        if room != self.workers.places.most() {
-            self.workers.change_places(&self.settings, room);
+        let room = room.max(self.pool.workers.count());
+        if room != self.pool.workers.places.most() {
+            self.pool.workers.change_places(&self.settings, room);
         }
     }
 }

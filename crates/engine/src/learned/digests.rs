@@ -61,6 +61,21 @@ pub struct Digest {
     usual_response: f32,
 }
 
+/// What a digest has cost so far: for those who look at all of them again and again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DigestCost {
+    /// The digest's fingerprint; 0 for all together that found no place.
+    pub fingerprint: u64,
+    /// Executions that have ended.
+    pub count: u64,
+    /// Those of them that ended with an error.
+    pub errors: u64,
+    /// Microseconds on the server, all together.
+    pub time: u64,
+    /// Microseconds of waiting before that, all together.
+    pub wait: u64,
+}
+
 /// The sum of times and their extremes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
@@ -305,6 +320,17 @@ impl Digest {
     /// Returns the average time of an execution.
     pub fn mean(&self) -> Duration {
         Duration::from_micros(self.execution.sum / self.count.max(1))
+    }
+
+    /// What it has cost so far.
+    pub(crate) fn cost(&self) -> DigestCost {
+        DigestCost {
+            fingerprint: self.fingerprint.unwrap_or(0),
+            count: self.count,
+            errors: self.errors,
+            time: self.execution.sum,
+            wait: self.wait.sum,
+        }
     }
 
     /// As [`Digests::p99`].

@@ -132,13 +132,13 @@ impl Engine {
     pub(crate) fn next_suspicion(&self) -> Option<Instant> {
         let pace = self.lock_wait_pace().filter(|_| self.may_ask_who_waits())?;
         // Only while others wait: a statement that nobody waits behind may take as long as it likes.
-        (self.scheduler.waiting() > 0).then(|| self.workers.lock_waits_due(pace))
+        (self.scheduling.scheduler.waiting() > 0).then(|| self.pool.workers.lock_waits_due(pace))
     }
 
     /// Says whether the server can be asked.
     pub(crate) fn may_ask_who_waits(&self) -> bool {
         let allowed = self.server.lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
-        allowed && self.scheduler.is_native() && !self.settings.lock_wait_interval.is_zero()
+        allowed && self.scheduling.scheduler.is_native() && !self.settings.lock_wait_interval.is_zero()
     }
 
     /// How much time passes from one question to the next; `None` where there is no reason for one.
@@ -147,7 +147,7 @@ impl Engine {
         if self.expects_waiters() {
             return Some(interval);
         }
-        self.wanting_since.is_some().then(|| interval * PACES)
+        self.pool.wanting_since.is_some().then(|| interval * PACES)
     }
 
     /// Says whether something takes longer than its like, or has been found to wait. A statement that stalled in the last
@@ -162,7 +162,7 @@ impl Engine {
     pub(crate) fn found_lock_waits(&mut self, waits: LockWaits) {
         self.server.lock_waits_denied = None;
         let waits = Arc::new(waits);
-        self.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
+        self.pool.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
         // The next answer says whose locks these are.
         self.take_lock_waits(&waits);
     }
@@ -194,7 +194,7 @@ impl Engine {
             let Some(client) = self.server.backends[key].holder else { continue };
             let blocks = holders.binary_search(&thread).is_ok();
             if std::mem::replace(&mut self.clients[client].blocks_others, blocks) != blocks && blocks {
-                self.scheduler.goes_first(client);
+                self.scheduling.scheduler.goes_first(client);
             }
         }
         self.note_contention();
@@ -221,7 +221,7 @@ impl Engine {
 
     /// Tells the other workers which of their clients are waited for.
     fn tell_holders(&mut self, waits: &[LockWait]) {
-        if self.workers.count() == 1 {
+        if self.pool.workers.count() == 1 {
             return;
         }
         let mut threads: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
@@ -230,7 +230,7 @@ impl Engine {
         let known = threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(thread)?)));
         let known: Arc<[_]> = known.collect();
         if !known.is_empty() {
-            self.write_to_others(&Letter::LockHolders(known));
+            self.pool.write_to_others(&Letter::LockHolders(known));
         }
     }
 
@@ -248,7 +248,7 @@ impl Engine {
     pub(crate) fn lock_wait_ended(&mut self, key: BackendKey) {
         let Some(wait) = self.server.backends[key].lock_wait.take() else { return };
         let waited = self.now.since(wait.since);
-        self.waits.record(WaitReason::RowLock, waited);
+        self.scheduling.waits.record(WaitReason::RowLock, waited);
         let Some(client) = wait.client else { return };
         if self.server.blockers.len() >= BLOCKERS && !self.server.blockers.contains_key(&client) {
             self.server.blockers.pop_first();
@@ -259,8 +259,8 @@ impl Engine {
 
     /// Notes that the service account may not see lock waits.
     pub(crate) fn lock_waits_cannot_be_seen(&mut self, reason: String) {
-        if self.server.lock_waits_denied.replace(self.now).is_none() && self.worker == 0 {
-            self.event(Event::LockWaitsHidden { reason });
+        if self.server.lock_waits_denied.replace(self.now).is_none() && self.pool.worker == 0 {
+            self.views.event(Event::LockWaitsHidden { reason });
         }
     }
 }

@@ -68,6 +68,18 @@ impl Histogram {
         self.counts[..end].iter().sum()
     }
 
+    /// Returns the times that were recorded since `before`, an earlier copy of the same histogram. The longest is that of all.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut since = self.clone();
+        for (count, earlier) in since.counts.iter_mut().zip(before.counts.iter()) {
+            *count = count.saturating_sub(*earlier);
+        }
+        since.count = since.counts.iter().sum();
+        since.sum = self.sum.saturating_sub(before.sum);
+        since
+    }
+
     /// The buckets that hold something, shortest first: the longest time that belongs into each, and how many did.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let held = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::outside::named::Limit;
+use crate::outside::views::Views;
 
 /// A limit that was reached.
 pub(crate) struct LimitReached {
@@ -20,10 +20,9 @@ pub(crate) struct LimitReached {
 /// A line about the same thing is repeated this often.
 pub(crate) const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-impl Engine {
+impl Views {
     /// Says that a limit was reached, unless it was said a moment ago.
-    pub(crate) fn limit_reached(&mut self, option: Limit, limit: u64) {
-        let now = self.now;
+    pub(crate) fn limit_reached(&mut self, now: Instant, option: Limit, limit: u64) {
         let fresh = LimitReached { said: now, limit, times: 0 };
         let reached = self.limits_reached.entry(option).or_insert(fresh);
         reached.times += 1;

@@ -6,6 +6,7 @@ use crate::backend::Backend;
 use crate::client::Client;
 use crate::engine::{Engine, Role};
 use crate::ids::ClientKey;
+use crate::outside::named::MemoryPart;
 
 /// Bytes by what they are for, from the capacities of what holds them. What the allocator adds to each block is not among
 /// them.
@@ -75,7 +76,64 @@ impl AddAssign for Memory {
     }
 }
 
+/// Bytes by what they are for, as far as that is known without a look at each client: what grows with each of them beside its place in
+/// the tables is not among them, nor what the driver holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryParts([u64; MemoryPart::ALL.len()]);
+
+impl MemoryParts {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (MemoryPart, u64)> {
+        MemoryPart::ALL.iter().copied().zip(self.0)
+    }
+}
+
+impl AddAssign<&Self> for MemoryParts {
+    /// Several workers together.
+    fn add_assign(&mut self, other: &Self) {
+        for (bytes, more) in self.0.iter_mut().zip(other.0) {
+            *bytes += more;
+        }
+    }
+}
+
 impl Engine {
+    /// Memory by what it is for, from what is counted anyway, and a look at the backends and at the digests.
+    pub fn memory_parts(&self) -> MemoryParts {
+        let of = |part: &MemoryPart| match part {
+            MemoryPart::ClientTables => self.client_table_bytes(),
+            MemoryPart::Statements => self.buffered,
+            MemoryPart::Logins => self.hoards.logins,
+            MemoryPart::Handshakes => self.hoards.handshakes,
+            MemoryPart::Sessions => self.session_memory_held(),
+            MemoryPart::PreparedStatements => self.sessions.definitions.bytes(),
+            MemoryPart::Warnings => self.hoards.diagnostics,
+            MemoryPart::Backends => self.backend_table_bytes(),
+            MemoryPart::HeldAnswers => self.held_answers(),
+            MemoryPart::Digests => self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
+            MemoryPart::Outputs => self.io.outbox.bytes(),
+            MemoryPart::Compression => self.io.outbox.compression_bytes,
+        };
+        let mut parts = MemoryParts::default();
+        for (bytes, part) in parts.0.iter_mut().zip(MemoryPart::ALL) {
+            *bytes = of(part) as u64;
+        }
+        parts
+    }
+
+    fn client_table_bytes(&self) -> usize {
+        self.clients.capacity() * size_of::<Client>()
+            + self.io.roles_capacity() * size_of::<(u32, Role)>()
+            // The nodes of a B-tree are at least half full.
+            + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
+            + self.scheduling.scheduler.table_bytes()
+    }
+
+    fn backend_table_bytes(&self) -> usize {
+        let heap: usize = self.server.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum();
+        self.server.backends.capacity() * size_of::<Backend>() + heap
+    }
+
     /// How many clients of this worker there are, those that log in among them.
     pub fn client_count(&self) -> usize {
         self.clients.len()
@@ -85,7 +143,7 @@ impl Engine {
     pub fn memory(&self) -> Memory {
         let mut statements = 0;
         let mut diagnostics = 0;
-        let mut prepared_statements = self.definitions.bytes();
+        let mut prepared_statements = self.sessions.definitions.bytes();
         let mut holdings = 0;
         for (_, client) in self.clients.iter() {
             statements += client.input.capacity().saturating_sub(client.counted_for_login.into());
@@ -99,26 +157,20 @@ impl Engine {
             holdings += client.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
             diagnostics += client.aftermath.diagnostics.bytes();
         }
-        let backends = self.server.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum::<usize>();
         Memory {
             clients: self.clients.len(),
-            client_tables: holdings
-                + self.clients.capacity() * size_of::<Client>()
-                + self.roles_capacity() * size_of::<(u32, Role)>()
-                // The nodes of a B-tree are at least half full.
-                + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
-                + self.scheduler.table_bytes(),
-            statements: statements + self.coalescer.bytes(),
+            client_tables: holdings + self.client_table_bytes(),
+            statements: statements + self.scheduling.coalescer.bytes(),
             logins: self.hoards.logins,
             handshakes: self.hoards.handshakes,
             prepared_statements,
             diagnostics,
-            backends: self.server.backends.capacity() * size_of::<Backend>() + backends,
-            session_states: self.sessions.bytes() + self.known_answers.bytes(),
-            session_state_count: self.sessions.len(),
-            digests: self.digests.bytes() + self.pin_counts.bytes(),
-            outputs: self.outbox.bytes(),
-            compression: self.outbox.compression_bytes,
+            backends: self.backend_table_bytes(),
+            session_states: self.sessions.states.bytes() + self.sessions.known_answers.bytes(),
+            session_state_count: self.sessions.states.len(),
+            digests: self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
+            outputs: self.io.outbox.bytes(),
+            compression: self.io.outbox.compression_bytes,
         }
     }
 
@@ -129,7 +181,7 @@ impl Engine {
 
     /// The layer that compresses holds so many bytes for connections of this engine, which [`Self::memory`] is to tell too.
     pub fn note_compression(&mut self, bytes: usize) {
-        self.outbox.compression_bytes = bytes;
+        self.io.outbox.compression_bytes = bytes;
     }
 }
 

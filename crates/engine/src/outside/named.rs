@@ -1,5 +1,7 @@
 //! What outsiders are told in a word: each word is declared once, with what it stands for, and compared by that.
 
+use std::time::Duration;
+
 use crate::backend::Permit;
 use crate::client::Phase;
 use crate::scheduler::Lane;
@@ -153,6 +155,22 @@ impl Queue {
     }
 }
 
+named! {
+    /// A stage of a client's way from its connection to its first statement on a backend.
+    LoginStage {
+        /// From the connection to our greeting. It waits where the server's accounts have not been read yet.
+        Greeting = "greeting",
+        /// From the request for TLS to where that stands.
+        Tls = "tls",
+        /// From the connection to what the client says of itself: the network's part and its own, with TLS.
+        Request = "request",
+        /// From there to where its password is known to be right, questions and answers in between included; COM_CHANGE_USER, too.
+        Password = "password",
+        /// What its first statement waited for until it had a backend.
+        FirstBackend = "first_backend",
+    }
+}
+
 /// How many statements wait in each queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued([usize; Queue::ALL.len()]);
@@ -170,6 +188,52 @@ impl Queued {
     /// In any of them.
     pub fn all(&self) -> usize {
         self.0.iter().sum()
+    }
+}
+
+/// How long the statement has waited that has waited longest in each queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongestWaits([Option<Duration>; Queue::ALL.len()]);
+
+impl LongestWaits {
+    pub(super) fn note(&mut self, queue: Queue, waited: Duration) {
+        let longest = &mut self.0[queue as usize];
+        *longest = (*longest).max(Some(waited));
+    }
+
+    /// In this one; `None` where none waits.
+    pub fn of(&self, queue: Queue) -> Option<Duration> {
+        self.0[queue as usize]
+    }
+}
+
+named! {
+    /// What memory is held for, as far as it is known without a look at each client.
+    MemoryPart {
+        /// The tables with a place for each client.
+        ClientTables = "client_tables",
+        /// Statements that wait, and pieces of some.
+        Statements = "statements",
+        /// What clients have sent that have not logged in.
+        Logins = "logins",
+        /// TLS handshakes that are not over.
+        Handshakes = "handshakes",
+        /// What clients have set and hold.
+        Sessions = "sessions",
+        /// Prepared statements, each text once.
+        PreparedStatements = "prepared_statements",
+        /// Warnings kept for SHOW WARNINGS.
+        Warnings = "warnings",
+        /// Backends, and what is in flight on them.
+        Backends = "backends",
+        /// Answers that are kept until they are whole.
+        HeldAnswers = "held_answers",
+        /// What is known of statements by digest.
+        Digests = "digests",
+        /// Replies on their way to the driver.
+        Outputs = "outputs",
+        /// Compressed connections.
+        Compression = "compression",
     }
 }
 

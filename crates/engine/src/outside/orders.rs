@@ -27,13 +27,13 @@ impl Engine {
     /// that the first of them changes them for all. A turn has to follow, with an end.
     pub fn change_settings(&mut self, new: &Settings) {
         self.settings.take_live(new);
-        self.shares.settings_changed();
+        self.scheduling.shares.settings_changed();
         let latest = self.now + new.transaction_delay;
-        self.delayed.iter_mut().for_each(|delayed| delayed.end_by(latest));
+        self.scheduling.delayed.iter_mut().for_each(|delayed| delayed.end_by(latest));
         self.end_logins_by(self.now + new.connect_timeout);
-        self.scheduler.change_settings(&self.settings);
-        self.workers.change_permits(new);
-        if !self.scheduler.keeps_permits() {
+        self.scheduling.scheduler.change_settings(&self.settings);
+        self.pool.workers.change_permits(new);
+        if !self.scheduling.scheduler.keeps_permits() {
             self.give_kept_permits();
         }
     }
@@ -54,8 +54,8 @@ impl Engine {
         self.paused = true;
         // Nobody leaves a permit to us meanwhile.
         self.note_want_of_permits(false);
-        self.workers.note_saturation(self.worker, self.now, false, false);
-        self.scheduler.want_no_long();
+        self.pool.workers.note_saturation(self.pool.worker, self.now, false, false);
+        self.scheduling.scheduler.want_no_long();
     }
 
     /// The queues move again. A turn has to follow, with an end.

@@ -181,20 +181,20 @@ struct Outcome {
 impl Engine {
     /// The oldest statement that is worth a line of the slow log, and has not been fetched; to be asked for behind each turn.
     pub fn poll_slow(&mut self) -> Option<SlowStatement> {
-        self.reports.slow.waiting.pop_front()
+        self.views.reports.slow.waiting.pop_front()
     }
 
     /// A statement starts, or begins to be answered by another one.
     pub(crate) fn note_slow_start(&self, client: ClientKey, request: &mut Request) {
         if self.settings.slow_log.is_on() {
-            let permits = Some((self.workers.running(), self.workers.permits()));
+            let permits = Some((self.pool.workers.running(), self.pool.workers.permits()));
             request.at_start = Some(Box::new(self.at_start(client, request, permits)));
         }
     }
 
     fn at_start(&self, client: ClientKey, request: &Request, permits: Option<(u32, u32)>) -> AtStart {
         let waits = self.now > request.arrival.at;
-        let parts = waits.then(|| self.holdups.parts_since(&request.arrival, self.now));
+        let parts = waits.then(|| self.scheduling.holdups.parts_since(&request.arrival, self.now));
         // Large texts are read by other threads, once.
         let text = request.text().filter(|text| text.len() <= self.settings.large_statement_size);
         let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);
@@ -268,15 +268,15 @@ impl Engine {
     }
 
     fn write_slow(&mut self, client: ClientKey, outcome: Outcome) {
-        self.totals.slow_statements += 1;
-        let share = (self.settings.slow_log.per_second / self.workers.count()).max(1);
-        if !self.reports.slow.may_write(self.now, share) {
-            self.totals.slow_left_out += 1;
+        self.views.totals.slow_statements += 1;
+        let share = (self.settings.slow_log.per_second / self.pool.workers.count()).max(1);
+        if !self.views.reports.slow.may_write(self.now, share) {
+            self.views.totals.slow_left_out += 1;
             return;
         }
         let Some(slow) = self.slow_statement(client, outcome) else { return };
-        let left_out = std::mem::take(&mut self.reports.slow.left_out);
-        self.reports.slow.waiting.push_back(SlowStatement { left_out, ..slow });
+        let left_out = std::mem::take(&mut self.views.reports.slow.left_out);
+        self.views.reports.slow.waiting.push_back(SlowStatement { left_out, ..slow });
     }
 
     fn slow_statement(&self, key: ClientKey, outcome: Outcome) -> Option<SlowStatement> {
@@ -285,8 +285,8 @@ impl Engine {
         let fingerprint = Some(request.fingerprint()).filter(|&fingerprint| fingerprint != 0);
         let late = request.at_start.is_none().then(|| self.at_start(key, request, None));
         let at_start = request.at_start.as_deref().or(late.as_ref())?;
-        let identity = client.identity.map(|identity| self.identities.identity(identity));
-        let session = client.session.map(|session| self.sessions.state(session));
+        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
+        let session = client.session.map(|session| self.sessions.states.state(session));
         Some(SlowStatement {
             client: client.id,
             peer: client.peer,
@@ -299,7 +299,9 @@ impl Engine {
                 _ => "other",
             },
             digest: fingerprint,
-            text: fingerprint.and_then(|fingerprint| self.digests.text(fingerprint)).map(String::from),
+            text: fingerprint
+                .and_then(|fingerprint| self.scheduling.digests.text(fingerprint))
+                .map(String::from),
             sent_text: at_start.sent_text.clone(),
             waited: request.waited,
             queue: Queue::of(request.lane),

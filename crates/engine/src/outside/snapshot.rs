@@ -13,15 +13,17 @@ use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
-use crate::learned::digests::Digest;
 use crate::learned::digests::text::end_before_password;
+use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::lock_waits::Blocker;
 use crate::learned::waiting::WHOLE;
-use crate::outside::named::{BackendState, ClientState, Limit, PermitState, Queue, Queued, Use};
+use crate::outside::named::{
+    BackendState, ClientState, Limit, LongestWaits, PermitState, Queue, Queued, Use,
+};
 use crate::outside::taken_for::TakenFor;
 use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
-use crate::outside::waits::WaitReason;
+use crate::outside::waits::{HeldUpBy, WaitReason};
 use crate::request::{RequestKind, may_be_several};
 use crate::scheduler::Class;
 use crate::session::pins::Pins;
@@ -166,8 +168,12 @@ pub struct WorkerView {
     pub lent: usize,
     /// Statements that wait in each queue.
     pub queued: Queued,
+    /// What they lack at the moment.
+    pub held_up_by: HeldUpBy,
     /// How long the one that has waited longest for a backend has.
     pub oldest_queued: Option<Duration>,
+    /// Likewise in each queue, those included that may not have one now.
+    pub longest_waits: LongestWaits,
     /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
     pub is_stalled: bool,
     /// Different session states.
@@ -241,6 +247,17 @@ impl Engine {
         Piece { rows, next: (next < self.clients.capacity()).then_some(next) }
     }
 
+    /// The clients in `count` slots of the table from slot `from` on that want or hold something: those that have a statement, or
+    /// keep a backend, or that others wait for. Most clients of most pools are none of these.
+    pub fn busy_clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
+        let is_busy =
+            |client: &Client| client.request.is_some() || client.backend.is_some() || client.blocks_others;
+        let rows = self.clients.in_slots(from, count).filter(|(_, client)| is_busy(client));
+        let rows = rows.map(|(key, client)| self.client_view(key, client)).collect();
+        let next = from.saturating_add(count);
+        Piece { rows, next: (next < self.clients.capacity()).then_some(next) }
+    }
+
     /// The backends in `count` slots of the table from slot `from` on.
     pub fn backends_from(&self, from: usize, count: usize) -> Piece<BackendView> {
         let end = from.saturating_add(count).min(self.server.backends.capacity());
@@ -260,7 +277,14 @@ impl Engine {
                 .fingerprint
                 .map_or(100, |kind| 100 - 100 * self.spared_by_kind(kind) / WHOLE),
         };
-        let rows: Vec<_> = self.digests.iter().skip(from).take(count).map(view).collect();
+        let rows: Vec<_> = self.scheduling.digests.iter().skip(from).take(count).map(view).collect();
+        let next = from.saturating_add(count);
+        Piece { next: (rows.len() == count).then_some(next), rows }
+    }
+
+    /// Returns what `count` digests from number `from` on have cost: 40 bytes each, without texts.
+    pub fn digest_costs_from(&self, from: usize, count: usize) -> Piece<DigestCost> {
+        let rows: Vec<_> = self.scheduling.digests.iter().skip(from).take(count).map(Digest::cost).collect();
         let next = from.saturating_add(count);
         Piece { next: (rows.len() == count).then_some(next), rows }
     }
@@ -276,35 +300,43 @@ impl Engine {
             idle_backends: self.server.idle.len(),
             opening_backends: backends().filter(|backend| !backend.is_ready()).count(),
             transactions: backends().filter(in_transaction).count(),
-            permits: self.scheduler.running(),
+            permits: self.scheduling.scheduler.running(),
             lent: backends().filter(|backend| backend.permit() == Permit::Lent).count(),
             queued,
-            oldest_queued: self.scheduler.oldest_in_need().map(|(_, since)| self.now.since(since)),
+            held_up_by: self.scheduling.holdups.now(),
+            oldest_queued: self.scheduling.scheduler.oldest_in_need().map(|(_, since)| self.now.since(since)),
+            longest_waits: self.longest_waits(),
             is_stalled: self
+                .pool
                 .wanting_since
                 .is_some_and(|since| self.now.since(since) >= self.settings.stall_limit),
-            session_states: self.sessions.len(),
+            session_states: self.sessions.states.len(),
             buffered: self.buffered,
             connections: u64::from(self.last_client_id),
             stored_code: self.stored_code_view(),
             totals: Totals {
-                opened_backends: self.last_token - self.totals.account_changes,
-                kick_ups: self.scheduler.kick_ups,
-                newest_starts: self.scheduler.newest_starts,
-                would_refuse_by_queue_wait_limit: self.new_work.would_refuse.queue_wait_limit,
-                would_refuse_by_queue_delay_target: self.new_work.would_refuse.queue_delay_target,
-                would_refuse_by_long_queue_wait_limit: self.new_work.would_refuse.long_queue_wait_limit,
-                ..self.totals
+                opened_backends: self.io.last_token - self.views.totals.account_changes,
+                kick_ups: self.scheduling.scheduler.kick_ups,
+                newest_starts: self.scheduling.scheduler.newest_starts,
+                would_refuse_by_queue_wait_limit: self.scheduling.new_work.would_refuse.queue_wait_limit,
+                would_refuse_by_queue_delay_target: self.scheduling.new_work.would_refuse.queue_delay_target,
+                would_refuse_by_long_queue_wait_limit: self
+                    .scheduling
+                    .new_work
+                    .would_refuse
+                    .long_queue_wait_limit,
+                ..self.views.totals
             },
             longest_turn: self.longest_turn(),
             has_accounts: self.server.facts.is_some(),
             server_is_up: self.server.reachability.is_up(),
             paused: self.paused,
-            statements: WHOLE_WAITS.iter().map(|&queue| self.waits.of(queue).count()).sum(),
-            waited_for_permit: self.waits.of(WaitReason::Permit).count(),
+            statements: WHOLE_WAITS.iter().map(|&queue| self.scheduling.waits.of(queue).count()).sum(),
+            waited_for_permit: self.scheduling.waits.of(WaitReason::Permit).count(),
             blockers: self.server.blockers.iter().map(|(&client, &blocker)| (client, blocker)).collect(),
             in_use: self.in_use(&queued),
             limits_reached: self
+                .views
                 .limits_reached
                 .iter()
                 .map(|(&option, reached)| (option, reached.limit, reached.times))
@@ -314,14 +346,31 @@ impl Engine {
 
     fn queued(&self) -> Queued {
         let mut queued = Queued::default();
-        queued.add(Queue::Urgent, self.urgent.len());
-        for (lane, count) in self.scheduler.waiting_by_lane() {
+        queued.add(Queue::Urgent, self.scheduling.urgent.len());
+        for (lane, count) in self.scheduling.scheduler.waiting_by_lane() {
             queued.add(Queue::of(Some(lane)), count);
         }
         for class in Class::ALL {
-            queued.add(Queue::of(Some(class.lane())), self.shares.waiting(class));
+            queued.add(Queue::of(Some(class.lane())), self.scheduling.shares.waiting(class));
         }
         queued
+    }
+
+    fn longest_waits(&self) -> LongestWaits {
+        let mut longest = LongestWaits::default();
+        // Urgent ones are few: logins for a schema, and orders to end something.
+        for (_, since) in &self.scheduling.urgent {
+            longest.note(Queue::Urgent, self.now.since(*since));
+        }
+        for (lane, since) in self.scheduling.scheduler.oldest_by_lane() {
+            longest.note(Queue::of(Some(lane)), self.now.since(since));
+        }
+        for class in Class::ALL {
+            if let Some(since) = self.scheduling.shares.waits_since(class) {
+                longest.note(Queue::of(Some(class.lane())), self.now.since(since));
+            }
+        }
+        longest
     }
 
     fn in_use(&self, queued: &Queued) -> [(Limit, u64); 10] {
@@ -333,22 +382,22 @@ impl Engine {
             (Limit::LoginMemory, hoards.logins.max(hoards.handshakes) as u64),
             (Limit::SessionMemory, self.session_memory_held() as u64),
             (Limit::HeldAnswerMemory, self.held_answers() as u64),
-            (Limit::PreparedStatementMemory, self.definitions.text_bytes() as u64),
+            (Limit::PreparedStatementMemory, self.sessions.definitions.text_bytes() as u64),
             (Limit::KeptWarningsMemory, hoards.diagnostics as u64),
-            (Limit::MaxPreparedStmtCount, u64::from(self.statement_count)),
-            (Limit::DigestsSize, self.digests.len() as u64),
+            (Limit::MaxPreparedStmtCount, u64::from(self.sessions.statement_count)),
+            (Limit::DigestsSize, self.scheduling.digests.len() as u64),
             (Limit::QueueLimit, (queued.all() - long) as u64),
             (Limit::LongQueueLimit, long as u64),
         ]
     }
 
     fn client_view(&self, key: ClientKey, client: &Client) -> ClientView {
-        let identity = client.identity.map(|identity| self.identities.identity(identity));
+        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
         let backend = client.backend.and_then(|backend| self.server.backends.get(backend));
         let waits = matches!(client.phase(), Phase::Queued | Phase::Following { .. });
         let request = client.request.as_deref();
         let answers = backend.filter(|backend| backend.answers(key));
-        let session = client.session.map(|session| (session.number(), self.sessions.state(session)));
+        let session = client.session.map(|session| (session.number(), self.sessions.states.state(session)));
         let schema = session.as_ref().and_then(|(_, state)| state.schema.as_deref());
         ClientView {
             id: client.id,
@@ -386,10 +435,10 @@ impl Engine {
         let holder = backend.holder.and_then(|client| self.clients.get(client));
         let busy = !backend.in_flight.is_empty();
         let state = backend.state(holder.is_some());
-        let session = self.sessions.state(backend.session);
+        let session = self.sessions.states.state(backend.session);
         BackendView {
             thread_id: Some(backend.thread_id).filter(|&id| id > 0),
-            user: lossy(&self.identities.identity(backend.identity).user),
+            user: lossy(&self.logins.identities.identity(backend.identity).user),
             state,
             client: holder.map(|client| client.id),
             in_flight: backend.in_flight.len(),
@@ -422,7 +471,7 @@ impl Engine {
         let in_flight = self.server.sharing.iter().map(|key| self.server.backends[key].in_flight.len());
         let most_in_flight = in_flight.max().unwrap_or(0);
         let of = |limit, in_use: u32, bound| Use { limit, in_use: u64::from(in_use), bound };
-        let workers = &self.workers;
+        let workers = &self.pool.workers;
         [
             of(Limit::Permits, workers.running(), most(workers.permits())),
             of(Limit::MaxBackends, workers.places.taken(), most(workers.places.most())),

@@ -44,14 +44,14 @@ impl BitOrAssign for TakenFor {
 impl Engine {
     /// Returns this worker's verdict on a kind.
     pub(super) fn taken_for(&self, fingerprint: u64) -> TakenFor {
-        let pools =
-            self.scheduler.is_native() && self.settings.thread_handling == ThreadHandling::PoolOfThreads;
+        let pools = self.scheduling.scheduler.is_native()
+            && self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let contended = pools && self.server.contention.has_in_some_schema(fingerprint, self.now);
         let found = [
-            (self.history.is_harmless(fingerprint), TakenFor::SHORT),
+            (self.scheduling.history.is_harmless(fingerprint), TakenFor::SHORT),
             (pools && self.is_long_kind(fingerprint), TakenFor::LONG),
             (contended, TakenFor::CONTENDED),
-            (self.digests.may_be_stuck(self.now, fingerprint), TakenFor::STUCK),
+            (self.scheduling.digests.may_be_stuck(self.now, fingerprint), TakenFor::STUCK),
             (self.spared_by_kind(fingerprint) > 0, TakenFor::WAITING),
         ];
         let mut taken = TakenFor::default();

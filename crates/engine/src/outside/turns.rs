@@ -68,16 +68,16 @@ pub struct LongestTurn {
 
 impl Engine {
     pub(crate) fn longest_turn(&self) -> LongestTurn {
-        let Turn { took, digest } = self.measures.turn.longest();
-        let statement = self.digests.text(digest).map(str::to_owned);
+        let Turn { took, digest } = self.views.measures.turn.longest();
+        let statement = self.scheduling.digests.text(digest).map(str::to_owned);
         LongestTurn { took, digest: Some(digest).filter(|&digest| digest != 0), statement }
     }
 
     /// Counts a turn that has taken so long, from its first input to the last of its outputs. The program around the engine has a
     /// clock for that.
     pub fn note_turn(&mut self, took: Duration) {
-        self.measures.turn.note(self.now, took);
-        self.measures.turns.record(took);
+        self.views.measures.turn.note(self.now, took);
+        self.views.measures.turns.record(took);
     }
 }
 

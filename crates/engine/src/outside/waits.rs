@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::learned::digests;
 use crate::outside::histogram::Histogram;
+use crate::outside::named::LoginStage;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
 
@@ -120,6 +121,15 @@ impl std::ops::AddAssign<&Self> for Waits {
     }
 }
 
+/// What a worker's queues lack at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldUpBy {
+    /// The long one.
+    pub long: Option<WaitReason>,
+    /// The others.
+    pub others: Option<WaitReason>,
+}
+
 /// Microseconds by what held a queue up: the reasons of [`Holdups::REASONS`].
 type Totals = [u64; Holdups::REASONS.len()];
 
@@ -162,6 +172,12 @@ impl Holdups {
     pub(crate) fn note(&mut self, now: Instant, others: Option<WaitReason>, long: Option<WaitReason>) {
         self.others.note(now, others);
         self.long.note(now, long);
+    }
+
+    /// What holds the queues up now: the long one, and the others. `None` where nothing does.
+    pub(crate) fn now(&self) -> HeldUpBy {
+        let of = |holdup: &Holdup| holdup.now.map(|place| Self::REASONS[place]);
+        HeldUpBy { long: of(&self.long), others: of(&self.others) }
     }
 
     /// A statement arrives in the long queue or another.
@@ -213,31 +229,35 @@ impl Engine {
     pub(crate) fn note_start(&mut self, client: ClientKey, request: &mut Request) {
         request.waited = self.now.since(request.arrival.at);
         let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-        self.waits.record(queue, request.waited);
+        self.scheduling.waits.record(queue, request.waited);
+        if !std::mem::replace(&mut self.clients[client].has_begun, true) {
+            self.views.measures.note_login_stage(LoginStage::FirstBackend, request.waited);
+        }
         self.note_parts(&request.arrival);
         self.count_multiplexing(client);
-        self.totals.doubtful_statements += u64::from(request.statement.effects.contains(Effects::UNKNOWN));
+        self.views.totals.doubtful_statements +=
+            u64::from(request.statement.effects.contains(Effects::UNKNOWN));
         self.note_begun(client, request);
         self.note_slow_start(client, request);
         // Also of one that is only prepared now: its executions come without a text.
         let fingerprint = request.statement.fingerprint;
         let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);
-        if fingerprint != 0 && has_text && self.digests.is_news(fingerprint) {
+        if fingerprint != 0 && has_text && self.scheduling.digests.is_news(fingerprint) {
             let mode = self.lex_mode(client);
             let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
             let text = match request.found_ahead.as_mut() {
                 Some(ahead) => ahead.digest.take(),
                 None => request.text().and_then(|text| digests::text::shown(text, statement, mode)),
             };
-            self.digests.add(self.now, fingerprint, text);
+            self.scheduling.digests.add(self.now, fingerprint, text);
         }
     }
 
     /// Counts what a statement has waited for since its arrival, or since it came into its present lane.
     pub(crate) fn note_parts(&mut self, arrival: &Arrival) {
         if self.now > arrival.at {
-            for (reason, waited) in self.holdups.parts_since(arrival, self.now) {
-                self.waits.record(reason, waited);
+            for (reason, waited) in self.scheduling.holdups.parts_since(arrival, self.now) {
+                self.scheduling.waits.record(reason, waited);
             }
         }
     }
@@ -248,14 +268,18 @@ impl Engine {
         let lacking = || match (wanting, backend_free) {
             (true, _) => Some(WaitReason::Permit),
             (false, true) => None,
-            (false, false) if self.server.reachability.is_up() && self.workers.places.are_full() => {
+            (false, false) if self.server.reachability.is_up() && self.pool.workers.places.are_full() => {
                 Some(WaitReason::MaxBackends)
             }
             (false, false) => Some(WaitReason::BackendConnect),
         };
         let others = stopped.or_else(lacking);
-        let long = self.scheduler.peek_long().is_some();
-        self.holdups.note(self.now, others, if long { Some(WaitReason::LongPermits) } else { others });
+        let long = self.scheduling.scheduler.peek_long().is_some();
+        self.scheduling.holdups.note(
+            self.now,
+            others,
+            if long { Some(WaitReason::LongPermits) } else { others },
+        );
     }
 }
 

@@ -16,9 +16,9 @@ impl Engine {
         // What was not in a queue yet waited for nobody.
         let waited = self.now.since(request.arrival.at).saturating_sub(self.settings.transaction_delay);
         if client.backend.is_none() {
-            self.shares.abandoned(self.now, key, waited);
+            self.scheduling.shares.abandoned(self.now, key, waited);
         }
-        self.scheduler.note_abandoned_wait(self.now, key);
+        self.scheduling.scheduler.note_abandoned_wait(self.now, key);
     }
 
     /// A client does not want its statement any more, which has been sent to the server. Where it had waited for longer than it has
@@ -33,14 +33,14 @@ impl Engine {
             return;
         }
         let (lane, waited) = (request.lane.unwrap_or(Lane::Blocking), request.waited);
-        self.shares.abandoned(self.now, key, waited);
-        self.scheduler.note_abandoned(self.now, lane, waited);
+        self.scheduling.shares.abandoned(self.now, key, waited);
+        self.scheduling.scheduler.note_abandoned(self.now, lane, waited);
     }
 
     /// How long the oldest new work has waited before which a statement has gone, where the newest go first.
     pub(super) fn passed_over_for(&self, request: &Request) -> Duration {
-        let turned = request.lane.is_some_and(|lane| self.scheduler.is_newest_first(lane))
-            || (self.newest_of_share_may_go_first() && self.shares.is_newest_first(self.now));
+        let turned = request.lane.is_some_and(|lane| self.scheduling.scheduler.is_newest_first(lane))
+            || (self.newest_of_share_may_go_first() && self.scheduling.shares.is_newest_first(self.now));
         let oldest = turned.then(|| self.oldest_new(Class::Short)).flatten();
         oldest.map_or(Duration::ZERO, |(_, since)| self.now.since(since))
     }

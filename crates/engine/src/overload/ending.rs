@@ -39,7 +39,7 @@ impl Engine {
     /// Ends statements that are over their time, and those that nobody waits for.
     pub(crate) fn end_overdue(&mut self) {
         self.end_slow_statements();
-        for abandoned in std::mem::take(&mut self.abandoned) {
+        for abandoned in std::mem::take(&mut self.scheduling.abandoned) {
             self.end_abandoned(abandoned);
         }
     }
@@ -53,7 +53,7 @@ impl Engine {
             .iter()
             .filter(|_| limited)
             .filter_map(|(_, backend)| self.query_timeout_of(backend));
-        let abandoned = self.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
+        let abandoned = self.scheduling.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
         // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
         slow.chain(abandoned.filter(|&due| due > self.now)).min()
     }
@@ -64,7 +64,7 @@ impl Engine {
         // The end of a transaction goes through, as it would with nobody there to read the answer.
         if wanted && !ends_transaction(&self.clients[client]) {
             let token = self.server.backends[backend].token;
-            self.abandoned.push(Abandoned { backend, token, since: self.now });
+            self.scheduling.abandoned.push(Abandoned { backend, token, since: self.now });
         }
     }
 
@@ -85,7 +85,7 @@ impl Engine {
         let over: Vec<_> =
             self.server.backends.iter().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect();
         for key in over {
-            self.limit_reached(Limit::AbandonedTimeout, limit.as_secs());
+            self.views.limit_reached(self.now, Limit::AbandonedTimeout, limit.as_secs());
             self.close_backend(key, "what runs on it has been waited for by nobody for abandoned_timeout");
         }
     }
@@ -94,7 +94,7 @@ impl Engine {
     pub(crate) fn note_begun(&mut self, client: ClientKey, request: &Request) {
         self.note_queue_delay(client, request);
         let now = self.now;
-        self.shares.started(client, now);
+        self.scheduling.shares.started(client, now);
         let state = &mut self.clients[client];
         if !state.in_transaction() {
             state.transaction_since = now;
@@ -154,7 +154,7 @@ impl Engine {
             // It holds its backend and waits for nothing else.
             Phase::Queued if ends_transaction(client) => return,
             Phase::Queued => {
-                self.scheduler.remove(key);
+                self.scheduling.scheduler.remove(key);
                 let answer = self.take_request(key).map_or(1, |request| request.answer);
                 self.clients[key].cancel();
                 self.answer_lost(key, lost, answer);
@@ -167,7 +167,7 @@ impl Engine {
             _ => return,
         }
         if let Some(bound) = self.bound_behind(lost) {
-            self.limit_reached(bound.option, bound.value);
+            self.views.limit_reached(self.now, bound.option, bound.value);
         }
     }
 
@@ -206,7 +206,7 @@ impl Engine {
                 let others = self.end_group(key, &MySqlError::interrupted());
                 self.kill(id, true);
                 let bound = Bound::time(Limit::QueryTimeout, limit);
-                (0..=others).for_each(|_| self.limit_reached(bound.option, bound.value));
+                (0..=others).for_each(|_| self.views.limit_reached(self.now, bound.option, bound.value));
             }
         }
     }
@@ -233,7 +233,7 @@ impl Engine {
         }
         let (identity, thread_id) = (victim.identity, u64::from(victim.thread_id));
         if time < GRACE {
-            return self.abandoned.push(abandoned);
+            return self.scheduling.abandoned.push(abandoned);
         }
         let idle =
             self.server.idle.iter().copied().find(|&idle| self.server.backends[idle].identity == identity);
@@ -241,7 +241,7 @@ impl Engine {
             self.send_kill(backend, Ending { thread_id, query_only: true });
         } else {
             self.open_backend_like(abandoned.backend);
-            self.abandoned.push(abandoned);
+            self.scheduling.abandoned.push(abandoned);
         }
     }
 }

@@ -19,10 +19,10 @@ const WAITS: Duration = Duration::from_secs(1);
 impl Engine {
     /// Takes their backends from idle clients where others wait.
     pub(super) fn sweep_idle_holders(&mut self) {
-        let places = &self.workers.places;
+        let places = &self.pool.workers.places;
         let lacks = self.server.opening.lacking_since.filter(|_| places.are_full());
-        let (held_up, since) = self.shares.held_up_since();
-        places.note_wait(self.worker, lacks.into_iter().chain(since).min());
+        let (held_up, since) = self.scheduling.shares.held_up_since();
+        places.note_wait(self.pool.worker, lacks.into_iter().chain(since).min());
         let limit = self.settings.overload.idle_hold_timeout;
         let waits = places.somebody_waits_since().is_some_and(|since| self.now.since(since) >= WAITS);
         if limit.is_zero() || !waits {
@@ -39,17 +39,17 @@ impl Engine {
             .iter()
             .filter(|(_, client)| client.backend.is_some() && is_idle(client))
             .filter_map(|(key, client)| {
-                let usage = self.identities.usage(client.identity?, &self.workers.users);
+                let usage = self.logins.identities.usage(client.identity?, &self.pool.workers.users);
                 Some((Reverse(usage.backends()), client.last_heard, key))
             })
             .collect();
         over.sort_unstable();
         // What others than this worker lack may be with it: it gives them one at a time.
-        let wanted = if lacks.is_some() { self.scheduler.in_need() } else { 0 };
+        let wanted = if lacks.is_some() { self.scheduling.scheduler.in_need() } else { 0 };
         over.truncate((wanted + held_up).max(1));
         for (.., key) in over {
             let bound = self.idle_hold_bound();
-            self.limit_reached(bound.option, bound.value);
+            self.views.limit_reached(self.now, bound.option, bound.value);
             self.take_backend_from_idle(key, Lost::HeldIdle);
         }
     }

@@ -125,7 +125,8 @@ impl Engine {
     pub(crate) fn next_refusal(&self) -> Option<Instant> {
         let due = |class| {
             let (time, _) = self.longest_wait(class)?;
-            self.oldest_new(class).map(|(_, since)| self.new_work.starts_lately.counted_from(since) + time)
+            self.oldest_new(class)
+                .map(|(_, since)| self.scheduling.new_work.starts_lately.counted_from(since) + time)
         };
         Class::ALL.into_iter().filter_map(due).chain(self.next_unfair()).min()
     }
@@ -142,29 +143,29 @@ impl Engine {
             return;
         }
         if lane != Lane::Contended {
-            self.new_work.starts_lately.note(self.now);
+            self.scheduling.new_work.starts_lately.note(self.now);
         }
         let overload = &self.settings.overload;
         let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
         if !target.is_zero() {
             let waited = request.waited.max(self.passed_over_for(request));
-            self.new_work.delay.note_start(self.now, waited > target, interval);
+            self.scheduling.new_work.delay.note_start(self.now, waited > target, interval);
         }
     }
 
     fn refuse_late(&mut self, class: Class) {
         let Some((time, option)) = self.longest_wait(class) else { return };
         while let Some((client, since)) = self.oldest_new(class) {
-            if self.new_work.starts_lately.counted_from(since) + time > self.now {
+            if self.scheduling.new_work.starts_lately.counted_from(since) + time > self.now {
                 break;
             }
             if class == Class::Short {
-                self.new_work.delay.note_refusal(self.now);
+                self.scheduling.new_work.delay.note_refusal(self.now);
             }
             self.refuse_new(client, &Bound::time(option, time));
         }
         if class == Class::Short {
-            self.new_work.delay.pass(self.now, self.settings.overload.queue_delay_interval);
+            self.scheduling.new_work.delay.pass(self.now, self.settings.overload.queue_delay_interval);
         }
     }
 
@@ -177,12 +178,12 @@ impl Engine {
         if limit == 0 {
             return;
         }
-        let others = self.workers.queue_lengths.others(self.worker, class);
+        let others = self.pool.workers.queue_lengths.others(self.pool.worker, class);
         while self.waiting_of(class) + others > limit as usize {
             let Some(client) = self.newest_new(class) else { break };
             self.refuse_new(client, &Bound::count(option, limit));
         }
-        self.workers.queue_lengths.note(self.worker, class, self.waiting_of(class));
+        self.pool.workers.queue_lengths.note(self.pool.worker, class, self.waiting_of(class));
     }
 
     /// How long new work of a class may wait now, and by which option.
@@ -193,7 +194,8 @@ impl Engine {
             Class::Long => (overload.long_queue_wait_limit, Limit::LongQueueWaitLimit),
         };
         let target = overload.queue_delay_target;
-        let standing = class == Class::Short && !target.is_zero() && self.new_work.delay.is_standing();
+        let standing =
+            class == Class::Short && !target.is_zero() && self.scheduling.new_work.delay.is_standing();
         if standing && (time.is_zero() || target < time) {
             return Some((target, Limit::QueueDelayTarget));
         }
@@ -201,7 +203,7 @@ impl Engine {
     }
 
     fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
-        self.limit_reached(bound.option, bound.value);
+        self.views.limit_reached(self.now, bound.option, bound.value);
         let login = self.clients[client]
             .request
             .as_ref()

@@ -107,8 +107,8 @@ impl Engine {
         if since + limit > self.now {
             return;
         }
-        let waiting = self.scheduler.takes_room() + self.shares.waiting(Class::Short);
-        let Some(turn) = self.new_work.starts_lately.turn_of(self.now, waiting) else { return };
+        let waiting = self.scheduling.scheduler.takes_room() + self.scheduling.shares.waiting(Class::Short);
+        let Some(turn) = self.scheduling.new_work.starts_lately.turn_of(self.now, waiting) else { return };
         let longest = limit.max(turn.saturating_mul(TIMES_A_TURN));
         while let Some((client, since)) = self.oldest_unfair() {
             if since + longest > self.now {
@@ -131,10 +131,14 @@ impl Engine {
         if self.settings.overload.unfair_wait_limit.is_zero() || !self.settings.shares_by_crowding() {
             return None;
         }
-        let both =
-            self.scheduler.oldest_plain(Class::Short).into_iter().chain(self.shares.oldest(Class::Short));
+        let both = self
+            .scheduling
+            .scheduler
+            .oldest_plain(Class::Short)
+            .into_iter()
+            .chain(self.scheduling.shares.oldest(Class::Short));
         let (client, since) = both.min_by_key(|&(_, since)| since)?;
-        Some((client, since.max(self.new_work.starts_lately.moves_since)))
+        Some((client, since.max(self.scheduling.new_work.starts_lately.moves_since)))
     }
 }
 

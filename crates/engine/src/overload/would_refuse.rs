@@ -33,7 +33,7 @@ impl WouldRefuse {
 impl Engine {
     /// New work starts after it has waited for so long.
     pub(super) fn note_would_refuse(&mut self, class: Class, request: &Request) {
-        let (overload, would) = (&self.settings.overload, &mut self.new_work.would_refuse);
+        let (overload, would) = (&self.settings.overload, &mut self.scheduling.new_work.would_refuse);
         let waited = request.waited;
         if class == Class::Long {
             would.long_queue_wait_limit +=

@@ -488,6 +488,17 @@ impl Scheduler {
         LANES.map(|lane| (lane, both(lane)))
     }
 
+    /// Since when the statement has waited that has waited longest in each lane, where any does.
+    pub(crate) fn oldest_by_lane(&self) -> impl Iterator<Item = (Lane, Instant)> {
+        let of = move |lane| {
+            let heads = [Need::Holds, Need::Any]
+                .into_iter()
+                .filter_map(move |need| self.lists.head(queue(lane, need)));
+            heads.map(|head| head.since).min().map(|since| (lane, since))
+        };
+        LANES.into_iter().filter_map(of)
+    }
+
     /// Permits not in use: by any worker, or by this one where it is a group.
     pub(crate) fn free_permits(&self) -> usize {
         match &self.group {

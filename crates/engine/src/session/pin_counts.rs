@@ -98,12 +98,12 @@ impl Engine {
         let client = &self.clients[client];
         let pins = client.pins.without(Pins::THREAD_HANDLING);
         if !pins.is_empty() {
-            self.totals.pinned_statements += 1;
-            self.pin_counts.kept(pins);
+            self.views.totals.pinned_statements += 1;
+            self.views.pin_counts.kept(pins);
         } else if client.in_transaction() {
-            self.totals.statements_in_transactions += 1;
+            self.views.totals.statements_in_transactions += 1;
         } else {
-            self.totals.multiplexed_statements += 1;
+            self.views.totals.multiplexed_statements += 1;
         }
     }
 
@@ -117,12 +117,12 @@ impl Engine {
         let cause = |(&(reason, fingerprint), &times): (&(&'static str, u64), &u64)| PinCause {
             reason,
             fingerprint: (fingerprint != 0).then_some(fingerprint),
-            text: self.digests.text(fingerprint).map(Into::into),
+            text: self.scheduling.digests.text(fingerprint).map(Into::into),
             times,
         };
         PinReport {
-            reasons: self.pin_counts.reasons.iter().map(reason).collect(),
-            causes: self.pin_counts.causes.iter().map(cause).collect(),
+            reasons: self.views.pin_counts.reasons.iter().map(reason).collect(),
+            causes: self.views.pin_counts.causes.iter().map(cause).collect(),
         }
     }
 }

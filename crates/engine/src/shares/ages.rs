@@ -89,6 +89,18 @@ impl Ages {
         self.oldest[class as usize].first().copied()
     }
 
+    /// That which has waited longest of all of a class.
+    pub(super) fn oldest_of_all(&self, class: Class) -> Option<Waiting> {
+        let going = self.oldest(class);
+        if self.held_up.is_empty() {
+            return going;
+        }
+        // Users are looked at only while some are held up.
+        let held_up = self.users.values().filter(|of_user| of_user.held_up_since.is_some());
+        let firsts = held_up.filter_map(|of_user| of_user.firsts[class as usize].first().copied());
+        firsts.inspect(|_| steps::add(1)).chain(going).min()
+    }
+
     /// That which has waited longest for backends of its user, and since when.
     pub(super) fn oldest_held_up(&self) -> Option<Waiting> {
         steps::add(1);

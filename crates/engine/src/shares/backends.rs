@@ -12,11 +12,19 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::named::Limit;
+use crate::pool::Pool;
 use crate::scheduler::{Lane, Standing};
+use crate::settings::Settings;
 use crate::workers::users::{Bound, Usage};
 
 /// Users with new work that waits for one of their own backends to become free, and since when.
 pub(crate) type HeldUp = BTreeMap<Name, (Usage, Instant)>;
+
+impl Pool {
+    fn bound_of_users(&self, settings: &Settings) -> Bound {
+        Bound { limit: self.workers.places.limit(), percent: settings.user_backends_share }
+    }
+}
 
 impl Engine {
     /// A statement that would start finds no backend in use by its client. Where its user uses as many as it may, it goes back to wait
@@ -32,11 +40,11 @@ impl Engine {
         let lane = request.lane.filter(|&lane| lane == Lane::Long).unwrap_or(Lane::Low);
         let standing = Standing { began: client.began, ..Standing::default() };
         let identity = client.identity.expect("whose user has a share");
-        let usage = self.identities.usage(identity, &self.workers.users).clone();
+        let usage = self.logins.identities.usage(identity, &self.pool.workers.users).clone();
         let user = self.flow_of(key).user;
-        self.scheduler.remove(key);
+        self.scheduling.scheduler.remove(key);
         self.change_lane(key, lane);
-        self.shares.hold_up(&user, usage, self.now);
+        self.scheduling.shares.hold_up(&user, usage, self.now);
         self.park_again(key, since, lane, standing);
         true
     }
@@ -47,8 +55,8 @@ impl Engine {
         let client = &self.clients[key];
         let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
         let since = request.arrival.at;
-        let usage = self.identities.usage(identity, &self.workers.users);
-        usage.may_have_one_more(self.bound_of_users(), self.worker, since)
+        let usage = self.logins.identities.usage(identity, &self.pool.workers.users);
+        usage.may_have_one_more(self.pool.bound_of_users(&self.settings), self.pool.worker, since)
             || self.checks_schema(key)
             || self.keeps_no_backend(key)
     }
@@ -68,17 +76,13 @@ impl Engine {
         })
     }
 
-    fn bound_of_users(&self) -> Bound {
-        Bound { limit: self.workers.places.limit(), percent: self.settings.user_backends_share }
-    }
-
     /// Lets users go on that have some free backends again.
     pub(super) fn let_users_go_on(&mut self) {
-        if self.shares.held_up.is_empty() {
+        if self.scheduling.shares.held_up.is_empty() {
             return;
         }
-        let bound = self.bound_of_users();
-        let (shares, worker) = (&self.shares, self.worker);
+        let bound = self.pool.bound_of_users(&self.settings);
+        let (shares, worker) = (&self.scheduling.shares, self.pool.worker);
         let goes_on = |user: &Name, usage: &Usage| {
             !shares.held_up_now.contains(user)
                 && shares.oldest_of(user).is_none_or(|since| usage.may_have_one_more(bound, worker, since))
@@ -87,39 +91,42 @@ impl Engine {
         let go_on: Vec<_> = go_on.map(|(user, (usage, _))| (user.clone(), usage.clone())).collect();
         for (user, usage) in go_on {
             usage.waits(worker, None);
-            self.shares.let_go_on(&user);
+            self.scheduling.shares.let_go_on(&user);
         }
     }
 
     /// Tells other workers which users have new work here that waits for a backend, once all that could go on has. True where
     /// nobody did before.
     pub(super) fn say_who_is_held_up(&self) -> bool {
-        for (user, (usage, _)) in &self.shares.held_up {
-            usage.waits(self.worker, self.shares.oldest_of(user));
+        for (user, (usage, _)) in &self.scheduling.shares.held_up {
+            usage.waits(self.pool.worker, self.scheduling.shares.oldest_of(user));
         }
-        self.workers.users.hold_up(self.worker, !self.shares.held_up.is_empty())
+        self.pool.workers.users.hold_up(self.pool.worker, !self.scheduling.shares.held_up.is_empty())
     }
 
     /// Gives up what has waited too long for its user to use fewer backends.
     pub(crate) fn give_up_held_up(&mut self) {
         let limit = self.settings.backend_connect_timeout;
-        while let Some((key, since)) = self.shares.oldest_held_up() {
+        while let Some((key, since)) = self.scheduling.shares.oldest_held_up() {
             if since + limit > self.now {
                 break;
             }
             let percent = self.settings.user_backends_share;
             let identity = self.clients[key].identity.expect("it has a user");
-            let backends = self.identities.usage(identity, &self.workers.users).backends();
-            let user = String::from_utf8_lossy(&self.identities.identity(identity).account.user);
+            let backends = self.logins.identities.usage(identity, &self.pool.workers.users).backends();
+            let user = String::from_utf8_lossy(&self.logins.identities.identity(identity).account.user);
             let error = MySqlError::user_backends(&user, backends, percent);
-            self.limit_reached(Limit::UserBackendsShare, u64::from(percent));
+            self.views.limit_reached(self.now, Limit::UserBackendsShare, u64::from(percent));
             self.cancel_queued(key, &error);
         }
     }
 
     /// When [`Self::give_up_held_up`] has something to do.
     pub(crate) fn next_held_up(&self) -> Option<Instant> {
-        self.shares.oldest_held_up().map(|(_, since)| since + self.settings.backend_connect_timeout)
+        self.scheduling
+            .shares
+            .oldest_held_up()
+            .map(|(_, since)| since + self.settings.backend_connect_timeout)
     }
 }
 
@@ -176,20 +183,20 @@ mod tests {
         };
         let mut engine = engine_among(2, 3, settings);
         engine.server.reachability.answered();
-        assert!(engine.workers.take_long_permit(0, Place::low(0)).is_some(), "the only one");
+        assert!(engine.pool.workers.take_long_permit(0, Place::low(0)).is_some(), "the only one");
         for client in [0, 1] {
             send(&mut engine, client, b"SELECT 1 FROM t");
             let fingerprint = engine.clients[client_key(client)].request.as_ref().unwrap().fingerprint();
             for _ in 0..2 {
-                engine.digests.add(Instant::START, fingerprint, None);
-                engine.digests.record(Instant::START, &execution(fingerprint, 1_000));
+                engine.scheduling.digests.add(Instant::START, fingerprint, None);
+                engine.scheduling.digests.record(Instant::START, &execution(fingerprint, 1_000));
             }
             engine.change_lane(client_key(client), Lane::Long);
             engine.park_again(client_key(client), at(100), Lane::Long, Standing::default());
         }
         let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
-        let usage = engine.identities.usage(identity, &engine.workers.users).clone();
-        let bound = engine.bound_of_users();
+        let usage = engine.logins.identities.usage(identity, &engine.pool.workers.users).clone();
+        let bound = engine.pool.bound_of_users(&engine.settings);
         let mut used = Vec::new();
         while usage.may_have_one_more(bound, 0, at(0)) {
             used.push(usage.begin(0));
@@ -199,8 +206,8 @@ mod tests {
         engine.now = at(200);
         send_at(&mut engine, at(200), 2, b"LOCK TABLES t WRITE");
         engine.handle(at(200), Input::TurnEnd);
-        assert_eq!(engine.shares.held_up_since().0, 1);
-        assert_eq!(Class::ALL.map(|class| engine.shares.waiting(class)), [1, 1]);
+        assert_eq!(engine.scheduling.shares.held_up_since().0, 1);
+        assert_eq!(Class::ALL.map(|class| engine.scheduling.shares.waiting(class)), [1, 1]);
     }
 
     /// Else those who come while some of its backends are free take each of them, and what has waited for one waits for ever.
@@ -209,20 +216,20 @@ mod tests {
         let mut engine = engine(3, Settings::default());
         engine.server.reachability.answered();
         let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
-        let usage = engine.identities.usage(identity, &engine.workers.users).clone();
-        let mut used: Vec<_> = (0..engine.workers.places.most()).map(|_| usage.begin(0)).collect();
-        let parked = |engine: &Engine| engine.shares.waiting(Class::Short);
+        let usage = engine.logins.identities.usage(identity, &engine.pool.workers.users).clone();
+        let mut used: Vec<_> = (0..engine.pool.workers.places.most()).map(|_| usage.begin(0)).collect();
+        let parked = |engine: &Engine| engine.scheduling.shares.waiting(Class::Short);
         send(&mut engine, 0, b"LOCK TABLES t WRITE");
         engine.handle(Instant::START, Input::TurnEnd);
         assert_eq!(parked(&engine), 1);
         used.clear();
         engine.let_users_go_on();
-        assert_eq!(engine.shares.held_up_since().0, 0);
+        assert_eq!(engine.scheduling.shares.held_up_since().0, 0);
         send(&mut engine, 1, b"LOCK TABLES t WRITE");
         assert_eq!(parked(&engine), 2, "it stands behind the first");
         let charset = Charset { client: b"utf8mb4"[..].into(), ..Charset::default() };
         engine.clients[client_key(2)].session =
-            Some(engine.sessions.hold(SessionState { charset, ..SessionState::default() }));
+            Some(engine.sessions.states.hold(SessionState { charset, ..SessionState::default() }));
         engine.clients[client_key(2)].status = StatusFlags::AUTOCOMMIT;
         send(&mut engine, 2, b"SELECT 1 FROM t");
         assert_eq!(parked(&engine), 2, "what keeps no backend takes none from those");

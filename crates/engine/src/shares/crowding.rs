@@ -58,69 +58,75 @@ impl Default for Crowding {
 impl Engine {
     /// Says whether new work waits for its share now.
     pub(crate) fn shares_are_on(&self) -> bool {
-        self.settings.shares.is_on() || self.shares.crowding.engaged
+        self.settings.shares.is_on() || self.scheduling.shares.crowding.engaged
     }
 
     /// Begins and ends it: before dispatching.
     pub(super) fn follow_crowding(&mut self) {
         let wanted = self.settings.shares_by_crowding();
-        if wanted && !self.shares.crowding.engaged {
+        if wanted && !self.scheduling.shares.crowding.engaged {
             self.look_for_crowding();
         }
         if wanted
-            && self.shares.crowding.engaged
-            && self.now >= self.workers.crowded_until()
+            && self.scheduling.shares.crowding.engaged
+            && self.now >= self.pool.workers.crowded_until()
             && self.a_light_user_waits()
         {
-            self.workers.prolong_crowding(self.now + LASTS);
+            self.pool.workers.prolong_crowding(self.now + LASTS);
         }
-        let engaged = wanted && self.now < self.workers.crowded_until();
-        if engaged != self.shares.crowding.engaged {
-            self.shares.crowding.engaged = engaged;
-            self.scheduler.hold_order(engaged);
-            self.shares.crowding.moving = true;
+        let engaged = wanted && self.now < self.pool.workers.crowded_until();
+        if engaged != self.scheduling.shares.crowding.engaged {
+            self.scheduling.shares.crowding.engaged = engaged;
+            self.scheduling.scheduler.hold_order(engaged);
+            self.scheduling.shares.crowding.moving = true;
         }
-        if self.shares.crowding.moving {
+        if self.scheduling.shares.crowding.moving {
             let moved = match engaged {
                 true => self.park_what_waits(),
                 false if self.settings.shares.is_on() => 0,
                 false => self.hand_back(),
             };
-            self.shares.crowding.moving = moved == AT_ONCE;
+            self.scheduling.shares.crowding.moving = moved == AT_ONCE;
         }
     }
 
     /// A statement has come that waits for its share.
     pub(super) fn prolong_crowding(&self, client: ClientKey) {
-        let ends = self.workers.crowded_until();
-        if self.now + LASTS / 2 < ends || !self.shares.is_light(client) {
+        let ends = self.pool.workers.crowded_until();
+        if self.now + LASTS / 2 < ends || !self.scheduling.shares.is_light(client) {
             return;
         }
         let stands = |(_, since)| self.now.since(since) >= STANDS;
-        if Class::ALL.into_iter().filter_map(|class| self.shares.oldest(class)).any(stands) {
-            self.workers.prolong_crowding(self.now + LASTS);
+        if Class::ALL.into_iter().filter_map(|class| self.scheduling.shares.oldest(class)).any(stands) {
+            self.pool.workers.prolong_crowding(self.now + LASTS);
         }
     }
 
     /// Says whether something of a light user waits, as far as that is seen without looking at each user: the user that has had
     /// the least is next.
     fn a_light_user_waits(&self) -> bool {
-        let next = self.shares.line.next_names(LOOKED_AT).any(|name| self.shares.is_light_user(name));
-        let handed_on =
-            || Class::ALL.into_iter().flat_map(|class| self.scheduler.some_plain(class, LOOKED_AT));
-        next || handed_on().any(|client| self.shares.is_light(client))
+        let next = self
+            .scheduling
+            .shares
+            .line
+            .next_names(LOOKED_AT)
+            .any(|name| self.scheduling.shares.is_light_user(name));
+        let handed_on = || {
+            Class::ALL.into_iter().flat_map(|class| self.scheduling.scheduler.some_plain(class, LOOKED_AT))
+        };
+        next || handed_on().any(|client| self.scheduling.shares.is_light(client))
     }
 
     fn look_for_crowding(&mut self) {
-        if self.now < self.shares.crowding.look_at {
+        if self.now < self.scheduling.shares.crowding.look_at {
             return;
         }
         // Each queue for itself: who waits for long ones to end is not crowded out by short ones.
         for class in Class::ALL {
-            let oldest = self.scheduler.oldest_plain(class);
+            let oldest = self.scheduling.scheduler.oldest_plain(class);
             if oldest.is_some_and(|(_, since)| self.now.since(since) >= STANDS) {
-                self.shares.crowding.look_at = self.now + LOOK_AGAIN;
-                self.look_for_crowding_among(&self.scheduler.some_plain(class, LOOKED_AT));
+                self.scheduling.shares.crowding.look_at = self.now + LOOK_AGAIN;
+                self.look_for_crowding_among(&self.scheduling.scheduler.some_plain(class, LOOKED_AT));
             }
         }
     }
@@ -133,11 +139,11 @@ impl Engine {
         }
         let mut waiting: BTreeMap<&[u8], u64> = BTreeMap::new();
         for identity in identities {
-            *waiting.entry(&self.identities.identity(identity).account.user).or_default() += 1;
+            *waiting.entry(&self.logins.identities.identity(identity).account.user).or_default() += 1;
         }
         let (all, users) = (waiting.values().sum::<u64>(), waiting.len() as u64);
         if waiting.values().any(|&of_user| is_light(of_user, all, users)) {
-            self.workers.prolong_crowding(self.now + LASTS);
+            self.pool.workers.prolong_crowding(self.now + LASTS);
         }
     }
 
@@ -147,14 +153,14 @@ impl Engine {
         let mut moved = 0;
         for class in Class::ALL {
             // Beside those are some that have had their turn here, and wait for a backend.
-            for client in self.scheduler.some_plain(class, 4 * AT_ONCE) {
-                if moved == AT_ONCE || self.shares.counts(client) || self.checks_schema(client) {
+            for client in self.scheduling.scheduler.some_plain(class, 4 * AT_ONCE) {
+                if moved == AT_ONCE || self.scheduling.shares.counts(client) || self.checks_schema(client) {
                     continue;
                 }
-                let Some(since) = self.scheduler.take_plain(class, client) else { continue };
+                let Some(since) = self.scheduling.scheduler.take_plain(class, client) else { continue };
                 let flow = self.flow_of(client);
                 let settings = &self.settings.shares;
-                self.shares.park(settings, flow, since, client, class.lane(), Standing::default());
+                self.scheduling.shares.park(settings, flow, since, client, class.lane(), Standing::default());
                 moved += 1;
             }
         }
@@ -168,7 +174,7 @@ impl Engine {
             && let Some(parked) = self.next_of_shares(Room::ALL, None)
         {
             // Should it have to wait for its share again, it is like all others.
-            self.shares.ended(&self.settings.shares, parked.client, self.now);
+            self.scheduling.shares.ended(&self.settings.shares, parked.client, self.now);
             self.enqueue_parked(parked);
             moved += 1;
         }

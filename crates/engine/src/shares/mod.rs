@@ -104,13 +104,13 @@ impl Engine {
         if (self.shares_are_on() || held_up) && !checks_schema {
             let flow = self.flow_of(client);
             if need == Need::Any {
-                self.shares.park(settings, flow, since, client, lane, standing);
+                self.scheduling.shares.park(settings, flow, since, client, lane, standing);
                 return self.prolong_crowding(client);
             }
-            self.shares.pass(settings, flow, client);
+            self.scheduling.shares.pass(settings, flow, client);
         }
         self.note_companion(client, lane, need);
-        self.scheduler.enqueue(since, client, lane, need, standing);
+        self.scheduling.scheduler.enqueue(since, client, lane, need, standing);
     }
 
     /// Dispatches, with as much of what waits for its share as there is room for.
@@ -132,24 +132,25 @@ impl Engine {
             let released = self.release_shares();
             let before = self.new_with_scheduler();
             self.dispatch();
-            if !released || self.shares.goes_on || self.new_with_scheduler() >= before {
+            if !released || self.scheduling.shares.goes_on || self.new_with_scheduler() >= before {
                 break;
             }
         }
-        self.shares.held_up_now.clear();
+        self.scheduling.shares.held_up_now.clear();
     }
 
     /// Hands on the statements whose turn it is, until as many wait with the scheduler as may. True where there was one.
     fn release_shares(&mut self) -> bool {
         let mut released = false;
         self.let_users_go_on();
-        let most = self.workers.permits().div_ceil(self.workers.count()) as usize;
+        let most = self.pool.workers.permits().div_ceil(self.pool.workers.count()) as usize;
         let mut parked_again = self.leave_long_lane_of_shares();
-        while self.shares.holds_any() && parked_again < AT_ONCE {
+        while self.scheduling.shares.holds_any() && parked_again < AT_ONCE {
             let room = Room {
-                short: self.scheduler.takes_room() < most,
+                short: self.scheduling.scheduler.takes_room() < most,
                 // They end so seldom that only those are handed on that may start, and one that is the next.
-                long: self.scheduler.new_of(Class::Long) < self.scheduler.free_long_permits().max(1),
+                long: self.scheduling.scheduler.new_of(Class::Long)
+                    < self.scheduling.scheduler.free_long_permits().max(1),
             };
             let overdue_after =
                 self.newest_of_share_may_go_first().then_some(self.settings.prio_kickup_timer);
@@ -162,20 +163,20 @@ impl Engine {
             released = true;
             self.enqueue_parked(parked);
         }
-        self.shares.goes_on = parked_again >= AT_ONCE;
+        self.scheduling.shares.goes_on = parked_again >= AT_ONCE;
         released
     }
 
     /// New work that waits with the scheduler for permits.
     fn new_with_scheduler(&self) -> usize {
-        self.scheduler.takes_room() + self.scheduler.new_of(Class::Long)
+        self.scheduling.scheduler.takes_room() + self.scheduling.scheduler.new_of(Class::Long)
     }
 
     /// Moves statements out of the long lane that have turned out to be short. Returns how many.
     fn leave_long_lane_of_shares(&mut self) -> usize {
         let mut moved = 0;
         while moved < AT_ONCE
-            && let Some((client, since)) = self.shares.oldest(Class::Long)
+            && let Some((client, since)) = self.scheduling.shares.oldest(Class::Long)
             && !self.is_still_long(client)
         {
             self.change_lane(client, Lane::Low);
@@ -188,26 +189,26 @@ impl Engine {
     /// A statement waits for its share, and has before, or was handed on: with the others of this lane from now on.
     fn park_again(&mut self, client: ClientKey, since: Instant, lane: Lane, standing: Standing) {
         let flow = self.flow_of(client);
-        self.shares.ended(&self.settings.shares, client, self.now);
-        self.shares.park(&self.settings.shares, flow, since, client, lane, standing);
+        self.scheduling.shares.ended(&self.settings.shares, client, self.now);
+        self.scheduling.shares.park(&self.settings.shares, flow, since, client, lane, standing);
     }
 
     /// When more of what waits for its share is to be looked at, where that was not all of it.
     pub(crate) fn next_release(&self) -> Option<Instant> {
-        (self.shares.goes_on || self.shares.crowding.moving).then_some(self.now)
+        (self.scheduling.shares.goes_on || self.scheduling.shares.crowding.moving).then_some(self.now)
     }
 
     /// Takes out the statement whose turn it is.
     fn next_of_shares(&mut self, room: Room, overdue_after: Option<Duration>) -> Option<Parked> {
-        let turn = Turn { now: self.now, workers: self.workers.count(), room, overdue_after };
-        self.shares.next(&self.settings.shares, &turn)
+        let turn = Turn { now: self.now, workers: self.pool.workers.count(), room, overdue_after };
+        self.scheduling.shares.next(&self.settings.shares, &turn)
     }
 
     fn enqueue_parked(&mut self, parked: Parked) {
         // Those that it has been put before may have come first, and must not overtake it in the next queue.
-        let standing = Standing { began: self.scheduler.arrival(), ..parked.standing };
+        let standing = Standing { began: self.scheduling.scheduler.arrival(), ..parked.standing };
         self.note_companion(parked.client, parked.lane, Need::Any);
-        self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
+        self.scheduling.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
     }
 
     /// Says whether the newest of a share may go first.
@@ -217,28 +218,34 @@ impl Engine {
 
     /// The new work of a class that has waited longest, and since when.
     pub(crate) fn oldest_new(&self, class: Class) -> Option<(ClientKey, Instant)> {
-        let both = self.scheduler.oldest_new(class).into_iter().chain(self.shares.oldest(class));
+        let both = self
+            .scheduling
+            .scheduler
+            .oldest_new(class)
+            .into_iter()
+            .chain(self.scheduling.shares.oldest(class));
         both.min_by_key(|&(_, since)| since)
     }
 
     /// The new work of a class that came last, or one before it: a statement that answers others' too is the last to go.
     pub(crate) fn newest_new(&self, class: Class) -> Option<ClientKey> {
-        let latest = || self.shares.latest(class).chain(self.scheduler.latest_new(class));
+        let latest =
+            || self.scheduling.shares.latest(class).chain(self.scheduling.scheduler.latest_new(class));
         let alone = latest().take(LOOK_BACK).find(|&client| !self.leads_others(client));
         alone.or_else(|| latest().next())
     }
 
     /// Statements of a class that wait.
     pub(crate) fn waiting_of(&self, class: Class) -> usize {
-        self.scheduler.waiting_of(class) + self.shares.waiting(class)
+        self.scheduling.scheduler.waiting_of(class) + self.scheduling.shares.waiting(class)
     }
 
     /// Says whether a client's new work has to wait: its user has to use fewer backends first, or other work of the user waits
     /// here for its turn behind that.
     fn is_held_up(&self, key: ClientKey) -> bool {
-        let identity = self.clients[key].identity.filter(|_| self.shares.holds_any());
+        let identity = self.clients[key].identity.filter(|_| self.scheduling.shares.holds_any());
         identity.is_some_and(|identity| {
-            self.shares.has_parked(&self.identities.identity(identity).account.user)
+            self.scheduling.shares.has_parked(&self.logins.identities.identity(identity).account.user)
                 && !self.keeps_no_backend(key)
         })
     }
@@ -246,11 +253,12 @@ impl Engine {
     fn flow_of(&self, key: ClientKey) -> Flow {
         let client = &self.clients[key];
         let settings = &self.settings.shares;
-        let user = client.identity.map(|identity| (*self.identities.identity(identity).account.user).into());
+        let user =
+            client.identity.map(|identity| (*self.logins.identities.identity(identity).account.user).into());
         let by_schema = settings.fair_share == FairShare::Schema || !settings.schema_permits.is_empty();
         let session = client.session.filter(|_| by_schema);
         let schema =
-            session.and_then(|session| self.sessions.state(session).schema.as_deref().map(Into::into));
+            session.and_then(|session| self.sessions.states.state(session).schema.as_deref().map(Into::into));
         let address = match client.peer {
             Peer::Tcp(address) if !settings.address_permits.is_empty() => Some(address.ip()),
             _ => None,

@@ -397,6 +397,11 @@ impl Shares {
         self.ages.oldest(class).map(|(arrival, client)| (client, arrival.since))
     }
 
+    /// Since when the parked statement of a class has waited that has waited longest, those included that wait for backends of their user.
+    pub(crate) fn waits_since(&self, class: Class) -> Option<Instant> {
+        self.ages.oldest_of_all(class).map(|(arrival, _)| arrival.since)
+    }
+
     /// Of those that wait for backends of their user the one that has waited longest for that, and since when.
     pub(super) fn oldest_held_up(&self) -> Option<(ClientKey, Instant)> {
         self.ages.oldest_held_up().map(|(arrival, client)| (client, arrival.since))

@@ -261,9 +261,9 @@ fn what_waits_among_long_statements_and_has_turned_out_short_waits_with_those() 
         engine.change_lane(client_key(client), Lane::Long);
         engine.park_again(client_key(client), at(0), Lane::Long, Standing::default());
     }
-    assert_eq!(Class::ALL.map(|class| engine.shares.waiting(class)), [0, 2]);
+    assert_eq!(Class::ALL.map(|class| engine.scheduling.shares.waiting(class)), [0, 2]);
     assert_eq!(engine.leave_long_lane_of_shares(), 2, "their like have never been long");
-    assert_eq!(Class::ALL.map(|class| engine.shares.waiting(class)), [2, 0]);
+    assert_eq!(Class::ALL.map(|class| engine.scheduling.shares.waiting(class)), [2, 0]);
 }
 
 #[test]

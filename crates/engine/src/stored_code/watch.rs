@@ -134,7 +134,7 @@ impl Watch {
 impl Engine {
     /// Returns the question to ask of stored code now; one worker asks for all.
     pub(crate) fn next_code_question(&self) -> Option<CodeQuestion> {
-        if self.worker != 0 {
+        if self.pool.worker != 0 {
             return None;
         }
         let watch = &self.server.control.code;
@@ -146,7 +146,7 @@ impl Engine {
 
     /// When there will be something to ask.
     pub(crate) fn next_code_turn(&self) -> Option<Instant> {
-        if self.worker != 0 {
+        if self.pool.worker != 0 {
             return None;
         }
         let watch = &self.server.control.code;
@@ -184,9 +184,9 @@ impl Engine {
             watch.next = self.now + PAUSE_OF_REFUSAL;
             watch.counts = None;
             self.say_what_is_missing(vec!["counts of definitions"], refusal);
-            return self.workers.stored_code.forget();
+            return self.pool.workers.stored_code.forget();
         };
-        let wanted = self.workers.stored_code.is_wanted();
+        let wanted = self.pool.workers.stored_code.is_wanted();
         let watch = &mut self.server.control.code;
         watch.next = self.now + self.settings.accounts_refresh;
         watch.take_counts(self.now, counts, wanted);
@@ -199,7 +199,7 @@ impl Engine {
                 known: Known::default(),
                 answers: Vec::new(),
                 task: None,
-                covered: self.workers.stored_code.begin_reading(),
+                covered: self.pool.workers.stored_code.begin_reading(),
                 refusal: None,
             });
         }
@@ -231,7 +231,7 @@ impl Engine {
         let Some(reading) = self.server.control.code.reading.as_mut() else { return };
         let answers = std::mem::take(&mut reading.answers);
         let work = Work::ReadCode(CodeAnswers { answers, mode });
-        let task = self.give_task(Asker::StoredCode, work, None);
+        let task = self.io.give_task(Asker::StoredCode, work, None);
         if let Some(reading) = self.server.control.code.reading.as_mut() {
             reading.task = Some(task);
         }
@@ -248,7 +248,7 @@ impl Engine {
         let Some(ReadCode(base)) = read else {
             // It is read again with the next look at the counts.
             watch.counts = None;
-            return self.workers.stored_code.forget();
+            return self.pool.workers.stored_code.forget();
         };
         watch.readings += 1;
         let Known { routines, triggers, views, columns } = reading.known;
@@ -263,24 +263,24 @@ impl Engine {
             let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
             self.say_what_is_missing(missing, reading.refusal);
         }
-        if self.workers.stored_code.take(base, reading.known, &reading.covered) {
+        if self.pool.workers.stored_code.take(base, reading.known, &reading.covered) {
             self.renew_backends();
-            self.write_to_others(&Letter::CodeFound);
+            self.pool.write_to_others(&Letter::CodeFound);
         }
     }
 
     /// Once.
     fn say_what_is_missing(&mut self, missing: Vec<&'static str>, reason: Option<String>) {
         if !std::mem::replace(&mut self.server.control.code.said, true) {
-            self.event(Event::StoredCodeHidden { missing, reason });
+            self.views.event(Event::StoredCodeHidden { missing, reason });
         }
     }
 
     /// The library as of now.
     fn take_up_library(&mut self) {
         let watch = &mut self.server.control.code;
-        if watch.version != self.workers.stored_code.version() {
-            (watch.version, watch.library, _) = self.workers.stored_code.library();
+        if watch.version != self.pool.workers.stored_code.version() {
+            (watch.version, watch.library, _) = self.pool.workers.stored_code.library();
         }
     }
 
@@ -319,8 +319,8 @@ impl Engine {
     /// The default schema of a client, and the one in which the statement was prepared that it executes.
     fn default_schemas(&self, key: ClientKey, request: &Request) -> [Option<&[u8]>; 2] {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
-        let prepared = about.map(|about| self.definitions.get(about.definition).session);
-        let schema_of = |session| self.sessions.state(session).schema.as_deref();
+        let prepared = about.map(|about| self.sessions.definitions.get(about.definition).session);
+        let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
         [self.clients[key].session.and_then(schema_of), prepared.and_then(schema_of)]
     }
 
@@ -335,11 +335,12 @@ impl Engine {
     /// so the backend is reset behind it: what such code has set is lost to the client then, and reaches nobody else. A text of several
     /// statements that defines code itself (`defines`) may well go on to run it, and pins.
     pub(crate) fn note_hidden_code_at_end(&mut self, key: BackendKey, request: &mut Request, defines: bool) {
-        let Some(version) = request.library.filter(|&version| version != self.workers.stored_code.version())
+        let Some(version) =
+            request.library.filter(|&version| version != self.pool.workers.stored_code.version())
         else {
             return;
         };
-        let (latest, library, beyond) = self.workers.stored_code.library();
+        let (latest, library, beyond) = self.pool.workers.stored_code.library();
         let more = if version + 1 == latest { beyond } else { library.any() };
         request.hidden.certain = false;
         if defines && request.statement.several {
@@ -370,7 +371,7 @@ impl Engine {
     /// Returns the findings about a large text that is executed by its number.
     fn large_definition<'a>(&'a self, request: &'a Request) -> Option<&'a LargeDefinition> {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
-        self.definitions.get(about.definition).template.large.as_deref()
+        self.sessions.definitions.get(about.definition).template.large.as_deref()
     }
 
     /// The text that a request executes.
@@ -381,9 +382,9 @@ impl Engine {
         look: impl FnOnce(&[u8], sql::LexMode) -> T,
     ) -> T {
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
-            let definition = self.definitions.get(about.definition);
+            let definition = self.sessions.definitions.get(about.definition);
             let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
-            let mode = self.sessions.lex_mode(definition.session, facts.lex_mode);
+            let mode = self.sessions.states.lex_mode(definition.session, facts.lex_mode);
             return look(&definition.text, mode);
         }
         match request.text() {
@@ -408,7 +409,7 @@ impl Engine {
         };
         let found = match found {
             Defined::Nothing => return None,
-            Defined::TooMuch => return Some(CodeChange::begin_of_unknown(&self.workers)),
+            Defined::TooMuch => return Some(CodeChange::begin_of_unknown(&self.pool.workers)),
             Defined::These(found) => found.clone(),
         };
         self.take_up_library();
@@ -443,7 +444,7 @@ impl Engine {
         let objects = objects(Runs::Written, found.triggered)
             .chain(objects(Runs::Anyhow, found.relations))
             .chain(objects(Runs::Called, found.routines));
-        Some(CodeChange::begin(&self.workers, objects.collect()))
+        Some(CodeChange::begin(&self.pool.workers, objects.collect()))
     }
 
     /// The answer to what defines something is there: what the server has refused is not.
@@ -473,10 +474,10 @@ impl Engine {
 
     /// Returns the view of stored code from outside.
     pub(crate) fn stored_code_view(&self) -> StoredCodeView {
-        if self.worker != 0 {
+        if self.pool.worker != 0 {
             return StoredCodeView::default();
         }
-        let (_, library, _) = self.workers.stored_code.library();
+        let (_, library, _) = self.pool.workers.stored_code.library();
         StoredCodeView {
             readings: self.server.control.code.readings,
             unreadable: library.unreadable(),

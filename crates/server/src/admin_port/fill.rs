@@ -45,8 +45,8 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
                     rows.put(&backend_row(number, backend));
                 }
             }
-            Sight::Digests(found) => found.into_iter().for_each(|digest| digests.add(digest)),
-            Sight::Done | Sight::NotHere => {}
+            Sight::Digests(found) => found.iter().for_each(|digest| digests.add(digest)),
+            Sight::DigestCosts(_) | Sight::Done | Sight::NotHere => {}
         }
         if std::time::Instant::now() > rows.deadline() {
             break;
@@ -73,8 +73,10 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         || rows.wants::<PinnedClient>();
     let look = Look {
         clients: people,
+        busy_clients: false,
         backends: rows.wants::<Backend>() || rows.wants::<TpThreadState>(),
         digests: rows.wants::<StatementKind>(),
+        digest_costs: false,
         waits: rows.wants::<Wait>() || rows.wants::<PoolWait>(),
         memory: rows.wants::<MemoryPart>(),
         pins: rows.wants::<Pin>() || rows.wants::<PinCause>(),
@@ -191,13 +193,14 @@ fn backend_row(worker: u32, view: BackendView) -> Backend {
 
 /// Kinds of statements, those of all workers together.
 #[derive(Default)]
-struct Kinds(BTreeMap<Option<u64>, DigestView>);
+pub(crate) struct Kinds(BTreeMap<Option<u64>, DigestView>);
 
 impl Kinds {
-    fn add(&mut self, view: DigestView) {
+    /// Adds what a worker knows of one.
+    pub(crate) fn add(&mut self, view: &DigestView) {
         match self.0.entry(view.digest.fingerprint) {
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(view);
+                entry.insert(view.clone());
             }
             std::collections::btree_map::Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
@@ -208,6 +211,11 @@ impl Kinds {
                 known.permit_percent = known.permit_percent.min(view.permit_percent);
             }
         }
+    }
+
+    /// By their fingerprints.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Digest> {
+        self.0.values().map(|view| &view.digest)
     }
 
     fn finish(self, rows: &mut Rows<'_>) {

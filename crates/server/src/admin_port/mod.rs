@@ -6,7 +6,10 @@ pub(crate) mod limits;
 mod people;
 mod pins;
 mod status;
-mod values;
+pub(crate) mod values;
+
+pub(crate) use fill::Kinds;
+pub(crate) use values::digest_name;
 
 use std::io;
 use std::net::TcpListener;
@@ -18,6 +21,7 @@ use std::sync::mpsc::Sender;
 use admin::tables::Setting;
 use admin::{Encryption, Listener, Pool, Refusal, Rows};
 use config::{Configuration, ListenAddress, NotSet};
+use drivers::InheritedSocket;
 use engine::ClientTls;
 use private_server::Access;
 use seam::Signal;
@@ -37,16 +41,42 @@ pub(crate) struct AdminPort {
 }
 
 impl AdminPort {
-    /// Listens, where the configuration says so.
+    /// Listens, where the configuration says so, unless sockets were handed over in the place of that.
     ///
     /// # Errors
     /// A line that names the address and what may be in the way.
-    pub(crate) fn listen(configuration: &Configuration) -> Result<Self, Failure> {
+    pub(crate) fn listen(
+        configuration: &Configuration,
+        handed_over: Vec<InheritedSocket>,
+    ) -> Result<Self, Failure> {
         let mut port = Self { listeners: Vec::new(), names: Vec::new() };
+        if !handed_over.is_empty() {
+            for (address, socket) in configuration.admin_listen.iter().zip(handed_over) {
+                port.take_over(address, socket, configuration)
+                    .map_err(|error| addresses::refusal(OPTION, address, &error))?;
+            }
+            return Ok(port);
+        }
         for address in &configuration.admin_listen {
             port.add(address, configuration)?;
         }
         Ok(port)
+    }
+
+    fn take_over(
+        &mut self,
+        address: &ListenAddress,
+        socket: InheritedSocket,
+        configuration: &Configuration,
+    ) -> io::Result<()> {
+        self.names.push(socket.address().to_string());
+        self.listeners.push(match address {
+            ListenAddress::Unix(_) => Listener::Unix(socket.blocking()?.into()),
+            ListenAddress::Tcp { .. } => {
+                Listener::Tcp(socket.blocking()?.into(), encryption(configuration, address))
+            }
+        });
+        Ok(())
     }
 
     fn add(&mut self, address: &ListenAddress, configuration: &Configuration) -> Result<(), Failure> {
@@ -62,12 +92,7 @@ impl AdminPort {
                 let tcp = TcpListener::bind(found.as_slice()).map_err(refused)?;
                 let actual = tcp.local_addr().map_err(refused)?;
                 self.names.push(actual.to_string());
-                let encryption = match configuration.tls_of(address) {
-                    ClientTls::Off => Encryption::Off,
-                    ClientTls::Allowed => Encryption::Allowed,
-                    ClientTls::Required => Encryption::Required,
-                };
-                self.listeners.push(Listener::Tcp(tcp, encryption));
+                self.listeners.push(Listener::Tcp(tcp, encryption(configuration, address)));
             }
         }
         Ok(())
@@ -101,6 +126,15 @@ impl AdminPort {
             .map_err(|error| format!("no thread for the admin port: {error}"))?;
         tracing::info!("admin port: listening on {} for the user {user}", self.names.join(", "));
         Ok(())
+    }
+}
+
+/// Whether TLS is spoken there.
+fn encryption(configuration: &Configuration, address: &ListenAddress) -> Encryption {
+    match configuration.tls_of(address) {
+        ClientTls::Off => Encryption::Off,
+        ClientTls::Allowed => Encryption::Allowed,
+        ClientTls::Required => Encryption::Required,
     }
 }
 

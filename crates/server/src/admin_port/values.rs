@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// Sixteen hexadecimal digits.
-pub(super) fn digest_name(fingerprint: u64) -> String {
+pub(crate) fn digest_name(fingerprint: u64) -> String {
     format!("{fingerprint:016x}")
 }
 
 /// In microseconds.
-pub(super) fn micros(time: Duration) -> u64 {
+pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -42,7 +42,8 @@ impl Control {
     }
 
     fn read_options_again(&self) -> Result<Vec<String>, String> {
-        let fresh = self.program.arguments.load().map_err(|error| error.to_string())?;
+        let mut fresh = self.program.arguments.load().map_err(|error| error.to_string())?;
+        self.program.handed_over.replace(&mut fresh).map_err(|failure| failure.to_string())?;
         // Held to the end, so that two changes do not cross.
         let mut configuration = self.configuration();
         let left = configuration.take_up(&fresh);

@@ -1,19 +1,24 @@
 //! /metrics, for Prometheus: encoded when somebody asks, from the glance that serves everybody for a second.
 //!
+//! Digests of statements are many, and have a path of their own (`digests.rs`).
+//!
 //! What there is, is declared once: with what SHOW STATUS shows, where that shows it, else in `families.rs`. docs/METRICS.md is
 //! written from the same.
 
+mod digests;
 mod families;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Histogram, Holders, Measures, Waits};
+use engine::{Histogram, Holders, Measures, MemoryParts, Waits};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use web::{Answer, ContentType};
+
+pub(super) use digests::Digests;
 
 use crate::admin_port::counters::{self, Counter};
 use crate::control::Control;
@@ -57,14 +62,16 @@ pub(super) struct Scene<'a> {
     waits: Waits,
     measures: Measures,
     holders: Holders,
+    memory: MemoryParts,
 }
 
 impl<'a> Scene<'a> {
     fn new(control: &'a Control, glance: &'a Glance) -> Self {
-        let (waits, measures, holders) = Default::default();
-        let mut scene = Self { control, glance, waits, measures, holders };
+        let (waits, measures, holders, memory) = Default::default();
+        let mut scene = Self { control, glance, waits, measures, holders, memory };
         for whole in glance.wholes.values() {
             whole.waits.iter().for_each(|waits| scene.waits += waits);
+            whole.memory_parts.iter().for_each(|parts| scene.memory += parts);
             if let Some((measures, holders)) = &whole.measures {
                 scene.measures += measures;
                 scene.holders += holders;
@@ -148,9 +155,12 @@ impl Metrics {
 }
 
 fn encode(control: &Control, glance: &Glance) -> String {
-    let scene = Scene::new(control, glance);
+    text_of(Collected::of(&Scene::new(control, glance)))
+}
+
+fn text_of(collected: Collected) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Collected::of(&scene)));
+    registry.register_collector(Box::new(collected));
     let mut text = String::new();
     prometheus_text::encode(&mut text, &registry).expect("a String takes everything");
     text

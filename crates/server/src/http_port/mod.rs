@@ -1,22 +1,28 @@
-//! HTTP for operators: metrics, probes, an overview, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
+//! HTTP for operators: metrics, probes, a page, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
 //! threads of `web`.
 
+mod api;
 mod health;
 mod metrics;
 mod orders;
-mod overview;
+mod page;
+mod ring;
+mod together;
 
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
 use config::{Configuration, ListenAddress};
+use drivers::InheritedSocket;
 use web::{Access, Router, Settings};
 
 use crate::Failure;
 use crate::addresses;
 use crate::control::glance::Glances;
-use metrics::Metrics;
+use api::Api;
+use metrics::{Digests, Metrics};
+use ring::Ring;
 
 /// Says where it is.
 const OPTION: &str = "http_listen";
@@ -28,14 +34,21 @@ pub(crate) struct HttpPort {
 }
 
 impl HttpPort {
-    /// Listens, where the configuration says so. A default address that somebody else has is no reason not to serve; the log
+    /// Listens, where the configuration says so, unless a socket was handed over in the place of that. A default address that somebody else has is no reason not to serve; the log
     /// says so.
     ///
     /// # Errors
     /// A line that names the address and what may be in the way.
-    pub(crate) fn listen(configuration: &Configuration) -> Result<Option<Self>, Failure> {
+    pub(crate) fn listen(
+        configuration: &Configuration,
+        handed_over: Option<InheritedSocket>,
+    ) -> Result<Option<Self>, Failure> {
         let Some(address) = &configuration.http_listen else { return Ok(None) };
-        match bind(address) {
+        let listener = match handed_over {
+            Some(socket) => socket.blocking().map(TcpListener::from),
+            None => bind(address),
+        };
+        match listener {
             Ok(listener) => {
                 let actual =
                     listener.local_addr().map_err(|error| addresses::refusal(OPTION, address, &error))?;
@@ -80,22 +93,30 @@ impl HttpPort {
                 on_wrong_password: Box::new(|peer| tracing::warn!("http: wrong password from {}", peer.ip())),
             }
         };
-        web::serve(self.listener, router(glances), settings)
+        router(glances)
+            .and_then(|router| web::serve(self.listener, router, settings))
             .map_err(|error| format!("HTTP cannot be served: {error}").into())
     }
 }
 
-/// What there is. Files of a page belong into the program (`include_bytes!`), figures for it under /api/.
-fn router(glances: Arc<Glances>) -> Router {
+/// What there is.
+fn router(glances: Arc<Glances>) -> io::Result<Router> {
     let control = Arc::clone(&glances.control);
+    let ring = Ring::start(Arc::clone(&glances))?;
     let metrics = Metrics::new(Arc::clone(&glances));
+    let digests = Digests::new(Arc::clone(&control));
+    let api = Arc::new(Api::new(Arc::clone(&glances), ring));
+    let (now, tables) = (Arc::clone(&api), api);
     let (live, ready) = (Arc::clone(&glances), glances);
-    Router::default()
-        .with("/", Access::Private, |_| overview::page())
+    let router = Router::default()
+        .with("/api/now", Access::Private, move |request| now.now(request))
+        .with("/api/tables", Access::Private, move |request| tables.tables(request))
         .with("/metrics", Access::Free, move |_| metrics.answer())
+        .with("/metrics/digests", Access::Free, move |_| digests.answer())
         .with("/livez", Access::Free, move |_| health::live(&live))
         .with("/readyz", Access::Free, move |_| health::ready(&ready))
-        .with("/drain", Access::Order, move |request| orders::drain(&control, request))
+        .with("/drain", Access::Order, move |request| orders::drain(&control, request));
+    Ok(page::add(router))
 }
 
 fn bind(address: &ListenAddress) -> io::Result<TcpListener> {

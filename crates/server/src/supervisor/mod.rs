@@ -1,9 +1,10 @@
 //! The supervisor that has started us: systemd, or whatever else speaks its protocol (sd_notify(3)). It is told how we stand, on a
-//! socket that `NOTIFY_SOCKET` names.
+//! socket that `NOTIFY_SOCKET` names, and may hand over sockets to listen on.
 //!
 //! The protocol is a datagram of lines, so it is written here. The library for it (sd-notify) sends to no abstract socket, and takes
 //! the variables out of the environment by unsafe code. They stay where they are; the private server is started without them.
 
+mod sockets;
 mod watch;
 
 use std::io;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+pub(crate) use sockets::{Addresses, Sockets};
 pub(crate) use watch::watch;
 
 /// A path, or `@` and a name that no file has.

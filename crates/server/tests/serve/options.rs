@@ -24,7 +24,10 @@ fn wrong_options_end_the_start_with_code_2() {
         ),
         (&["server"], "onramp: unknown command \"server\"; did you mean serve?\n"),
         (&["help", "docter"], "onramp: unknown command \"docter\"; did you mean doctor?\n"),
-        (&["docs"], "onramp: there is one page: onramp docs options\n"),
+        (
+            &["docs"],
+            "onramp: there are onramp docs options, docs configuration, docs man [COMMAND] and docs completions bash|zsh|fish\n",
+        ),
     ] {
         let output = run(&folder, arguments);
         assert_eq!(stderr(&output), expected);

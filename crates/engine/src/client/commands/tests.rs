@@ -29,15 +29,15 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
     engine.server.facts = Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
     let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
     for index in 0..clients {
-        assert!(engine.workers.take_client());
+        assert!(engine.pool.workers.take_client());
         let (id, peer) = (engine.next_client_id(), Peer::Tcp(([10, 0, 0, 1], 1024).into()));
         let mut client = Client::new(connection(index), peer, id, Instant::START);
-        client.identity = Some(engine.identities.hold(&account, b"app", Secret::None));
-        client.session = Some(engine.sessions.hold(SessionState::default()));
+        client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
+        client.session = Some(engine.sessions.states.hold(SessionState::default()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
         engine.client_ids.insert(id, key);
-        engine.set_role(connection(index), crate::engine::Role::Client(key));
+        engine.io.set_role(connection(index), crate::engine::Role::Client(key));
     }
     engine
 }

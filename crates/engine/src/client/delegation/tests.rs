@@ -227,7 +227,7 @@ fn the_server_judges_the_password() {
     assert_eq!(bench.engine.snapshot().backends, 1, "the backend stays for it");
     let (_, backend) = bench.engine.server.backends.iter().next().unwrap();
     assert_eq!(Some(backend.identity), bench.engine.clients[client_key(0)].identity);
-    assert!(bench.engine.claims.asking.is_empty());
+    assert!(bench.engine.logins.claims.asking.is_empty());
 }
 
 #[test]
@@ -240,10 +240,10 @@ fn a_wrong_one_is_refused_and_changes_nothing_for_others() {
     let (backend, password) = bench.answer_backend(QUESTION);
     assert_eq!(password, b"wrong\0");
     let identity = bench.engine.clients[client_key(0)].identity.unwrap();
-    assert!(bench.engine.identities.identity(identity).secret == Secret::of(b"secret"));
+    assert!(bench.engine.logins.identities.identity(identity).secret == Secret::of(b"secret"));
     bench.refuse(backend, 1045);
     assert_eq!(bench.errors(1), [1045]);
-    assert!(bench.engine.identities.identity(identity).secret == Secret::of(b"secret"));
+    assert!(bench.engine.logins.identities.identity(identity).secret == Secret::of(b"secret"));
     assert_eq!(bench.engine.snapshot().backends, 1);
     assert_eq!(bench.engine.clients.len(), 1);
 }
@@ -299,7 +299,7 @@ fn one_network_does_not_hold_up_others() {
     assert_eq!(bench.refuse_first(), b"secret\0");
     // The fourth network came before the third of the first one's guesses had its turn.
     assert_eq!(bench.refuse_first(), b"secret\0");
-    assert!(bench.engine.claims.asking.len() <= MOST);
+    assert!(bench.engine.logins.claims.asking.len() <= MOST);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn of_one_user_from_one_network_one_is_asked_about() {
     for index in 0..20 {
         bench.hang_up(index);
     }
-    assert!(bench.engine.claims.line.is_empty());
+    assert!(bench.engine.logins.claims.line.is_empty());
 }
 
 #[test]
@@ -335,13 +335,13 @@ fn after_wrong_passwords_the_next_one_waits_before_it_is_asked_about() {
     assert_eq!(bench.asked.len(), 2, "neither has others given wrong ones");
     bench.asked.clear();
     bench.hang_up(11);
-    assert_eq!(bench.engine.claims.held.len(), 1, "who has gone waits no more");
+    assert_eq!(bench.engine.logins.claims.held.len(), 1, "who has gone waits no more");
     assert_eq!(bench.engine.next_claim(), Some(bench.now + delay));
     bench.now = bench.now + delay;
     bench.turn();
     assert_eq!(bench.refuse_first(), b"another guess\0");
     assert_eq!(bench.errors(10), [1045], "it has waited already");
-    assert!(bench.engine.claims.held.is_empty());
+    assert!(bench.engine.logins.claims.held.is_empty());
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn a_password_lets_in_the_user_whose_it_is_and_no_other_of_the_account() {
     assert_eq!(bench.told(3)[0][0], 0, "each one's own is still known");
     let secret_of = |client: ClientKey| {
         let identity = bench.engine.clients[client].identity.unwrap();
-        bench.engine.identities.identity(identity).secret.clone()
+        bench.engine.logins.identities.identity(identity).secret.clone()
     };
     let clients: Vec<_> =
         bench.engine.clients.iter().map(|(key, client)| (client.connection.index, key)).collect();
@@ -443,7 +443,7 @@ fn a_client_that_has_gone_leaves_nothing() {
     bench.accept(backend, "app@%");
     assert_eq!(bench.engine.snapshot().backends, 0);
     assert!(bench.closed.contains(&backend));
-    assert!(bench.engine.claims.asking.is_empty() && bench.engine.claims.line.is_empty());
+    assert!(bench.engine.logins.claims.asking.is_empty() && bench.engine.logins.claims.line.is_empty());
     // Nobody holds the password any more: the next one is asked about.
     bench.claim(1, "app", "secret");
     bench.answer_backend(QUESTION);

@@ -17,14 +17,14 @@ fn engine(clients: u32) -> Engine {
     let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
     let state = SessionState { schema: Some(b"shop"[..].into()), ..SessionState::default() };
     for index in 0..clients {
-        assert!(engine.workers.take_client());
+        assert!(engine.pool.workers.take_client());
         let id = engine.next_client_id();
         let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());
         let connection = ConnectionId { index, generation: 1 };
         let mut client = Client::new(connection, peer, id, Instant::START);
         client.identity =
-            Some(engine.identities.hold(&account, b"app", crate::accounts::secret::Secret::None));
-        client.session = Some(engine.sessions.hold(state.clone()));
+            Some(engine.logins.identities.hold(&account, b"app", crate::accounts::secret::Secret::None));
+        client.session = Some(engine.sessions.states.hold(state.clone()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
         engine.client_ids.insert(id, key);
@@ -156,7 +156,7 @@ fn a_text_that_may_hold_a_password_is_not_shown() {
         query(&mut engine, client_key(0), text);
         let rows = engine.clients_from(0, 10).rows;
         assert_eq!((rows[0].state, rows[0].statement.is_some()), (ClientState::Queued, is_shown), "{text}");
-        engine.scheduler.remove(client_key(0));
+        engine.scheduling.scheduler.remove(client_key(0));
         engine.take_request(client_key(0));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use engine::{Command, Holders, Queue, WorkerView};
+use engine::{Command, Holders, LoginStage, Queue, WorkerView};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Family, Figures, Kind, Scene};
 use crate::admin_port::limits;
+use crate::http_port::together::REFUSING;
 
 /// What counters of one name have in common.
 pub(super) const IN_COMMON: &[(&str, &str)] = &[
@@ -20,16 +21,6 @@ pub(super) const IN_COMMON: &[(&str, &str)] = &[
         "would_refuse",
         "Statements that an option which is off would have refused, with the value that the docs advise.",
     ),
-];
-
-/// Options for whose sake something new gets an error: overload, and clients beyond their number.
-const REFUSING: [&str; 6] = [
-    "long_queue_limit",
-    "long_queue_wait_limit",
-    "max_connections",
-    "queue_delay_target",
-    "queue_limit",
-    "queue_wait_limit",
 ];
 
 /// All of them.
@@ -69,12 +60,14 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "queue_oldest_seconds",
-        help: "How long the statement has waited that has waited longest for a backend; 0 where none does.",
+        help: "How long the statement has waited that has waited longest, by queue; 0 where none does.",
         kind: Kind::Gauge,
-        labels: &[],
+        labels: &["queue"],
         figures: |scene, figures| {
-            let oldest = views(scene).filter_map(|view| view.oldest_queued).max();
-            figures.number(&[], oldest.unwrap_or_default().as_secs_f64());
+            for &queue in Queue::ALL {
+                let oldest = views(scene).filter_map(|view| view.longest_waits.of(queue)).max();
+                figures.number(&[("queue", queue.name())], oldest.unwrap_or_default().as_secs_f64());
+            }
         },
     },
     Family {
@@ -145,6 +138,18 @@ pub(super) const ALL: &[Family] = &[
         figures: |scene, figures| {
             for (reason, count) in scene.measures.closed() {
                 figures.count(&[("reason", reason.name())], count);
+            }
+        },
+    },
+    Family {
+        name: "login_stage_seconds",
+        help: "Parts of logins: to the greeting, TLS, from the connection to what the client says of itself, from there to where its password \
+               is known to be right, and its first statement's wait for a backend.",
+        kind: Kind::Histogram,
+        labels: &["stage"],
+        figures: |scene, figures| {
+            for &stage in LoginStage::ALL {
+                figures.times(&[("stage", stage.name())], scene.measures.login_stage(stage));
             }
         },
     },
@@ -304,6 +309,18 @@ pub(super) const ALL: &[Family] = &[
         labels: &[],
         figures: |_, figures| {
             crate::memory::resident().inspect(|&bytes| figures.count(&[], bytes));
+        },
+    },
+    Family {
+        name: "memory_bytes",
+        help: "Memory by what it is held for, as far as that is counted as it happens; the rest of the resident memory is the program itself, \
+               what event loops receive into and send from, and what the allocator keeps.",
+        kind: Kind::Gauge,
+        labels: &["part"],
+        figures: |scene, figures| {
+            for (part, bytes) in scene.memory.iter() {
+                figures.count(&[("part", part.name())], bytes);
+            }
         },
     },
     Family {

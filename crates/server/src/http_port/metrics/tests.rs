@@ -7,7 +7,9 @@ fn names_are_unique_and_well_formed_and_each_says_what_it_is() {
     let mut seen = BTreeSet::new();
     let of_counters = counted();
     let counters = of_counters.iter().map(|all| (all[0].1.name, help_of(&all[0].0, &all[0].1)));
-    for (name, help) in families::ALL.iter().map(|family| (family.name, family.help)).chain(counters) {
+    let digests = digests::ALL.iter().map(|family| (family.name, family.help));
+    let families = families::ALL.iter().map(|family| (family.name, family.help));
+    for (name, help) in families.chain(counters).chain(digests) {
         assert!(seen.insert(name), "{name} is there twice");
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
         assert!(!name.ends_with("_total") && !name.starts_with(PREFIX), "{name}: that is added");
@@ -50,6 +52,7 @@ fn the_manual_lists_the_metrics() {
 fn list() -> String {
     let mut rows: Vec<_> =
         families::ALL.iter().map(of_family).chain(counted().iter().map(|all| of_counters(all))).collect();
+    rows.extend(digests::ALL.iter().map(of_digests));
     rows.sort();
     format!(
         "| metric | kind | labels | what it says | in SHOW STATUS |\n|---|---|---|---|---|\n{}",
@@ -65,6 +68,14 @@ fn of_family(family: &Family) -> String {
     };
     let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
     format!("| `{}{suffix}` | {kind} | {} | {} | |\n", named(family.name), labels.join(", "), family.help)
+}
+
+fn of_digests(family: &digests::PerDigest) -> String {
+    format!(
+        "| `{}_total` | counter | `digest` | {} At /metrics/digests. | |\n",
+        named(family.name),
+        family.help
+    )
 }
 
 fn of_counters(all: &[(Counter, counters::Metric)]) -> String {

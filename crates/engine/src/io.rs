@@ -1,0 +1,56 @@
+//! What goes between the engine and whoever runs it: requests to the driver, tasks for other threads, and whose connections are whose.
+
+use seam::ConnectionId;
+
+use crate::accounts::entropy::Entropy;
+use crate::accounts::task::Tasks;
+use crate::control::CONTROL_TOKEN;
+use crate::engine::Role;
+use crate::outbox::Outbox;
+
+/// The engine's side of the driver.
+pub(crate) struct Io {
+    pub(crate) outbox: Outbox,
+    /// Work for other threads.
+    pub(crate) tasks: Tasks,
+    /// Who is behind a connection, by the connection's index.
+    roles: Vec<(u32, Role)>,
+    /// The latest name of a connection that was asked for.
+    pub(crate) last_token: u64,
+    pub(crate) entropy: Entropy,
+}
+
+impl Io {
+    /// With 32 bytes that nobody else knows.
+    pub(crate) fn new(entropy: [u8; 32]) -> Self {
+        Self {
+            outbox: Outbox::default(),
+            tasks: Tasks::default(),
+            roles: Vec::new(),
+            last_token: CONTROL_TOKEN,
+            entropy: Entropy::new(entropy),
+        }
+    }
+
+    pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {
+        let index = connection.index as usize;
+        if self.roles.len() <= index {
+            self.roles.resize(index + 1, (0, Role::Free));
+        }
+        // A late message about an earlier use of the slot must not free the present one.
+        if role != Role::Free || self.roles[index].0 == connection.generation {
+            self.roles[index] = (connection.generation, role);
+        }
+    }
+
+    pub(crate) fn role(&self, connection: ConnectionId) -> Role {
+        match self.roles.get(connection.index as usize) {
+            Some(&(generation, role)) if generation == connection.generation => role,
+            _ => Role::Free,
+        }
+    }
+
+    pub(crate) fn roles_capacity(&self) -> usize {
+        self.roles.capacity()
+    }
+}

@@ -1,0 +1,30 @@
+//! Those who log in: who they may be, and what their logins wait for.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use seam::Instant;
+
+use crate::accounts::failed_logins::LateRefusal;
+use crate::accounts::{Identities, IdentityId};
+use crate::client::delegation::Claims;
+use crate::client::login_schema::SchemaCheck;
+use crate::ids::ClientRef;
+
+/// The logins of this worker's clients.
+#[derive(Default)]
+pub(crate) struct Logins {
+    /// Who is known: the accounts of clients and backends.
+    pub(crate) identities: Identities,
+    /// Logins by their deadline: all have the same time, so that the first is always the next.
+    pub(crate) by_deadline: VecDeque<(Instant, ClientRef)>,
+    /// Logins that wait for a fresh copy of the accounts.
+    pub(crate) awaiting_accounts: Vec<ClientRef>,
+    /// Passwords about which the server is asked.
+    pub(crate) claims: Claims,
+    /// Refused logins that are told so at a time, in the order of that and of their clients' ids.
+    pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
+    /// Schemas of logins of which the server is being asked.
+    pub(crate) schema_checks: BTreeMap<(IdentityId, Vec<u8>), SchemaCheck>,
+    /// Schemas that a user was allowed to use, and when.
+    pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
+}

@@ -1,0 +1,40 @@
+//! What is counted and measured for those who look in from outside.
+
+use std::collections::BTreeMap;
+
+use crate::outside::event::Event;
+
+use crate::outside::event::Reports;
+use crate::outside::limits_reached::LimitReached;
+use crate::outside::measures::Measures;
+use crate::outside::named::Limit;
+use crate::outside::totals::Totals;
+use crate::session::pin_counts::PinCounts;
+
+/// All of it. Nothing here decides anything.
+#[derive(Default)]
+pub(crate) struct Views {
+    pub(super) reports: Reports,
+    pub(crate) totals: Totals,
+    pub(crate) measures: Measures,
+    /// The limits that were reached.
+    pub(super) limits_reached: BTreeMap<Limit, LimitReached>,
+    pub(crate) pin_counts: PinCounts,
+}
+
+impl Views {
+    /// The oldest event not yet reported.
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        self.reports.events.pop_front()
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.totals.count(&event);
+        self.measures.count(&event);
+        // Nobody reads along: the newest matter most.
+        if self.reports.events.len() == 1024 {
+            self.reports.events.pop_front();
+        }
+        self.reports.events.push_back(event);
+    }
+}

@@ -1,0 +1,102 @@
+//! The pool of workers as one of them sees it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use seam::Instant;
+
+use crate::settings::Settings;
+use crate::workers::Workers;
+use crate::workers::letter::Letter;
+use crate::workers::places::Origin;
+
+/// What the workers share, and which of them this is.
+pub(crate) struct Pool {
+    pub(crate) workers: Arc<Workers>,
+    /// Which of them this is.
+    pub(crate) worker: usize,
+    /// Letters to others, each with the number of its reader.
+    letters: VecDeque<(usize, Letter)>,
+    /// Since when this worker has waited for a permit of another, or has asked the others.
+    pub(crate) wanting_since: Option<Instant>,
+}
+
+impl Pool {
+    pub(crate) fn new(workers: Arc<Workers>, worker: usize) -> Self {
+        Self { workers, worker, letters: VecDeque::new(), wanting_since: None }
+    }
+
+    /// The next letter, and the number of its reader.
+    pub(crate) fn next_letter(&mut self) -> Option<(usize, Letter)> {
+        self.letters.pop_front()
+    }
+
+    pub(crate) fn wake_worker(&mut self, worker: usize) {
+        if self.workers.wake(worker) {
+            self.write_letter(worker, Letter::Wake);
+        }
+    }
+
+    pub(crate) fn wake_others(&mut self) {
+        for worker in 0..self.workers.count() as usize {
+            if worker != self.worker {
+                self.wake_worker(worker);
+            }
+        }
+    }
+
+    /// A letter to another worker.
+    pub(crate) fn write_letter(&mut self, worker: usize, letter: Letter) {
+        self.letters.push_back((worker, letter));
+    }
+
+    /// The same letter to each of the other workers.
+    pub(crate) fn write_to_others(&mut self, letter: &Letter) {
+        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != self.worker) {
+            self.letters.push_back((worker, letter.clone()));
+        }
+    }
+
+    /// Statements of ours need a backend and we may not open one: another worker may have one to close.
+    pub(crate) fn ask_for_backends(&mut self) {
+        if self.workers.places.are_full() && self.workers.places.lack(self.worker, true) {
+            self.wake_others();
+        }
+    }
+
+    /// Says whether a backend of ours has to become free for another worker: with statements following each other on it, it never
+    /// would by itself.
+    pub(crate) fn is_to_leave_a_backend(&self) -> bool {
+        self.workers.count() > 1
+            && self.workers.places.somebody_lacks(self.worker)
+            && self.workers.places.has_more_than_its_share(self.worker)
+    }
+
+    /// A backend has become free. True where its place goes to a worker that lacks one: because nobody here needs it, or
+    /// because we have more than our share. Otherwise a busy worker would keep all that it ever had.
+    pub(crate) fn leave_to_other_worker(&mut self, needed: bool) -> bool {
+        let ours = needed && !self.workers.places.has_more_than_its_share(self.worker);
+        if ours || !self.workers.places.somebody_lacks(self.worker) {
+            return false;
+        }
+        let Some(worker) = self.workers.places.who_lacks(self.worker) else { return false };
+        self.workers.places.grant(worker);
+        self.wake_worker(worker);
+        true
+    }
+
+    pub(crate) fn take_place(&self, now: Instant) -> Option<Origin> {
+        self.workers.places.take(now, self.worker, 0)
+    }
+
+    /// When the others are asked to lend what is stalled.
+    pub(crate) fn next_asking(&self, settings: &Settings) -> Option<Instant> {
+        let since = self.wanting_since.filter(|_| self.workers.count() > 1)?;
+        Some(since + settings.stall_limit)
+    }
+
+    /// This worker's share of `login_memory`.
+    pub(crate) fn login_memory(&self, settings: &Settings) -> usize {
+        settings.login_memory / self.workers.count() as usize
+    }
+}

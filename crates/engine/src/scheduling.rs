@@ -1,0 +1,62 @@
+//! All that decides which statement runs next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use seam::Instant;
+
+use crate::client::delay::Delayed;
+use crate::coalescing::Coalescer;
+use crate::ids::ClientRef;
+use crate::learned::digests::Digests;
+use crate::learned::history::History;
+use crate::learned::limit::Served;
+use crate::learned::long_permits::Pace;
+use crate::outside::waits::{Holdups, Waits};
+use crate::overload::{Abandoned, NewWork};
+use crate::scheduler::Scheduler;
+use crate::settings::Settings;
+use crate::shares::Shares;
+use crate::workers::Workers;
+
+/// Statements that wait, in the order of the places in which they do, and what has been learned of those that have run.
+pub(crate) struct Scheduling {
+    /// Statements that are not in a queue yet.
+    pub(crate) delayed: VecDeque<Delayed>,
+    pub(crate) shares: Shares,
+    pub(crate) scheduler: Scheduler,
+    /// KILLs that wait for a backend, and since when.
+    pub(crate) urgent: Vec<(ClientRef, Instant)>,
+    pub(crate) coalescer: Coalescer,
+    pub(crate) new_work: NewWork,
+    /// Statements whose clients have gone, and that are to be ended.
+    pub(crate) abandoned: Vec<Abandoned>,
+    pub(crate) history: History,
+    pub(crate) digests: Digests,
+    /// What this turn has to say about limits that are to be found.
+    pub(crate) served: Served,
+    /// What statements have taken since the last long one ended.
+    pub(crate) others_pace: Pace,
+    pub(crate) waits: Waits,
+    pub(crate) holdups: Holdups,
+}
+
+impl Scheduling {
+    pub(crate) fn new(settings: &Settings, workers: Arc<Workers>, worker: usize) -> Self {
+        Self {
+            delayed: VecDeque::new(),
+            shares: Shares::default(),
+            scheduler: Scheduler::new(settings, workers, worker),
+            urgent: Vec::new(),
+            coalescer: Coalescer::default(),
+            new_work: NewWork::default(),
+            abandoned: Vec::new(),
+            history: History::default(),
+            digests: Digests::new(settings.digests_size),
+            served: Served::default(),
+            others_pace: Pace::default(),
+            waits: Waits::default(),
+            holdups: Holdups::default(),
+        }
+    }
+}

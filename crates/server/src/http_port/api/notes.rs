@@ -1,0 +1,268 @@
+//! Whether it is well, in sentences: what an operator has to know first.
+
+use std::time::Duration;
+
+use admin::tables::Limit;
+use serde_json::{Value, json};
+
+use crate::control::answers::have;
+use crate::http_port::together::{LACKING, Together};
+
+/// A statement that has waited for so long is noticed by whoever sent it.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// Nine tenths of a bound are in use: soon somebody is refused.
+const NEAR: f64 = 0.9;
+
+/// Days before a certificate's end in which it is time to see to the next one.
+const DAYS_LEFT: u64 = 14;
+
+/// What is looked at.
+pub(super) struct Scene<'a> {
+    pub(super) together: &'a Together,
+    /// Workers that do not answer.
+    pub(super) silent: &'a [usize],
+    pub(super) ending: bool,
+    pub(super) reloaded: bool,
+    /// The server's address.
+    pub(super) server: &'a str,
+    pub(super) limits: Vec<&'a Limit>,
+    /// Seconds since 1970.
+    pub(super) certificate_ends: Option<u64>,
+    /// How many a second were refused lately.
+    pub(super) refused: f64,
+}
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// Somebody is not served.
+    Bad,
+    /// Somebody has ordered it so, which explains much of the rest.
+    Told,
+    /// Somebody may soon not be served, or waits.
+    Warn,
+}
+
+/// A sentence, and the part of the page that tells more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) level: Level,
+    pub(super) text: String,
+    pub(super) see: &'static str,
+}
+
+impl Note {
+    pub(super) fn json(&self) -> Value {
+        let level = match self.level {
+            Level::Bad => "bad",
+            Level::Warn => "warn",
+            Level::Told => "told",
+        };
+        json!({ "level": level, "text": self.text, "see": self.see })
+    }
+}
+
+/// The worst first; none where all is well.
+pub(super) fn notes(scene: &Scene<'_>) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let mut say = |level, see, text: String| notes.push(Note { level, text, see });
+    let together = scene.together;
+    if !scene.silent.is_empty() {
+        let text = format!(
+            "{} not answered: its loop does not turn, and its clients are not served.",
+            have(scene.silent)
+        );
+        say(Level::Bad, "workers", text);
+    }
+    if !together.server_is_up {
+        let waiting = if together.waiting() > 0 {
+            format!(" {} wait for it.", counted(together.waiting(), "statement"))
+        } else {
+            String::from(" Clients stay connected, and wait.")
+        };
+        say(Level::Bad, "server", format!("The server {} does not answer.{waiting}", scene.server));
+    } else if !together.has_accounts {
+        let text =
+            String::from("Not ready: the server's accounts have not been read yet, so nobody can log in.");
+        say(Level::Bad, "server", text);
+    }
+    if scene.refused > 0.0 {
+        let text = format!("{:.0} a second are refused, since a limit is reached.", scene.refused.max(1.0));
+        say(Level::Bad, "limits", text);
+    }
+    if !scene.reloaded {
+        let text = "The last RELOAD failed: what held before still holds. The events say what is wrong.";
+        say(Level::Warn, "events", String::from(text));
+    }
+    waits(together, &mut say);
+    for limit in &scene.limits {
+        if let (Some(in_use), Some(bound)) = (limit.in_use, limit.bound) {
+            let share = in_use as f64 / bound as f64;
+            if share >= NEAR {
+                let text = format!("{} is nearly used up: {:.0} % of it.", limit.option, 100.0 * share);
+                say(Level::Warn, "limits", text);
+            }
+        }
+    }
+    if let Some(ends) = scene.certificate_ends {
+        let days = ends.saturating_sub(together.at.as_secs()) / 86_400;
+        if days < DAYS_LEFT {
+            let text = format!("The certificate that clients are shown ends in {}.", counted(days, "day"));
+            say(Level::Warn, "options", text);
+        }
+    }
+    if scene.ending {
+        let text =
+            format!("Ending: new clients should go elsewhere; {} left.", counted(together.clients, "client"));
+        say(Level::Told, "clients", text);
+    }
+    if together.paused {
+        let text =
+            format!("Paused by an operator: {} until RESUME at the admin port.", waiting(together.waiting()));
+        say(Level::Told, "waiting", text);
+    }
+    notes.sort_by_key(|note| note.level);
+    notes
+}
+
+fn waits(together: &Together, say: &mut impl FnMut(Level, &'static str, String)) {
+    let blocking = together.holders.blocking;
+    if blocking > 0 {
+        let whom = waiting(together.holders.lock_waits);
+        let verb = if blocking == 1 { "blocks" } else { "block" };
+        say(
+            Level::Warn,
+            "locks",
+            format!("{} {verb} others: {whom} for locks on the server.", counted(blocking, "client")),
+        );
+    }
+    let oldest = together.oldest_queued.filter(|&oldest| oldest >= LONG_WAIT);
+    if let Some(oldest) = oldest.filter(|_| !together.paused && together.server_is_up) {
+        let most = (0..LACKING.len()).max_by_key(|&place| together.lacking[place]);
+        let lack = most.filter(|&place| together.lacking[place] > 0).map(|place| LACKING[place].name());
+        let lack = lack.map_or_else(String::new, |lack| format!(", most for {}", said(lack)));
+        let verb = waiting(together.waiting());
+        say(Level::Warn, "waiting", format!("{verb}, the longest for {:.1} s{lack}.", oldest.as_secs_f64()));
+    }
+}
+
+/// What is waited for, in words.
+pub(super) fn said(reason: &str) -> &'static str {
+    match reason {
+        "permit" => "a permit: as many statements run as are best for the server",
+        "long_permits" => "one of the permits of long statements",
+        "statements_in_flight" => "room on the backends that short reads share",
+        "backend_connect" => "a connection to the server, which is being made",
+        "max_backends" => "a backend: all are held (max_backends)",
+        "paused" => "RESUME",
+        _ => "something else",
+    }
+}
+
+fn waiting(count: u64) -> String {
+    format!("{} {}", counted(count, "statement"), if count == 1 { "waits" } else { "wait" })
+}
+
+/// `1 client`, `2 clients`.
+fn counted(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said_of(change: impl FnOnce(&mut Together, &mut Scene<'_>)) -> Vec<(Level, String)> {
+        let mut together = Together::of_nothing(Duration::from_secs(1_000_000));
+        let nothing = Together::of_nothing(Duration::ZERO);
+        let mut scene = Scene {
+            together: &nothing,
+            silent: &[],
+            ending: false,
+            reloaded: true,
+            server: "10.0.0.5:3306",
+            limits: Vec::new(),
+            certificate_ends: None,
+            refused: 0.0,
+        };
+        change(&mut together, &mut scene);
+        let scene = Scene { together: &together, ..scene };
+        notes(&scene).into_iter().map(|note| (note.level, note.text)).collect()
+    }
+
+    #[test]
+    fn a_pool_that_is_well_says_nothing() {
+        assert_eq!(said_of(|_, _| {}), []);
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let said = said_of(|together, scene| {
+            together.server_is_up = false;
+            together.paused = true;
+            together.queued[4] = 3;
+            together.holders.blocking = 1;
+            together.holders.lock_waits = 2;
+            scene.reloaded = false;
+        });
+        let levels: Vec<_> = said.iter().map(|(level, _)| *level).collect();
+        assert_eq!(levels, [Level::Bad, Level::Told, Level::Warn, Level::Warn]);
+        assert_eq!(said[0].1, "The server 10.0.0.5:3306 does not answer. 3 statements wait for it.");
+        assert_eq!(said[1].1, "Paused by an operator: 3 statements wait until RESUME at the admin port.");
+        assert_eq!(said[3].1, "1 client blocks others: 2 statements wait for locks on the server.");
+    }
+
+    #[test]
+    fn who_waits_long_is_told_what_for() {
+        let said = said_of(|together, _| {
+            together.queued[4] = 7;
+            together.lacking[4] = 7;
+            together.oldest_queued = Some(Duration::from_millis(2500));
+        });
+        let wanted =
+            "7 statements wait, the longest for 2.5 s, most for a backend: all are held (max_backends).";
+        assert_eq!(said, [(Level::Warn, String::from(wanted))]);
+        let short = said_of(|together, _| {
+            together.queued[4] = 7;
+            together.oldest_queued = Some(Duration::from_millis(900));
+        });
+        assert_eq!(short, []);
+    }
+
+    #[test]
+    fn bounds_and_certificates_are_told_of_in_time() {
+        let limit = |in_use| Limit {
+            option: "max_connections",
+            bounds: "clients",
+            unit: "clients",
+            scope: "process",
+            in_use: Some(in_use),
+            bound: Some(100),
+            reached: 0,
+        };
+        let (near, far) = (limit(93), limit(80));
+        let said = said_of(|_, scene| {
+            scene.certificate_ends = Some(1_000_000 + 86_400 * 3);
+            scene.refused = 0.2;
+        });
+        assert_eq!(said[0].1, "1 a second are refused, since a limit is reached.");
+        assert_eq!(said[1].1, "The certificate that clients are shown ends in 3 days.");
+        let together = Together::of_nothing(Duration::ZERO);
+        let scene = Scene {
+            together: &together,
+            silent: &[1, 2],
+            ending: true,
+            reloaded: true,
+            server: "",
+            limits: vec![&near, &far],
+            certificate_ends: None,
+            refused: 0.0,
+        };
+        let said: Vec<_> = notes(&scene).into_iter().map(|note| note.text).collect();
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].starts_with("workers 1, 2 have not answered"));
+        assert_eq!(said[1], "Ending: new clients should go elsewhere; 0 clients left.");
+        assert_eq!(said[2], "max_connections is nearly used up: 93 % of it.");
+    }
+}

@@ -1,0 +1,171 @@
+//! What all workers have said in one glance, added up.
+
+use std::time::Duration;
+
+use engine::{Command, Histogram, Holders, Measures, Queue, WaitReason, Waits};
+
+use crate::admin_port::limits;
+use crate::control::Control;
+use crate::control::glance::Glance;
+
+/// Options for whose sake something new gets an error: overload, and clients beyond their number.
+pub(super) const REFUSING: [&str; 6] = [
+    "long_queue_limit",
+    "long_queue_wait_limit",
+    "max_connections",
+    "queue_delay_target",
+    "queue_limit",
+    "queue_wait_limit",
+];
+
+/// Queues beside those of the scheduler: what waits now, by what it lacks.
+pub(super) const LACKING: [WaitReason; 6] = [
+    WaitReason::Permit,
+    WaitReason::LongPermits,
+    WaitReason::StatementsInFlight,
+    WaitReason::BackendConnect,
+    WaitReason::MaxBackends,
+    WaitReason::Paused,
+];
+
+/// All workers together at one moment: about 45 kB.
+pub(super) struct Together {
+    /// Since 1970.
+    pub(super) at: Duration,
+    pub(super) waits: Waits,
+    /// Of the whole waits of all queues.
+    pub(super) waited: Histogram,
+    pub(super) measures: Measures,
+    /// Of all commands.
+    pub(super) served: Histogram,
+    pub(super) errors: u64,
+    pub(super) holders: Holders,
+    pub(super) queued: [u64; Queue::ALL.len()],
+    /// Statements that wait, in the order of [`LACKING`].
+    pub(super) lacking: [u64; LACKING.len()],
+    pub(super) oldest_queued: Option<Duration>,
+    pub(super) clients: u64,
+    /// Backends that are held for an open transaction.
+    pub(super) transactions: u64,
+    pub(super) connections: u64,
+    pub(super) refused_logins: u64,
+    pub(super) cancelled: u64,
+    pub(super) refused: u64,
+    pub(super) permits: Option<u64>,
+    pub(super) permits_in_use: u64,
+    pub(super) paused: bool,
+    pub(super) server_is_up: bool,
+    pub(super) has_accounts: bool,
+    /// How long the busiest worker has been at work.
+    pub(super) busiest: Duration,
+}
+
+impl Together {
+    pub(super) fn of(control: &Control, glance: &Glance) -> Self {
+        let (mut waits, mut measures, mut holders) =
+            (Waits::default(), Measures::default(), Holders::default());
+        let mut busiest = Duration::ZERO;
+        for whole in glance.wholes.values() {
+            whole.waits.iter().for_each(|more| waits += more);
+            if let Some((of_worker, held)) = &whole.measures {
+                measures += of_worker;
+                holders += held;
+                busiest = busiest.max(of_worker.turns.sum());
+            }
+        }
+        let views = || glance.wholes.values().map(|whole| &whole.view);
+        let sum = |of: fn(&engine::WorkerView) -> u64| views().map(of).sum::<u64>();
+        let limits = limits::all(control, &glance.wholes, None);
+        let permits = limits.get("permits");
+        Self {
+            at: glance.at,
+            waited: waited(&waits),
+            waits,
+            served: served(&measures),
+            errors: Command::ALL.iter().map(|&command| measures.ended(command).errors).sum(),
+            measures,
+            holders,
+            queued: std::array::from_fn(|queue| sum_of_queue(glance, Queue::ALL[queue])),
+            lacking: lacking(glance),
+            oldest_queued: views().filter_map(|view| view.oldest_queued).max(),
+            clients: sum(|view| view.clients as u64),
+            transactions: sum(|view| view.transactions as u64),
+            connections: sum(|view| view.connections),
+            refused_logins: sum(|view| view.totals.refused_logins),
+            cancelled: sum(|view| view.totals.cancelled),
+            refused: REFUSING.iter().filter_map(|option| limits.get(option)).map(|limit| limit.reached).sum(),
+            permits: permits.and_then(|permits| permits.bound),
+            permits_in_use: permits.and_then(|permits| permits.in_use).unwrap_or_default(),
+            paused: views().any(|view| view.paused),
+            server_is_up: views().all(|view| view.server_is_up),
+            has_accounts: views().all(|view| view.has_accounts),
+            busiest,
+        }
+    }
+
+    /// A pool that serves nobody, at this moment since 1970.
+    #[cfg(test)]
+    pub(super) fn of_nothing(at: Duration) -> Self {
+        Self {
+            at,
+            waits: Waits::default(),
+            waited: Histogram::default(),
+            measures: Measures::default(),
+            served: Histogram::default(),
+            errors: 0,
+            holders: Holders::default(),
+            queued: [0; Queue::ALL.len()],
+            lacking: [0; LACKING.len()],
+            oldest_queued: None,
+            clients: 0,
+            transactions: 0,
+            connections: 0,
+            refused_logins: 0,
+            cancelled: 0,
+            refused: 0,
+            permits: None,
+            permits_in_use: 0,
+            paused: false,
+            server_is_up: true,
+            has_accounts: true,
+            busiest: Duration::ZERO,
+        }
+    }
+
+    /// Statements that wait in any queue.
+    pub(super) fn waiting(&self) -> u64 {
+        self.queued.iter().sum()
+    }
+}
+
+fn sum_of_queue(glance: &Glance, queue: Queue) -> u64 {
+    glance.wholes.values().map(|whole| whole.view.queued.of(queue) as u64).sum()
+}
+
+/// Each statement that has started is counted under one of these.
+fn waited(waits: &Waits) -> Histogram {
+    let queues = [WaitReason::HighQueue, WaitReason::LowQueue, WaitReason::LongQueue, WaitReason::Urgent];
+    let mut all = Histogram::default();
+    queues.into_iter().for_each(|queue| all += waits.of(queue));
+    all
+}
+
+fn served(measures: &Measures) -> Histogram {
+    let mut all = Histogram::default();
+    Command::ALL.into_iter().for_each(|command| all += &measures.ended(command).times);
+    all
+}
+
+/// A queue that lacks nothing is about to be served.
+fn lacking(glance: &Glance) -> [u64; LACKING.len()] {
+    let mut found = [0; LACKING.len()];
+    for whole in glance.wholes.values() {
+        let (queued, by) = (&whole.view.queued, whole.view.held_up_by);
+        let long = queued.of(Queue::Long);
+        for (waiting, reason) in [(long, by.long), (queued.all() - long, by.others)] {
+            let place = LACKING.iter().position(|known| Some(*known) == reason);
+            place.into_iter().for_each(|place| found[place] += waiting as u64);
+        }
+    }
+    found
+}

@@ -1,0 +1,282 @@
+//! `onramp trial`: `onramp serve` with a backend for each client, which watches what a pool would have made of them.
+//!
+//! It serves until it is told to end, since clients must not be cut because a time is over: the report is written when that time is
+//! over, at SIGUSR1, and once more at the end.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use trial::{Report, Source, Table, Watch};
+
+use crate::Failure;
+use crate::control::Control;
+use crate::serve;
+
+/// What a trial differs from `onramp serve` in.
+const AS_BEFORE: [&str; 2] = ["--thread-handling", "one-thread-per-connection"];
+
+/// How long is watched where nobody says so: most loads have shown what they do in an hour.
+const USUAL_TIME: Duration = Duration::from_secs(3600);
+
+/// The next look comes so many times as long after one as it took: whoever watches takes a fiftieth of a processor at most.
+const REST: u32 = 50;
+
+/// The shortest and the longest time between looks. Shorter ones tell nothing new of what a pool needs; a longer one would miss what
+/// comes and goes.
+const SHORTEST_REST: Duration = Duration::from_millis(100);
+const LONGEST_REST: Duration = Duration::from_secs(5);
+
+/// The end waits so long for the last report: a look at 100,000 clients takes a second.
+const LAST_REPORT: Duration = Duration::from_secs(5);
+
+const HELP: &str = "\
+Usage: onramp trial [--for TIME] [--json FILE] [--html FILE] [options of onramp serve]
+
+Serves as onramp serve does, with one backend for each client and nothing that waits (thread_handling =
+one-thread-per-connection), and watches: how many backends a pool would have needed, what would have pinned
+clients, what limits would have refused, and where clients would notice a difference.
+
+After TIME the report is printed, and it goes on serving until it is told to end (Ctrl-C, SIGTERM): clients are
+not cut because the time is over. At the end, and at SIGUSR1, the report is printed again, with all that was seen.
+
+  --for TIME     when the first report is due: 10m, 2h [default: 1h]
+  --json FILE    each report as JSON, in the place of the one before
+  --html FILE    likewise as a page that needs nothing else
+
+All further options are those of `onramp serve` (onramp help serve), but for thread_handling.
+
+Exit codes: 0 an orderly end, 1 it could not start or write, 2 wrong options.
+";
+
+/// Runs `onramp trial` with the words after that.
+pub(crate) fn command(words: &[String]) -> ExitCode {
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        return crate::print(HELP);
+    }
+    let (plan, rest) = match Plan::read(words) {
+        Ok(read) => read,
+        Err(message) => return crate::usage_error(&message),
+    };
+    if let Err(message) = plan.can_write() {
+        eprintln!("onramp: {message}");
+        return ExitCode::FAILURE;
+    }
+    serve::serve_with(&rest, Some(plan))
+}
+
+/// What is wanted of a trial.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    time: Duration,
+    json: Option<PathBuf>,
+    html: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Of the words that are about it; the others are for `onramp serve`.
+    fn read(words: &[String]) -> Result<(Self, Vec<String>), String> {
+        let mut plan = Self { time: USUAL_TIME, json: None, html: None };
+        let mut rest = Vec::new();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let (flag, value) = match word.split_once('=') {
+                Some((flag, value)) => (flag, Some(value)),
+                None => (word.as_str(), None),
+            };
+            if flag.replace('_', "-") == AS_BEFORE[0] {
+                return Err(format!("{flag}: a trial is {}", AS_BEFORE.join(" ")));
+            }
+            if !["--for", "--json", "--html"].contains(&flag) {
+                rest.push(word.clone());
+                continue;
+            }
+            let value = value.or_else(|| words.next().map(String::as_str));
+            let value = value.ok_or_else(|| format!("{flag}: a value is missing"))?;
+            match flag {
+                "--for" => {
+                    plan.time = config::time(value).map_err(|wrong| format!("--for {value}: {wrong}"))?;
+                }
+                "--json" => plan.json = Some(value.into()),
+                _ => plan.html = Some(value.into()),
+            }
+        }
+        rest.extend(AS_BEFORE.map(String::from));
+        Ok((plan, rest))
+    }
+
+    /// Says at the start what would fail in an hour.
+    fn can_write(&self) -> Result<(), String> {
+        for (flag, path) in [("--json", &self.json), ("--html", &self.html)] {
+            let Some(path) = path else { continue };
+            let beside = beside(path);
+            std::fs::write(&beside, "")
+                .and_then(|()| std::fs::remove_file(&beside))
+                .map_err(|error| format!("{flag} {}: {error}", beside.display()))?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, report: &Report) {
+        // A reader that has gone is no error of ours.
+        let _ = std::io::stdout().write_all(report.to_text().as_bytes());
+        let _ = std::io::stdout().flush();
+        let json = self.json.as_deref().map(|path| (path, report.to_json()));
+        let html = self.html.as_deref().map(|path| (path, report.to_html()));
+        for (path, text) in json.into_iter().chain(html) {
+            // By a rename, so that nobody reads half of it.
+            let beside = beside(path);
+            let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+            match written {
+                Ok(()) => tracing::info!("trial: the report is in {}", path.display()),
+                Err(error) => {
+                    tracing::error!("trial: the report could not be written to {}: {error}", path.display());
+                }
+            }
+        }
+    }
+}
+
+/// Where a file is written before it takes its place.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// What the thread that watches is told.
+enum Order {
+    Report,
+    /// A last report, and to say when it is written.
+    End(SyncSender<()>),
+}
+
+/// The thread that watches, as the one that serves sees it.
+pub(crate) struct Watching(SyncSender<Order>);
+
+impl Watching {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// Where the system has no more threads.
+    pub(crate) fn start(plan: Plan, control: Arc<Control>) -> Result<Self, Failure> {
+        // Orders are few; one that waits already says the same as another.
+        let (orders, given) = sync_channel(1);
+        let watch = move || watch(&plan, Own(control), &given);
+        std::thread::Builder::new()
+            .name(String::from("trial"))
+            .spawn(watch)
+            .map_err(|error| format!("no thread for the trial: {error}"))?;
+        Ok(Self(orders))
+    }
+
+    /// Has a report written.
+    pub(crate) fn report(&self) {
+        let _ = self.0.try_send(Order::Report);
+    }
+
+    /// How much later than otherwise the program ends for it, at most.
+    pub(crate) const fn longest_end(&self) -> Duration {
+        LAST_REPORT
+    }
+
+    /// Has the last one written, while the workers still answer, and waits for it.
+    pub(crate) fn finish(self) {
+        let (done, written) = sync_channel(1);
+        if self.0.send(Order::End(done)).is_ok() && written.recv_timeout(LAST_REPORT).is_err() {
+            tracing::error!("trial: the last report was not ready in time");
+        }
+    }
+}
+
+fn watch(plan: &Plan, mut source: Own, orders: &Receiver<Order>) {
+    let mut watch = Watch::new(now());
+    let mut due = Some(Instant::now() + plan.time);
+    loop {
+        let began = Instant::now();
+        // What could not be seen is counted, and in the report.
+        let _ = watch.look(now(), &mut source);
+        let mut rest = (began.elapsed() * REST).clamp(SHORTEST_REST, LONGEST_REST);
+        if let Some(at) = due {
+            if at <= Instant::now() {
+                due = None;
+                report(plan, &watch, &mut source);
+                tracing::info!("trial: the time is over; serving goes on until it is told to end");
+                continue;
+            }
+            rest = rest.min(at.saturating_duration_since(Instant::now()));
+        }
+        match orders.recv_timeout(rest) {
+            Ok(Order::Report) => report(plan, &watch, &mut source),
+            Ok(Order::End(done)) => {
+                let _ = watch.look(now(), &mut source);
+                report(plan, &watch, &mut source);
+                let _ = done.send(());
+                return;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn report(plan: &Plan, watch: &Watch, source: &mut Own) {
+    match Report::of(watch, source, env!("CARGO_PKG_VERSION")) {
+        Ok(report) => plan.write(&report),
+        Err(reason) => tracing::error!("trial: there is no report: {reason}"),
+    }
+}
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    u64::try_from(UNIX_EPOCH.elapsed().unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// This program, asked as the admin port asks it.
+struct Own(Arc<Control>);
+
+impl Source for Own {
+    fn ask(&mut self, question: &str) -> Result<Table, String> {
+        let admin::Answer { columns, rows, .. } = admin::ask(&*self.0, question)?;
+        Ok(Table { columns, rows })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> Result<(Plan, Vec<String>), String> {
+        Plan::read(&words.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn its_own_options_are_told_from_those_of_serve() {
+        let (plan, rest) =
+            read("--backend mysql://a@b/ --for 10m --json=x.json --listen 127.0.0.1:0 --html y").unwrap();
+        assert_eq!(
+            plan,
+            Plan { time: Duration::from_secs(600), json: Some("x.json".into()), html: Some("y".into()) }
+        );
+        assert_eq!(
+            rest.join(" "),
+            "--backend mysql://a@b/ --listen 127.0.0.1:0 --thread-handling one-thread-per-connection"
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said() {
+        for (words, part) in [
+            ("--for", "--for: a value is missing"),
+            ("--for soon", "--for soon"),
+            ("--thread_handling=pool-of-threads", "--thread_handling: a trial is"),
+        ] {
+            assert!(read(words).unwrap_err().contains(part), "{words}");
+        }
+        let plan = Plan { time: USUAL_TIME, json: Some("/nowhere/at/all".into()), html: None };
+        assert!(plan.can_write().unwrap_err().contains("/nowhere/at/all"));
+    }
+}

@@ -1,0 +1,264 @@
+"""The page in a real browser: what it says of a pool that is idle, loaded, paused, without its server, or gone."""
+
+import http.client
+import json
+import re
+import urllib.request
+from types import SimpleNamespace
+
+import pytest
+
+from harness import raw
+from harness.browser import Browser, program
+from harness.metrics import ask
+from harness.server import free_port
+from harness.waiting import PATIENCE, in_background, until
+
+pytestmark = pytest.mark.skipif(program() is None, reason="there is no Chromium; .ci/install test installs it")
+
+# An answer is bounded however much there is: as much as a picture of a phone.
+LARGEST_ANSWER = 300_000
+
+
+@pytest.fixture(scope="module")
+def browser():
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def site(own_server, own_onramp, monkeypatch):
+    """An Onramp of the test's own, with an admin port and the page."""
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", "operator")
+    port, admin = free_port(), free_port()
+    onramp = own_onramp(own_server, http_listen=f"127.0.0.1:{port}", admin_listen=f"127.0.0.1:{admin}", permits=2, max_backends=12,
+                        backend_connect_timeout="300s")
+    onramp.http_port, onramp.admin = port, SimpleNamespace(host="127.0.0.1", port=admin)
+    onramp.page = f"http://127.0.0.1:{port}/"
+    return onramp
+
+
+@pytest.fixture
+def page(browser, site):
+    """The page, once it has been filled."""
+    browser.events.clear()
+    browser.go(site.page)
+    browser.shows("Options that are not at their defaults", "Statements, in the last ten minutes")
+    yield browser
+    assert not browser.troubles()
+    # Nothing comes from elsewhere.
+    assert all(address.startswith(site.page) for address in browser.addresses()), browser.addresses()
+    browser.go("about:blank")
+
+
+@pytest.fixture
+def client(site):
+    """Opens clients in a schema of theirs, and closes them."""
+    opened = []
+
+    def open_one(*account):
+        opened.append(raw.connect(site, *account, schema="onramp_app"))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def legend(page, chart):
+    """What a chart's legend says, by its words."""
+    items = page.run(f"[...document.querySelectorAll('#chart-{chart} .legend li')].map((item) => item.innerText.trim())")
+    return dict(item.rsplit(" ", 1) for item in items if " " in item)
+
+
+def points(page, chart):
+    """How many samples a chart shows."""
+    return int(page.run(f"document.querySelector('#chart-{chart}').dataset.points ?? 0"))
+
+
+def operator(site):
+    return raw.connect(site.admin, "admin", "operator")
+
+
+def test_idle(page):
+    text = page.shows("All is well.", "Nobody waits.", "nobody holds anything", "Nobody was seen to wait for anybody's lock.")
+    assert "live" in text and "not ready" not in text
+    until(lambda: points(page, "throughput") >= 2, "the charts get no samples")
+    assert legend(page, "throughput")["started"] == "0/s"
+    assert legend(page, "permits")["limit"] == "2"
+    assert page.run("document.body.className") == "good"
+
+
+def test_load_is_seen_with_what_it_waits_for(page, client):
+    blocker, sleepers = client(), [client() for _ in range(2)]
+    blocker.query("CREATE TABLE page (id INT PRIMARY KEY, v INT)")
+    blocker.query("INSERT INTO page VALUES (1, 0)")
+    blocker.query("BEGIN")
+    blocker.query("UPDATE page SET v = 1")
+    waiting = [in_background(client().query, "UPDATE page SET v = v + 1 WHERE id = 1") for _ in range(12)]
+    page.shows(f"Client {blocker.id}", "by locks", within="header")
+    tree = page.shows(f"{blocker.id}", "blocks", "update page set v = v + ? where id = ?", within="#locks")
+    assert tree.index(f"{blocker.id}") < tree.index("update page")
+    until(lambda: int(legend(page, "lacking")["a lock, on the server"]) >= 1, lambda: legend(page, "lacking"))
+    page.shows("1 open transaction", within="#clients")
+    blocker.query("COMMIT")
+    assert all(isinstance(answer(), raw.Ok) for answer in waiting)
+    page.shows("Nobody was seen to wait for anybody's lock.", within="#locks")
+    page.shows("update page set v = v + ? where id = ?", within="#statements")
+    asleep = [in_background(sleeper.value, "SELECT SLEEP(1)") for sleeper in sleepers]
+    until(lambda: page.run("[...document.querySelectorAll('#chart-server path.line')].some((path) => path.getAttribute('d').length > 20)"), "no line is drawn")
+    assert [answer() for answer in asleep] == [b"0"] * 2
+
+
+def test_paused(page, site, client):
+    clients = [client() for _ in range(3)]
+    with operator(site) as order:
+        order.query("PAUSE")
+        answers = [in_background(one.value, "SELECT 1") for one in clients]
+        page.shows("Paused by an operator: 3 statements wait until RESUME at the admin port.", within="header")
+        until(lambda: legend(page, "lacking")["RESUME"] == "3", lambda: legend(page, "lacking"))
+        text = page.shows("SELECT 1", within="#waiting")
+        assert "app" in text
+        assert page.run("document.body.className") == "told"
+        order.query("RESUME")
+        assert [answer() for answer in answers] == [b"1"] * 3
+        page.shows("All is well.", within="header")
+        page.shows("admin: ", "PAUSE", within="#events")
+
+
+def test_a_dead_server(page, own_server, client):
+    one = client()
+    own_server.kill()
+    page.shows("does not answer", within="header")
+    answer = in_background(one.value, "SELECT 5")
+    page.shows("1 statement wait", within="header")
+    page.shows("does not answer", within="#server")
+    until(lambda: legend(page, "lacking")["a connection"] == "1", lambda: legend(page, "lacking"))
+    page.shows("server down", within="#state")
+    own_server.start()
+    assert answer() == b"5"
+    page.shows("All is well.", within="header")
+
+
+def test_old_data_are_said_to_be_old(page, site):
+    page.shows("All is well.")
+    site.process.kill()
+    site.process.wait()
+    page.shows("No data for", "what is shown is as old", "Onramp does not answer", within="header")
+    assert "old" in page.run("document.body.className").split()
+
+
+def test_pins_say_how_to_do_without(page, client):
+    one = client()
+    one.query("SELECT GET_LOCK('page', 1)")
+    page.shows("Which applications pin", "named lock", "RELEASE_LOCK", "get_lock", within="#pins")
+    page.shows("1 pinned", within="#strip")
+
+
+def test_texts_of_others_stay_texts(page, client, own_admin):
+    evil = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
+    own_admin.query("CREATE USER '<b>evil</b>'@'%' IDENTIFIED BY 'x'")
+    own_admin.query("GRANT ALL ON onramp_app.* TO '<b>evil</b>'@'%'")
+    one = client("<b>evil</b>", "x")
+    one.query(f"SELECT 1 AS `{evil}`")
+    one.query("SELECT GET_LOCK('evil', 1)")
+    page.shows("<script>document.title='owned'</script>", within="#statements")
+    page.shows("<b>evil</b>", within="#pins")
+    assert page.run("document.querySelectorAll('main script, main img, main b b').length") == 0
+    assert "owned" not in page.run("document.title")
+
+
+def test_a_thousand_digests_are_few(page, site, client):
+    one = client()
+    for number in range(1000):
+        one.query(f"SELECT 1 AS column_{number}, '{'x' * 20}' AS {'long_' * 30}{number}"[:1000])
+    page.shows("column_", within="#statements")
+    assert page.run("document.querySelectorAll('#statements tbody tr').length") <= 45
+    for path in ("/api/tables", "/api/now", "/api/now?span=day"):
+        answer = until(lambda: (got := ask(site.http_port, path)).status == 200 and got, f"{path} is not answered")
+        assert len(answer.body) < LARGEST_ANSWER
+        json.loads(answer.body)
+
+
+def test_what_is_asked_for_stands_in_the_address(page, site, client):
+    with client() as one, client() as two:
+        one.query("SELECT 1 AS first_one")
+        two.query("SELECT 1 AS second_one")
+        page.shows("first_one", "second_one", within="#statements")
+        page.run("document.getElementById('filter').focus()")
+        page.call("Input.insertText", text="first_one")
+        until(lambda: "second_one" not in page.text("#statements") and "first_one" in page.text("#statements"), lambda: page.text("#statements"))
+        assert page.run("location.search") == "?q=first_one"
+        page.run("document.querySelector('[value=day]').click()")
+        until(lambda: page.run("location.search") == "?span=day&q=first_one", "the span is not kept")
+        page.go(f"{site.page}?q=second_one")
+        page.shows("second_one", within="#statements")
+        assert "first_one" not in page.text("#statements")
+
+
+def test_by_keyboard_alone(page):
+    until(lambda: points(page, "throughput") >= 4, "the charts get no samples")
+    page.key("/", "/")
+    assert page.run("document.activeElement.id") == "filter"
+    page.run("document.getElementById('chart-throughput').focus()")
+    page.key("ArrowLeft")
+    page.key("ArrowLeft")
+    assert page.run("document.querySelector('#chart-throughput .when')?.innerText.length") == len("12:34:56")
+    page.key("Enter")
+    page.shows("At ", " UTC", "back to now", within="#moment")
+    assert "at=" in page.run("location.search")
+    page.shows("Statements, in that minute", within="#statements")
+    page.key("Escape")
+    until(lambda: "back to now" not in page.text("#moment"), "the moment is not let go")
+
+
+def test_a_narrow_window_has_no_sideways_scroll(page):
+    page.resize(360, 800)
+    try:
+        until(lambda: page.run("document.documentElement.scrollWidth") <= 360, lambda: page.run("document.documentElement.scrollWidth"))
+    finally:
+        page.resize(1280, 900)
+
+
+def test_why_it_was_slow_then(page, client):
+    client().query("SELECT SLEEP(2)")
+    page.shows("select sleep (?)", within="#statements")
+    page.run("document.getElementById('chart-server').focus()")
+    slow = re.compile(r"2(\.\d)?\u00a0s")
+
+    def goes_back_to_the_peak():
+        page.key("ArrowLeft")
+        return slow.fullmatch(legend(page, "server")["p99"])
+
+    until(goes_back_to_the_peak, lambda: page.text("#chart-server"), pause=0.1)
+    page.key("Enter")
+    page.shows("At ", "back to now", "It is the server", "p99 on the server 2", within="#moment")
+
+
+def test_a_foreign_host_gets_nothing(site):
+    for path in ("/", "/api/now", "/api/tables", "/page.js"):
+        connection = http.client.HTTPConnection("127.0.0.1", site.http_port, timeout=PATIENCE)
+        connection.request("GET", path, headers={"Host": "evil.example"})
+        answer = connection.getresponse()
+        assert answer.status == 421 and b"All is well" not in answer.read()
+        connection.close()
+
+
+def test_answers_are_not_kept_and_nothing_else_is_loaded(site):
+    for path in ("/", "/api/now", "/page.js"):
+        with urllib.request.urlopen(f"{site.page.rstrip('/')}{path}", timeout=PATIENCE) as answer:
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+
+
+def test_only_who_may_sees_it(own_server, own_onramp, browser):
+    port = free_port()
+    own_onramp(own_server, http_listen=f"127.0.0.1:{port}", http_password="secret")
+    for path in ("/", "/page.js", "/page.css", "/api/now", "/api/tables"):
+        assert ask(port, path).status == 401
+        assert ask(port, path, method="POST", password="secret").status == 405
+    browser.password("secret")
+    browser.go(f"http://127.0.0.1:{port}/")
+    browser.shows("All is well.")
+    browser.go("about:blank")
