@@ -5,4 +5,5 @@ pub(crate) mod history;
 pub(crate) mod limit;
 pub(crate) mod lock_waits;
 pub(crate) mod long_permits;
+pub(crate) mod waiting;
 pub(crate) mod way;

@@ -328,7 +328,7 @@ impl Settings {
             given => given.min(Self::useful_permits(backends)),
         };
         let range = Range { least: self.permits_min.min(most), most, start: 16, worth: Worth::Little };
-        (self.permits == 0 && self.is_own_pool()).then_some(range)
+        self.finds_permits().then_some(range)
     }
 
     /// Likewise that of backends for shared reads: up to as many as a large server has cores, or as its disk does things at a time. Each
@@ -359,6 +359,11 @@ impl Settings {
     /// Says whether new work may start newest first in front of the queues, within each share, where there are any.
     pub(crate) fn newest_of_share_may_go_first(&self) -> bool {
         self.adaptive_lifo && self.is_own_pool()
+    }
+
+    /// Whether the number of permits is to be found.
+    pub(crate) fn finds_permits(&self) -> bool {
+        self.permits == 0 && self.is_own_pool()
     }
 
     fn is_own_pool(&self) -> bool {

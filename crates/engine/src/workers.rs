@@ -23,6 +23,7 @@ use crate::accounts::failed_logins::FailedLogins;
 use crate::accounts::secret::KnownPasswords;
 use crate::learned::limit::{Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
+use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
 use crate::learned::way::Way;
 use crate::overload::QueueLengths;
 use crate::settings::{Settings, ThreadHandling};
@@ -41,6 +42,8 @@ pub struct Workers {
     /// How many these should be, where that is to be found.
     meter: Meter<1>,
     running: AtomicU32,
+    /// What those leave of their permits to others, since they mostly wait; in parts of [`WHOLE`].
+    spared: AtomicU32,
     /// More are of no use.
     most_permits: AtomicU32,
     pub(crate) way: Way,
@@ -97,6 +100,9 @@ const CLASS: u64 = 1 << 61;
 /// for these, and little harm where they do not.
 const KEPT: u32 = 4;
 
+/// Where no more than one in so many permits is in use, what runs is hardly held up by what runs beside it.
+const MANY: u32 = 4;
+
 /// Which permits a statement may take beyond the usual ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extra {
@@ -135,6 +141,7 @@ impl Workers {
             most_permits: AtomicU32::new(settings.most_permits(backends)),
             way: Way::new(),
             running: AtomicU32::new(0),
+            spared: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(backends), count),
             places: Places::new(backends, count),
             users: Users::new(count),
@@ -275,9 +282,33 @@ impl Workers {
         self.clients.load(SeqCst)
     }
 
-    /// Permits in use.
+    /// Statements that run with a permit.
     pub fn running(&self) -> u32 {
         self.running.load(SeqCst)
+    }
+
+    /// Permits in use while so many statements run with one: fewer, where some of these mostly wait. For those that are on their way
+    /// permits come on top, which follow from how many start: if these were shared out too, each would bring more, and what runs would swing.
+    fn in_use(&self, running: u32) -> u32 {
+        let at_the_server = self.permits().saturating_sub(self.way.on_the_way());
+        running.saturating_sub((self.spared() / WHOLE).min((FOR_A_PERMIT - 1) * at_the_server))
+    }
+
+    /// Whether most permits are free, so that what runs is hardly held up by others.
+    pub(crate) fn are_permits_free(&self) -> bool {
+        self.running() <= self.permits() / MANY
+    }
+
+    /// What running statements leave of their permits to others, in parts of [`WHOLE`].
+    pub(crate) fn spared(&self) -> u32 {
+        self.spared.load(SeqCst)
+    }
+
+    /// A statement that has just taken a permit leaves so much of it to others.
+    pub(crate) fn spare(&self, part: u32) {
+        if part > 0 {
+            self.spared.fetch_add(part, SeqCst);
+        }
     }
 
     /// The next place in the order of arrival.
@@ -356,7 +387,18 @@ impl Workers {
             wants != NOBODY && wants.saturating_add(self.slack()) < place.0
         });
         let promised = u32::try_from(older.count()).expect("fewer than workers");
-        running.saturating_add(promised) < self.permits_with(extra)
+        self.is_one_free(running, promised, extra)
+    }
+
+    /// Whether a permit is free while so many statements run, beside those that are promised.
+    fn is_one_free(&self, running: u32, promised: u32, extra: Extra) -> bool {
+        let permits = self.permits_with(extra);
+        self.in_use(running).saturating_add(promised) < permits && running < self.most_running(permits)
+    }
+
+    /// How many statements may run with so many permits, however little they count. Some backends are left for those that need no permit.
+    fn most_running(&self, permits: u32) -> u32 {
+        self.most_permits.load(SeqCst).max(permits)
     }
 
     /// How many may be in use when a statement starts that may take these.
@@ -384,15 +426,21 @@ impl Workers {
         self.running.fetch_add(1, SeqCst);
     }
 
-    /// Gives a permit back.
-    pub(crate) fn give_permit(&self) {
+    /// Gives a permit back, of which so much had been left to others.
+    pub(crate) fn give_permit(&self, spared: u32) {
+        if spared > 0 {
+            let before = self.spared.fetch_sub(spared, SeqCst);
+            debug_assert!(before >= spared, "what is left is counted as long as the permit");
+        }
         let before = self.running.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a permit is given back once");
     }
 
     /// Permits not in use.
     pub(crate) fn free_permits(&self) -> u32 {
-        self.permits().saturating_sub(self.running())
+        let (permits, running) = (self.permits(), self.running());
+        let more = self.most_running(permits).saturating_sub(running);
+        permits.saturating_sub(self.in_use(running)).min(more)
     }
 
     /// Says which statement of this worker is the first to wait for nothing but a permit.
@@ -411,7 +459,7 @@ impl Workers {
         let running = self.running();
         let could_start = |(other, seat): (usize, &Seat)| match seat.wants.load(SeqCst) {
             NOBODY => self.long.could_use(other, self.permits()).map(|wants| (wants, other)),
-            wants => (running < self.permits_with(Place(wants).extra())).then_some((wants, other)),
+            wants => self.is_one_free(running, 0, Place(wants).extra()).then_some((wants, other)),
         };
         let (_, first) = self.others(worker).filter_map(could_start).min()?;
         self.wake(first).then_some(first)
@@ -563,20 +611,50 @@ mod tests {
         assert!(workers.take_permit(0, young, Extra::None));
         assert!(!workers.take_permit(1, old, Extra::None));
         workers.want(1, Some(old));
-        workers.give_permit();
+        workers.give_permit(0);
         assert_eq!(workers.next_to_wake(0), Some(1));
         assert_eq!(workers.next_to_wake(0), None, "once is enough");
         assert!(!workers.take_permit(0, young, Extra::None), "it is promised");
         assert!(workers.take_permit(0, Place::low(10 + workers.slack()), Extra::None), "about as old");
-        workers.give_permit();
+        workers.give_permit(0);
         let high = Place::high(u64::from(u32::MAX));
         assert!(workers.take_permit(0, high, Extra::None), "the high queue goes first");
-        workers.give_permit();
+        workers.give_permit(0);
         workers.awake(1);
         assert!(workers.take_permit(1, old, Extra::None));
         workers.want(1, None);
         assert!(!workers.others_want(0));
         assert_eq!(workers.running(), 1);
+    }
+
+    /// How many statements start that leave as much of their permits as any may.
+    fn starts_of_waiting_ones(max_backends: u32, permits_max: u32) -> u32 {
+        let settings = Settings { permits: 0, permits_max, max_backends, ..Settings::default() };
+        let workers = Workers::new(&settings, 1);
+        let part = WHOLE - WHOLE / FOR_A_PERMIT;
+        let started = (0..10_000).take_while(|&arrival| {
+            let starts = workers.take_permit(0, Place::low(arrival), Extra::None);
+            if starts {
+                workers.spare(part);
+            }
+            starts
+        });
+        let started = u32::try_from(started.count()).unwrap();
+        assert_eq!(
+            (workers.running(), workers.spared(), workers.free_permits()),
+            (started, started * part, 0)
+        );
+        (0..started).for_each(|_| workers.give_permit(part));
+        assert_eq!((workers.running(), workers.spared(), workers.free_permits()), (0, 0, workers.permits()));
+        started
+    }
+
+    #[test]
+    fn however_little_statements_count_there_is_a_bound() {
+        let most = 16 * FOR_A_PERMIT;
+        assert!((most - FOR_A_PERMIT..=most).contains(&starts_of_waiting_ones(1_000, 0)));
+        assert_eq!(starts_of_waiting_ones(40, 0), 35, "some backends are left");
+        assert_eq!(starts_of_waiting_ones(1_000, 20), 20, "permits_max is of statements");
     }
 
     #[test]

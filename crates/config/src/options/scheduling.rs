@@ -111,8 +111,10 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         doc: "Statements that execute on the server at the same time; the others wait in the queues. What in-server \
               pools call active threads. With 0 the limit finds itself between permits_min and permits_max: it begins with 16, is moved a \
               step for a moment, back, and to where the most work is done, and follows when the load or the server changes. Of a server that \
-              is half a millisecond away or more, there and back, it is how many may be there at a time: what is on the way comes on top. A number \
-              fixes it: twice to four times the server's cores is a good start where its data are in memory. Of 16 backends and more \
+              is half a millisecond away or more, there and back, it is how many may be there at a time: what is on the way comes on top. Kinds of \
+              statements that take a millisecond or more, and no longer than ever while others run beside them, mostly wait: they count for a \
+              part of a permit, a quarter or more, so that up to four times as many run, and permits_max at most. A number \
+              fixes it, and has each count in full: twice to four times the server's cores is a good start where its data are in memory. Of 16 backends and more \
               (max_backends) at most seven eighths: a lock can stop all that have permits.",
         section: Section::Scheduling,
         limit: always(ByEngine(Limit::Permits), "statements that execute", Unit::Permits, Scope::Process),

@@ -122,9 +122,27 @@ impl Engine {
             self.pool.workers.way.note_start();
         }
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
+        let spared = self.spared_by(key, grant);
         self.server.backends[backend].runs_long = grant.is_long();
-        self.begin_with_permit(backend, grant.has_permit());
+        self.begin_with_permit(backend, grant.has_permit(), spared);
         self.send_request(key, backend);
+    }
+
+    /// What of its permit a statement leaves to others, because its kind mostly waits.
+    fn spared_by(&self, key: ClientKey, grant: Grant) -> u32 {
+        match (&self.clients[key].request, grant) {
+            (Some(request), Grant::Permit) => self.spared_by_kind(request.statement.fingerprint),
+            _ => 0,
+        }
+    }
+
+    /// What a statement of this kind leaves, in parts of [`crate::learned::waiting::WHOLE`]. Nothing where the number of permits is given: that is
+    /// one of statements.
+    pub(crate) fn spared_by_kind(&self, fingerprint: u64) -> u32 {
+        if !self.settings.finds_permits() {
+            return 0;
+        }
+        self.scheduling.digests.spares(fingerprint)
     }
 
     /// While a statement that has waited too long waits for a permit before those who hold locks, one of these goes on at a

@@ -536,6 +536,8 @@ impl Engine {
             rows_sent: statement.summary.rows_sent,
             rows_affected: statement.summary.rows_changed,
             error,
+            round_trip: self.pool.workers.way.round_trip(),
+            few: self.pool.workers.are_permits_free(),
         };
         let digest = self.scheduling.digests.record(self.now, &execution);
         if self.pool.workers.measures_limits() {

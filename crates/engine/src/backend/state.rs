@@ -1,7 +1,8 @@
 //! Where a backend stands, whether what runs on it has a permit, and which backends are idle: nothing else sets any of these.
 //!
 //! As of clients ([`crate::client`]), each way from one state to another is a function and a line of a table, at which
-//! a debug build looks; `moves.txt` shows the tables. A permit changes together with the scheduler's count of those that are in use.
+//! a debug build looks; `moves.txt` shows the tables. A permit changes together with the scheduler's count of those that are in use, and
+//! so does the part of it that is left to others ([`crate::learned::waiting`]).
 
 use std::ops::Deref;
 
@@ -37,12 +38,14 @@ pub(super) struct State {
     permit: Permit,
     /// Since when it has had its permit, if it has one.
     permit_since: Instant,
+    /// What of that is left to others, as long as it is held; in parts of [`crate::learned::waiting::WHOLE`].
+    spared: u32,
 }
 
 impl State {
     /// That of a backend whose connection is asked for.
     pub(super) fn new(now: Instant) -> Self {
-        Self { phase: Phase::Connecting, permit: Permit::None, permit_since: now }
+        Self { phase: Phase::Connecting, permit: Permit::None, permit_since: now, spared: 0 }
     }
 }
 
@@ -95,6 +98,11 @@ impl Backend {
         self.state.permit_since
     }
 
+    /// What of its permit is left to others, in parts of [`crate::learned::waiting::WHOLE`]; nothing where it holds none.
+    pub(crate) fn spared(&self) -> u32 {
+        self.state.spared
+    }
+
     /// Its connection stands: it logs in.
     pub(super) fn log_in(&mut self, login: ServerLogin) {
         self.go("log_in", Phase::LoggingIn(Box::new(login)));
@@ -137,22 +145,26 @@ impl Backend {
 }
 
 impl Engine {
-    /// A statement begins on a backend; the scheduler has counted its permit, if it has one.
-    pub(super) fn begin_with_permit(&mut self, key: BackendKey, has_permit: bool) {
+    /// A statement begins on a backend; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
+    pub(super) fn begin_with_permit(&mut self, key: BackendKey, has_permit: bool, spared: u32) {
+        debug_assert!(has_permit || spared == 0, "what nobody has is left to nobody");
         let now = self.now;
         let backend = &mut self.server.backends[key];
         backend.set_permit("begin", if has_permit { Permit::Held } else { Permit::Lent });
         backend.state.permit_since = now;
+        backend.state.spared = spared;
+        self.scheduling.scheduler.spare(spared);
     }
 
     /// Another statement may run as long as the server does nothing for this one.
     pub(crate) fn lend_permit(&mut self, key: BackendKey) {
         if self.server.backends[key].permit() == Permit::Held {
             self.server.backends[key].set_permit("lend", Permit::Lent);
-            self.scheduling.scheduler.finish();
+            self.end_permit(key);
         }
     }
 
+    /// It takes a whole one then: what it waits for is known no more.
     pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
         if self.server.backends[key].permit() == Permit::Lent {
             self.server.backends[key].set_permit("take_back", Permit::Held);
@@ -163,8 +175,14 @@ impl Engine {
     /// Nothing runs there any more.
     pub(crate) fn give_permit(&mut self, key: BackendKey) {
         if self.server.backends[key].set_permit("give", Permit::None) == Permit::Held {
-            self.scheduling.scheduler.finish();
+            self.end_permit(key);
         }
+    }
+
+    /// What it had of a permit goes back, together with what of it was left to others.
+    fn end_permit(&mut self, key: BackendKey) {
+        let spared = std::mem::take(&mut self.server.backends[key].state.spared);
+        self.scheduling.scheduler.finish(spared);
     }
 
     /// Nothing runs on a backend, and nobody holds it: it is there for the next.

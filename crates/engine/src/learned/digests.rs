@@ -14,6 +14,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::learned::history::{REMEMBERED, STUCK};
+use crate::learned::waiting::Waiting;
 use crate::outside::histogram::{SmallHistogram, micros};
 
 /// Of a digest's text so many bytes are kept at most, as by the servers' `performance_schema_max_digest_length`.
@@ -53,6 +54,7 @@ pub struct Digest {
     /// When the latest one ended, or was found on its way, that had been [`STUCK`].
     stuck_at: Option<Instant>,
     recent: Recent,
+    waiting: Waiting,
     /// The time that it takes in the long lane with few at a time, in microseconds; 0 where that is not known.
     usual_long: u32,
     /// The time that it takes from its arrival on with few long ones at a time, in microseconds; 0 where that is not known.
@@ -93,6 +95,10 @@ pub(crate) struct Execution {
     pub(crate) rows_sent: u64,
     pub(crate) rows_affected: u64,
     pub(crate) error: bool,
+    /// The way to the server and back is so much of its time, where the server is far away.
+    pub(crate) round_trip: Duration,
+    /// Most permits were free at its end.
+    pub(crate) few: bool,
 }
 
 /// The digests of a worker.
@@ -206,6 +212,11 @@ impl Digests {
         *usual as u64
     }
 
+    /// What such a statement leaves of its permit to others, in parts of [`crate::learned::waiting::WHOLE`].
+    pub(crate) fn spares(&self, fingerprint: u64) -> u32 {
+        self.find(fingerprint).map_or(0, |place| self.digests[place].waiting.spares())
+    }
+
     /// Makes a place for a digest, if [`Self::is_news`].
     pub(crate) fn add(&mut self, now: Instant, fingerprint: u64, text: Option<String>) {
         let Err(free) = self.find(fingerprint) else { return };
@@ -294,6 +305,7 @@ impl Digest {
             stuck_at: None,
             histogram: SmallHistogram::default(),
             recent: Recent::default(),
+            waiting: Waiting::default(),
             usual_long: 0,
             usual_response: 0.0,
         }
@@ -326,6 +338,12 @@ impl Digest {
         (self.recent.executions() >= FEWEST).then(|| Duration::from_micros(self.recent.p99().into()))
     }
 
+    /// The time that the latest executions have taken on average, without the way, and the least that this has been: by these it is judged
+    /// whether the kind mostly waits. Zero where there was none.
+    pub fn usual_and_least(&self) -> (Duration, Duration) {
+        self.waiting.usual_and_least()
+    }
+
     fn record(&mut self, now: Instant, execution: &Execution) {
         let (time, waited) = (micros(execution.time), micros(execution.waited));
         self.execution.record(time, self.count == 0);
@@ -340,6 +358,9 @@ impl Digest {
         }
         self.histogram.record(time);
         self.recent.record(time);
+        if !execution.error {
+            self.waiting.record(now, time, execution.round_trip, execution.few);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::ids::ClientKey;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::lock_waits::Blocker;
+use crate::learned::waiting::WHOLE;
 use crate::outside::named::{
     BackendState, ClientState, Limit, LongestWaits, PermitState, Queue, Queued, Use,
 };
@@ -144,6 +145,8 @@ pub struct DigestView {
     pub last_seen: Duration,
     /// The worker's verdict on this kind.
     pub taken_for: TakenFor,
+    /// What a statement of it counts for, in percent of a permit.
+    pub permit_percent: u32,
 }
 
 /// A worker as a whole.
@@ -270,6 +273,9 @@ impl Engine {
             first_seen: self.now.since(digest.first_seen),
             last_seen: self.now.since(digest.last_seen),
             taken_for: digest.fingerprint.map_or_else(TakenFor::default, |kind| self.taken_for(kind)),
+            permit_percent: digest
+                .fingerprint
+                .map_or(100, |kind| 100 - 100 * self.spared_by_kind(kind) / WHOLE),
         };
         let rows: Vec<_> = self.scheduling.digests.iter().skip(from).take(count).map(view).collect();
         let next = from.saturating_add(count);

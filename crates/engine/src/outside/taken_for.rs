@@ -18,12 +18,15 @@ impl TakenFor {
     const CONTENDED: Self = Self(1 << 2);
     /// One of it was stuck while others waited behind it: it shares a backend with its like alone.
     const STUCK: Self = Self(1 << 3);
+    /// It takes as long whatever runs beside it: it counts for a part of a permit.
+    const WAITING: Self = Self(1 << 4);
 
-    const NAMES: [(Self, &'static str); 4] = [
+    const NAMES: [(Self, &'static str); 5] = [
         (Self::SHORT, "short"),
         (Self::LONG, "long"),
         (Self::CONTENDED, "contended"),
         (Self::STUCK, "stuck"),
+        (Self::WAITING, "waiting"),
     ];
 
     /// The names of all that it is taken for.
@@ -49,6 +52,7 @@ impl Engine {
             (pools && self.is_long_kind(fingerprint), TakenFor::LONG),
             (contended, TakenFor::CONTENDED),
             (self.scheduling.digests.may_be_stuck(self.now, fingerprint), TakenFor::STUCK),
+            (self.spared_by_kind(fingerprint) > 0, TakenFor::WAITING),
         ];
         let mut taken = TakenFor::default();
         found.into_iter().filter(|&(is_so, _)| is_so).for_each(|(_, one)| taken |= one);

@@ -109,6 +109,8 @@ pub(crate) struct Scheduler {
     worker: usize,
     /// Permits that this worker holds.
     running: u32,
+    /// What of these it leaves to others, in parts of [`crate::learned::waiting::WHOLE`].
+    spared: u32,
     mode: HighPrioMode,
     priority: PoolPriority,
     high_connection: bool,
@@ -151,6 +153,7 @@ impl Scheduler {
             workers,
             worker,
             running: 0,
+            spared: 0,
             mode: settings.high_prio_mode,
             priority: settings.priority,
             high_connection: settings.high_priority_connection,
@@ -347,7 +350,7 @@ impl Scheduler {
     /// Gives back what [`Self::take_permit`] took for a statement that goes on waiting.
     pub(crate) fn put_back(&mut self, grant: Grant) {
         if grant.has_permit() {
-            self.finish();
+            self.finish(0);
         }
         if grant.is_long() {
             self.finish_long();
@@ -378,11 +381,19 @@ impl Scheduler {
         self.workers.give_long_permit();
     }
 
-    /// Gives a permit back, at a statement's end or for as long as it needs none.
-    pub(crate) fn finish(&mut self) {
+    /// A statement that has just taken a permit leaves a part of it to others, see [`crate::learned::waiting`]: which [`Self::finish`] is to be
+    /// told.
+    pub(crate) fn spare(&mut self, part: u32) {
+        self.spared += part;
+        self.workers.spare(part);
+    }
+
+    /// Gives a permit back, at a statement's end or for as long as it needs none; of which so much had been left to others.
+    pub(crate) fn finish(&mut self, spared: u32) {
         assert!(self.running > 0, "a permit is given back once");
         self.running -= 1;
-        self.workers.give_permit();
+        self.spared -= spared;
+        self.workers.give_permit(spared);
     }
 
     /// Takes a permit again for a statement that had lent it (its client was slow to read). Never waits, so that more
@@ -499,6 +510,11 @@ impl Scheduler {
     /// Permits in use by this worker.
     pub(crate) fn running(&self) -> u32 {
         self.running
+    }
+
+    /// What of these this worker leaves to others, in parts of [`crate::learned::waiting::WHOLE`].
+    pub(crate) fn spared(&self) -> u32 {
+        self.spared
     }
 
     /// The memory that each client costs here, waiting or not.

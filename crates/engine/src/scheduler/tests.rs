@@ -120,7 +120,7 @@ fn long_statements_leave_the_other_permits_alone() {
     assert_eq!(s.oldest_in_need(), None, "they wait for no backend");
     put(&mut s, at(2), 5, Lane::Low, Need::Any);
     assert_eq!(run(&mut s, true), [5]);
-    s.finish();
+    s.finish(0);
     assert_eq!(run(&mut s, true), [], "a permit alone is not enough");
     s.finish_long();
     assert_eq!(s.first_in_need(10), [2].map(client_key));
@@ -186,7 +186,7 @@ fn a_long_statement_of_another_worker_is_woken_for_the_next_place() {
     assert_eq!(run(&mut other, true), []);
     put(&mut one, at(2), 3, Lane::Long, Need::Any);
     assert_eq!(workers.next_to_wake(0), None, "there is nothing for it yet");
-    one.finish();
+    one.finish(0);
     one.finish_long();
     assert_eq!(workers.next_to_wake(0), Some(1));
     assert_eq!(run(&mut one, true), [], "the other has waited longer");
@@ -302,7 +302,7 @@ proptest! {
                 }
                 Step::Finish => {
                     if let Some(long) = model.running.pop() {
-                        s.finish();
+                        s.finish(0);
                         if long {
                             s.finish_long();
                         }
@@ -340,12 +340,12 @@ fn who_holds_locks_goes_first_and_the_oldest_of_them() {
         s.enqueue(at(1), client_key(client), lane, Need::Holds, standing);
     }
     assert_eq!(run(&mut s, true), [5, 4], "one permit, and one more that is kept for who holds locks");
-    s.finish();
-    s.finish();
+    s.finish(0);
+    s.finish(0);
     assert_eq!(run(&mut s, true), [3]);
-    s.finish();
+    s.finish(0);
     assert_eq!(run(&mut s, true), [2]);
-    s.finish();
+    s.finish(0);
     assert_eq!(run(&mut s, true), [1]);
 }
 
@@ -386,7 +386,7 @@ fn who_holds_locks_does_not_starve_the_others() {
         }
         running.extend(started);
         if let Some(client) = running.pop_front() {
-            s.finish();
+            s.finish(0);
             s.enqueue(at(step), client_key(client), Lane::Holding, Need::Holds, holds(client));
         }
     }
@@ -406,7 +406,7 @@ fn whoever_gives_a_permit_back_wakes_who_may_take_a_kept_one() {
     other.enqueue(at(0), client_key(7), Lane::Holding, Need::Holds, holds);
     assert_eq!(run(&mut other, true), []);
     other.want(Some(client_key(7)));
-    one.finish();
+    one.finish(0);
     assert_eq!(workers.next_to_wake(0), Some(1));
     assert_eq!(run(&mut other, true), [7]);
 }

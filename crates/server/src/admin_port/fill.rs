@@ -208,6 +208,7 @@ impl Kinds {
                 known.first_seen = known.first_seen.max(view.first_seen);
                 known.last_seen = known.last_seen.min(view.last_seen);
                 known.taken_for |= view.taken_for;
+                known.permit_percent = known.permit_percent.min(view.permit_percent);
             }
         }
     }
@@ -222,6 +223,7 @@ impl Kinds {
         for view in self.0.values() {
             let then = |age| admin::tables::time_text(now.saturating_sub(age));
             let digest: &Digest = &view.digest;
+            let (usual, least) = digest.usual_and_least();
             let taken_for: Vec<_> = view.taken_for.names().collect();
             rows.put(&StatementKind {
                 digest: digest.fingerprint.map(digest_name),
@@ -241,6 +243,9 @@ impl Kinds {
                 first_seen: then(view.first_seen),
                 last_seen: then(view.last_seen),
                 taken_for: (!taken_for.is_empty()).then(|| taken_for.join(",")),
+                permit_percent: view.permit_percent,
+                recent_us: micros(usual),
+                least_us: micros(least),
             });
         }
     }

@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use simulator::scheduling::mixes::{self, Mix};
 use simulator::scheduling::report::table::Table;
 use simulator::scheduling::report::{json, page};
 use simulator::scheduling::scenarios::{self, Scale};
@@ -21,7 +22,7 @@ use simulator::scheduling::turns::{self, Course};
 use simulator::scheduling::{self, Profile, Run, Scenario};
 
 const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... [--json FILE] [--docs FOLDER] [SCENARIO]...
-       scheduling --survey | --turns
+       scheduling --survey | --turns | --mixes
   --small         with fewer clients and less time
   --seed N        1 if not given
   --profile NAME  only this one; may be repeated
@@ -29,6 +30,7 @@ const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... 
   --docs FOLDER   writes FOLDER/SCHEDULING.md, its pictures in FOLDER/scheduling and FOLDER/scheduling.json anew
   --survey        looks for the best number of permits on servers unlike each other, and what is found, on all cores
   --turns         the same where a server's load turns into another one, and others take cores for a while
+  --mixes         what statements that compute and others that wait get beside each other
   SCENARIO        only these; `scheduling --list` names them";
 
 struct Arguments {
@@ -41,6 +43,7 @@ struct Arguments {
     list: bool,
     survey: bool,
     turns: bool,
+    mixes: bool,
 }
 
 fn main() -> ExitCode {
@@ -56,6 +59,11 @@ fn main() -> ExitCode {
     if arguments.turns {
         let found = on_all_cores(&Course::all(), |course| (course, course.find()));
         print!("{}", turns::to_markdown(&found));
+        return ExitCode::SUCCESS;
+    }
+    if arguments.mixes {
+        let found = on_all_cores(&Mix::all(), |mix| (mix, mix.find()));
+        print!("{}", mixes::to_markdown(&found));
         return ExitCode::SUCCESS;
     }
     let mut scenarios = scenarios::all(arguments.scale);
@@ -87,6 +95,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         list: false,
         survey: false,
         turns: false,
+        mixes: false,
     };
     while let Some(argument) = given.next() {
         match argument.as_str() {
@@ -94,6 +103,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--list" => arguments.list = true,
             "--survey" => arguments.survey = true,
             "--turns" => arguments.turns = true,
+            "--mixes" => arguments.mixes = true,
             "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
                 let name = given.next()?;

@@ -14,6 +14,7 @@ pub mod figures;
 mod life;
 pub mod locks;
 pub mod machine;
+pub mod mixes;
 pub mod profile;
 pub mod report;
 pub mod scenario;

@@ -9,6 +9,8 @@ pub(crate) fn execution(fingerprint: u64, millis: u64) -> Execution {
         rows_sent: 0,
         rows_affected: 0,
         error: false,
+        round_trip: Duration::ZERO,
+        few: true,
     }
 }
 

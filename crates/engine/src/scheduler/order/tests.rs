@@ -98,7 +98,7 @@ fn run_one_by_one(scheduler: &mut Scheduler) -> Vec<u32> {
     let mut started = Vec::new();
     while let [client] = run(scheduler, true)[..] {
         started.push(client);
-        scheduler.finish();
+        scheduler.finish(0);
     }
     started
 }
@@ -250,7 +250,7 @@ proptest! {
                     let Some(client) = started else { break };
                     prop_assert!(s.take_permit(client).is_some());
                     s.start(client);
-                    s.finish();
+                    s.finish(0);
                     if client.number() == 0 {
                         break;
                     }
