@@ -30,6 +30,7 @@ use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
 use crate::scheduler::{Lane, Need, Standing};
+use crate::scheduling::Scheduling;
 use crate::session::aftermath::Diagnostics;
 
 /// Longer texts are rare among those that come many times at once, and cost more to compare.
@@ -96,6 +97,17 @@ impl Coalescer {
     }
 }
 
+impl Scheduling {
+    fn found_group(&mut self, key: ClientKey, hash: u64, request: &mut Request) {
+        self.coalescer.last_number += 1;
+        let number = self.coalescer.last_number;
+        let (lane, followers) = (request.lane, VecDeque::new());
+        let group = Group { number, leader: key, lane, followers, reply: Vec::new() };
+        self.coalescer.waiting.insert(hash, group);
+        request.group = Some(hash);
+    }
+}
+
 impl Engine {
     /// A statement is about to be queued. Where it has to wait for nothing but the answer to one that waits already: the
     /// number of that group. Else it may have become the leader of a new one.
@@ -107,7 +119,7 @@ impl Engine {
         let mut hash = self.hash_of(key, request);
         loop {
             let Some(group) = self.scheduling.coalescer.waiting.get(&hash) else {
-                self.found_group(key, hash, request);
+                self.scheduling.found_group(key, hash, request);
                 return None;
             };
             // A hash says nothing for certain.
@@ -128,15 +140,6 @@ impl Engine {
         let (leader, number) = (group.leader, group.number);
         self.scheduling.scheduler.renew(leader);
         Some(number)
-    }
-
-    fn found_group(&mut self, key: ClientKey, hash: u64, request: &mut Request) {
-        self.scheduling.coalescer.last_number += 1;
-        let number = self.scheduling.coalescer.last_number;
-        let (lane, followers) = (request.lane, VecDeque::new());
-        let group = Group { number, leader: key, lane, followers, reply: Vec::new() };
-        self.scheduling.coalescer.waiting.insert(hash, group);
-        request.group = Some(hash);
     }
 
     /// Says whether a read may run once for many: it means the same for all clients of a user, and its end tells all that it
@@ -240,7 +243,7 @@ impl Engine {
             let Some(mut request) = self.clients[key].request.take() else { continue };
             // The whole wait is counted once the answer is known to be its own too.
             request.waited = self.now.since(request.arrival.at);
-            self.note_parts(&request.arrival);
+            self.scheduling.note_parts(self.now, &request.arrival);
             self.note_begun(key, &request);
             self.buffered -= request.bytes();
             self.note_slow_start(key, &mut request);

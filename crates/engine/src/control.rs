@@ -2,6 +2,7 @@
 
 pub(crate) mod defaults;
 pub(crate) mod facts;
+mod kept;
 mod room;
 pub(crate) mod version;
 
@@ -20,11 +21,14 @@ use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
 use crate::control::defaults::Defaults;
 use crate::control::facts::{COLLATIONS_QUERY, Facts, NO_LIMITS, SERVER_QUERY, account_of_row};
+use crate::control::kept::Kept;
 use crate::control::room::Room;
 use crate::engine::{Engine, Role};
 use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
+use crate::server::Server;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
+use crate::settings::Settings;
 use crate::stored_code::questions::CodeQuestion;
 use crate::stored_code::watch::Watch;
 
@@ -34,10 +38,6 @@ pub(crate) const CONTROL_TOKEN: u64 = 0;
 /// The accounts of a large installation are some thousand rows of 200 bytes; beyond this we would rather not log anybody
 /// in than run out of memory.
 const LARGEST_ANSWER: usize = 256 << 20;
-
-/// Stored code of one kind, with all that the server says along with it: looking through so much takes some ten milliseconds of
-/// the worker that does it.
-const MOST_CODE: usize = 8 << 20;
 
 /// Bad logins ask for fresh copies of the accounts: this many a second at most.
 const SHORTEST_REFRESH: std::time::Duration = std::time::Duration::from_millis(20);
@@ -108,32 +108,6 @@ enum Question {
     Code(CodeQuestion),
 }
 
-/// An answer, kept whole.
-#[derive(Default)]
-struct Kept {
-    bytes: Vec<u8>,
-    error: Option<String>,
-    /// True of a question about stored code: an answer that is too long is left out.
-    of_code: bool,
-}
-
-impl wire::ReplySink for Kept {
-    fn relay(&mut self, bytes: &[u8]) {
-        if self.of_code && self.bytes.len() + bytes.len() > MOST_CODE {
-            self.bytes.clear();
-            self.error.get_or_insert_with(|| String::from("there is too much of it"));
-        } else if !(self.of_code && self.error.is_some()) {
-            self.bytes.extend_from_slice(bytes);
-        }
-    }
-
-    fn event(&mut self, event: wire::ReplyEvent<'_>) {
-        if let wire::ReplyEvent::Err(error) = event {
-            self.error = Some(format!("error {}: {}", error.code, String::from_utf8_lossy(error.message)));
-        }
-    }
-}
-
 impl Control {
     pub(crate) fn new() -> Self {
         Self {
@@ -183,6 +157,68 @@ impl Control {
     }
 }
 
+impl Server {
+    fn next_look_at_defaults(&self, settings: &Settings) -> Option<Instant> {
+        self.control.defaults.next(settings.accounts_refresh)
+    }
+
+    /// The service account's password has been encrypted for the server.
+    pub(crate) fn control_finding(&mut self, connection: ConnectionId, finding: Finding) {
+        let Finding::Encrypted(bytes) = finding else { return };
+        if self.control.connection == Some(connection)
+            && let State::LoggingIn(login) = &mut self.control.state
+        {
+            login.encrypted(bytes.as_deref(), &mut self.control.out);
+        }
+    }
+
+    fn ask(&mut self, now: Instant, question: Question) {
+        let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
+        let text = match question {
+            Question::Limits => NO_LIMITS,
+            Question::Collations => COLLATIONS_QUERY,
+            Question::Server => SERVER_QUERY,
+            Question::Changes => facts.changes_query(),
+            Question::Accounts => facts.accounts_query(),
+            Question::Probe => facts.accounts_probe(),
+            Question::Defaults => defaults::QUERY,
+            Question::Room => self.room_query(),
+            Question::LockGate => GATE_QUERY,
+            Question::LockWaits => facts.lock_waits_query(),
+            Question::OtherWaiters => facts.waiters_query(),
+            Question::Functions => facts.functions_query(),
+            Question::Code(question) => self.code_text(question),
+        };
+        let options = crate::backend::message::reply_options(
+            self.control.capabilities,
+            wire::Capabilities::DEPRECATE_EOF,
+            0,
+            1,
+        );
+        if question == Question::Changes {
+            self.note_question_for_changes();
+        }
+        let control = &mut self.control;
+        if matches!(question, Question::Accounts | Question::Probe) {
+            control.asked += 1;
+            control.wanted = false;
+        }
+        match question {
+            Question::Defaults => control.defaults.are_asked_for(now),
+            Question::Room => control.room.is_asked_for(now),
+            _ => {}
+        }
+        let start = wire::begin_packet(&mut control.out);
+        control.out.push(CommandKind::Query as u8);
+        control.out.extend_from_slice(text.as_bytes());
+        wire::end_packet(&mut control.out, start, &mut 0);
+        control.since = now;
+        let reader = Box::new(ReplyReader::new(wire::Expect::ResultSets, options));
+        let of_code = matches!(question, Question::Code(_));
+        control.state = State::Asking { question, reader, answer: Kept { of_code, ..Kept::default() } };
+    }
+}
+
 impl Engine {
     /// Connects the service account, or asks for the accounts, when it is time.
     pub(crate) fn control_turn(&mut self) {
@@ -200,23 +236,30 @@ impl Engine {
                     .next_refresh(self.settings.accounts_refresh)
                     .is_some_and(|due| due <= self.now) =>
             {
-                self.ask(if self.doubts_rights() { Question::Changes } else { Question::Probe });
+                self.server.ask(
+                    self.now,
+                    if self.server.doubts_rights() { Question::Changes } else { Question::Probe },
+                );
             }
-            State::Idle if self.next_look_at_defaults().is_some_and(|due| due <= self.now) => {
-                self.ask(Question::Defaults);
+            State::Idle
+                if self.server.next_look_at_defaults(&self.settings).is_some_and(|due| due <= self.now) =>
+            {
+                self.server.ask(self.now, Question::Defaults);
             }
             State::Idle if self.next_look_at_room().is_some_and(|due| due <= self.now) => {
-                self.ask(Question::Room);
+                self.server.ask(self.now, Question::Room);
             }
-            State::Idle if self.server.rescues.asks_for_functions() => self.ask(Question::Functions),
+            State::Idle if self.server.rescues.asks_for_functions() => {
+                self.server.ask(self.now, Question::Functions);
+            }
             State::Idle if let Some(question) = self.next_code_question() => {
-                self.ask(Question::Code(question));
+                self.server.ask(self.now, Question::Code(question));
             }
             State::Idle if self.suspects_lock_waits() => {
                 let pace = self.lock_wait_pace().unwrap_or_default();
                 if self.pool.workers.may_ask_for_lock_waits(self.now, pace) {
                     self.server.control.lock_waits = LockWaits { asked: self.now, waits: Vec::new() };
-                    self.ask(Question::LockGate);
+                    self.server.ask(self.now, Question::LockGate);
                 }
             }
             State::Connecting | State::LoggingIn(_) | State::Asking { .. }
@@ -242,16 +285,14 @@ impl Engine {
             State::Away => Some(self.server.reachability.next_attempt().unwrap_or(self.now)),
             State::Idle => {
                 let refresh = self.server.control.next_refresh(self.settings.accounts_refresh);
-                let due =
-                    refresh.into_iter().chain(self.next_look_at_defaults()).chain(self.next_look_at_room());
+                let due = refresh
+                    .into_iter()
+                    .chain(self.server.next_look_at_defaults(&self.settings))
+                    .chain(self.next_look_at_room());
                 due.chain(self.next_suspicion()).chain(self.next_code_turn()).min()
             }
             _ => Some(self.server.control.since + self.settings.backend_connect_timeout),
         }
-    }
-
-    fn next_look_at_defaults(&self) -> Option<Instant> {
-        self.server.control.defaults.next(self.settings.accounts_refresh)
     }
 
     pub(crate) fn control_connected(&mut self, connection: ConnectionId) {
@@ -260,16 +301,16 @@ impl Engine {
         }
         self.server.control.connection = Some(connection);
         self.io.set_role(connection, Role::Control);
-        self.server.control.out.extend_from_slice(&self.proxy_header(None));
+        self.server.control.out.extend_from_slice(&self.server.proxy_header(&self.settings, None));
         let password = self.settings.service_password.as_bytes();
         let secret = Secret::of(password);
         self.server.control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
             user: self.settings.service_user.clone().into_bytes(),
             secret,
             methods: OF_SERVICE_ACCOUNT.into(),
-            way: self.way_to_server(),
+            way: self.server.way_to_server(&self.settings),
             known_keys: Arc::clone(&self.settings.server_keys),
-            tls: self.wanted_server_tls(),
+            tls: self.server.wanted_server_tls(&self.settings),
             // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
             collation: 45,
             extra: wire::Capabilities(0),
@@ -292,7 +333,7 @@ impl Engine {
                     self.server.control.code.asked_anew();
                     self.server.control.defaults.asked_anew();
                     self.server.control.room.asked_anew();
-                    self.ask(Question::Limits);
+                    self.server.ask(self.now, Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                     let connection = self.server.control.connection.expect("its bytes have just come");
@@ -332,16 +373,6 @@ impl Engine {
         }
     }
 
-    /// The service account's password has been encrypted for the server.
-    pub(crate) fn control_finding(&mut self, connection: ConnectionId, finding: Finding) {
-        let Finding::Encrypted(bytes) = finding else { return };
-        if self.server.control.connection == Some(connection)
-            && let State::LoggingIn(login) = &mut self.server.control.state
-        {
-            login.encrypted(bytes.as_deref(), &mut self.server.control.out);
-        }
-    }
-
     /// TLS stands on the service account's connection.
     pub(crate) fn control_secured(&mut self) {
         if let State::LoggingIn(login) = &mut self.server.control.state
@@ -351,60 +382,13 @@ impl Engine {
         }
     }
 
-    fn ask(&mut self, question: Question) {
-        let facts =
-            self.server.pending_facts.as_ref().or(self.server.facts.as_ref()).expect("known since the login");
-        let text = match question {
-            Question::Limits => NO_LIMITS,
-            Question::Collations => COLLATIONS_QUERY,
-            Question::Server => SERVER_QUERY,
-            Question::Changes => facts.changes_query(),
-            Question::Accounts => facts.accounts_query(),
-            Question::Probe => facts.accounts_probe(),
-            Question::Defaults => defaults::QUERY,
-            Question::Room => self.room_query(),
-            Question::LockGate => GATE_QUERY,
-            Question::LockWaits => facts.lock_waits_query(),
-            Question::OtherWaiters => facts.waiters_query(),
-            Question::Functions => facts.functions_query(),
-            Question::Code(question) => self.code_text(question),
-        };
-        let options = crate::backend::message::reply_options(
-            self.server.control.capabilities,
-            wire::Capabilities::DEPRECATE_EOF,
-            0,
-            1,
-        );
-        if question == Question::Changes {
-            self.note_question_for_changes();
-        }
-        let control = &mut self.server.control;
-        if matches!(question, Question::Accounts | Question::Probe) {
-            control.asked += 1;
-            control.wanted = false;
-        }
-        match question {
-            Question::Defaults => control.defaults.are_asked_for(self.now),
-            Question::Room => control.room.is_asked_for(self.now),
-            _ => {}
-        }
-        let start = wire::begin_packet(&mut control.out);
-        control.out.push(CommandKind::Query as u8);
-        control.out.extend_from_slice(text.as_bytes());
-        wire::end_packet(&mut control.out, start, &mut 0);
-        control.since = self.now;
-        let reader = Box::new(ReplyReader::new(wire::Expect::ResultSets, options));
-        let of_code = matches!(question, Question::Code(_));
-        control.state = State::Asking { question, reader, answer: Kept { of_code, ..Kept::default() } };
-    }
-
     fn answered(&mut self, question: Question, answer: Kept) {
         self.server.control.state = State::Idle;
         if let Some(error) = answer.error.filter(|_| question != Question::Limits) {
             return self.refused(question, error);
         }
         match question {
-            Question::Limits => self.ask(Question::Collations),
+            Question::Limits => self.server.ask(self.now, Question::Collations),
             Question::Collations => {
                 let rows = rows_of(&answer.bytes);
                 let facts = self.server.pending_facts.as_mut().expect("set at the login");
@@ -412,7 +396,7 @@ impl Engine {
                     let row: Vec<_> = row.iter().map(Option::as_deref).collect();
                     facts.take_collation_row(&row);
                 }
-                self.ask(Question::Server);
+                self.server.ask(self.now, Question::Server);
             }
             Question::Server => {
                 let rows = rows_of(&answer.bytes);
@@ -427,12 +411,12 @@ impl Engine {
                     return self.control_lost("it gave an unexpected answer about its settings");
                 }
                 if is_new {
-                    self.ask(Question::Changes);
+                    self.server.ask(self.now, Question::Changes);
                 }
             }
             Question::Defaults => {
                 if self.take_defaults(answer.bytes) {
-                    self.ask(Question::Server);
+                    self.server.ask(self.now, Question::Server);
                 }
             }
             Question::Room => self.take_room(Some(&answer.bytes)),
@@ -441,10 +425,12 @@ impl Engine {
             // The accounts that are read now may be newer than what the probe saw, never older.
             Question::Probe if answer.bytes != self.server.control.probe_seen => {
                 self.server.control.probe_seen = answer.bytes;
-                self.ask(Question::Accounts);
+                self.server.ask(self.now, Question::Accounts);
             }
             Question::Probe => self.accounts_are_fresh(),
-            Question::LockGate if waits_at_gate(&rows_of(&answer.bytes)) > 0 => self.ask(Question::LockWaits),
+            Question::LockGate if waits_at_gate(&rows_of(&answer.bytes)) > 0 => {
+                self.server.ask(self.now, Question::LockWaits);
+            }
             // In `found_lock_waits` it ends, or with the other locks.
             Question::LockGate => self.ask_for_other_waiters(),
             Question::LockWaits => {
@@ -475,7 +461,7 @@ impl Engine {
             Question::Defaults => self.server.control.defaults.are_refused(),
             Question::Room => self.take_room(None),
             Question::Accounts | Question::Probe if self.rights_cannot_be_read(&error) => {
-                self.ask(Question::Accounts);
+                self.server.ask(self.now, Question::Accounts);
             }
             _ => {
                 let user = &self.settings.service_user;
@@ -514,11 +500,18 @@ impl Engine {
         let count = answer.and_then(|answer| facts.count_of_changes(answer).ok_or_else(nothing));
         let count = count.map_err(|reason| self.say_rights_are_hidden(reason)).ok();
         self.server.control.changes.take(count);
-        self.ask(if self.server.pending_facts.is_some() { Question::Accounts } else { Question::Probe });
+        self.server.ask(
+            self.now,
+            if self.server.pending_facts.is_some() { Question::Accounts } else { Question::Probe },
+        );
     }
 
     fn ask_for_other_waiters(&mut self) {
-        if self.expects_waiters() { self.ask(Question::OtherWaiters) } else { self.lock_waits_are_known() }
+        if self.expects_waiters() {
+            self.server.ask(self.now, Question::OtherWaiters);
+        } else {
+            self.lock_waits_are_known();
+        }
     }
 
     fn lock_waits_are_known(&mut self) {

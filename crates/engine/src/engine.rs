@@ -93,6 +93,20 @@ pub(crate) enum Role {
 /// take about a millisecond.
 const SWEEP: Duration = Duration::from_secs(1);
 
+impl Server {
+    /// A backend has bytes to send at the end of the turn.
+    pub(crate) fn mark_dirty(&mut self, key: BackendKey) {
+        if !self.dirty.contains(&key) {
+            self.dirty.push(key);
+        }
+    }
+
+    pub(crate) fn put_to_backend(&mut self, key: BackendKey, bytes: &[u8]) {
+        self.backends[key].out.extend_from_slice(bytes);
+        self.mark_dirty(key);
+    }
+}
+
 impl Engine {
     /// The only worker of its pool.
     ///
@@ -154,9 +168,9 @@ impl Engine {
             Letter::Killed(killed) => self.killed_by_worker(killed),
             Letter::Proved(proved) => self.logins.identities.renew(proved),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
-            Letter::LockHolders(holders) => self.take_lock_holders(holders),
+            Letter::LockHolders(holders) => self.server.take_lock_holders(holders),
             Letter::MakeRoom { from } => self.make_room_for_worker(*from),
-            Letter::RoomMade => self.room_was_made(),
+            Letter::RoomMade => self.server.room_was_made(),
             Letter::DefaultsChanged => self.server.control.defaults.are_wanted(),
             Letter::CodeFound => self.renew_backends(),
         }
@@ -184,18 +198,6 @@ impl Engine {
     /// Why statements of this worker have waited.
     pub fn waits(&self) -> &Waits {
         &self.scheduling.waits
-    }
-
-    /// A backend has bytes to send at the end of the turn.
-    pub(crate) fn mark_dirty(&mut self, key: BackendKey) {
-        if !self.server.dirty.contains(&key) {
-            self.server.dirty.push(key);
-        }
-    }
-
-    pub(crate) fn put_to_backend(&mut self, key: BackendKey, bytes: &[u8]) {
-        self.server.backends[key].out.extend_from_slice(bytes);
-        self.mark_dirty(key);
     }
 
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {

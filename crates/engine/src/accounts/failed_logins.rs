@@ -12,10 +12,13 @@ use std::time::Duration;
 use seam::{Instant, Peer};
 
 use crate::client::Phase;
+use crate::client::authentication::Verdict;
 use crate::client::login::Login;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientRef;
+use crate::logins::Logins;
+use crate::server::Server;
 
 settings! {
     /// How wrong passwords are held up.
@@ -174,6 +177,34 @@ pub(crate) struct LateRefusal {
     pub(crate) error: MySqlError,
 }
 
+impl Server {
+    /// What the log says beyond what the client is told.
+    pub(crate) fn why_refused(&self, peer: &Peer, user: &[u8], verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Insecure => String::from("; the account asks for TLS, or for another certificate"),
+            Verdict::Denied => {
+                let Some(facts) = &self.facts else { return String::new() };
+                let account = facts.accounts.find(user, peer, facts.name_resolution);
+                account.map_or_else(
+                    || String::from("; no account of that name is for that address"),
+                    |account| {
+                        let user = String::from_utf8_lossy(&account.user);
+                        format!("; not the password of '{user}'@'{}'", account.host)
+                    },
+                )
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+impl Logins {
+    /// When the next one's time has come.
+    pub(crate) fn next_refusal_to_tell(&self) -> Option<Instant> {
+        self.late_refusals.keys().next().map(|&(at, _)| at)
+    }
+}
+
 impl Engine {
     /// Tells a client later that its login is refused; it waits without any work.
     pub(crate) fn refuse_later(&mut self, delay: Duration, refusal: LateRefusal) {
@@ -194,11 +225,6 @@ impl Engine {
                 self.tell_refusal(refusal.client.key, refusal.sequence, &refusal.error);
             }
         }
-    }
-
-    /// When the next one's time has come.
-    pub(crate) fn next_refusal_to_tell(&self) -> Option<Instant> {
-        self.logins.late_refusals.keys().next().map(|&(at, _)| at)
     }
 }
 

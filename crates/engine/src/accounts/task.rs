@@ -230,16 +230,16 @@ impl Engine {
                 }
             }
             (Some(Asker::Backend(token)), Finding::Lost) => {
-                self.backend_finding(token, Finding::Encrypted(None));
+                self.server.backend_finding(token, Finding::Encrypted(None));
             }
             (Some(Asker::Control(connection)), Finding::Lost) => {
-                self.control_finding(connection, Finding::Encrypted(None));
+                self.server.control_finding(connection, Finding::Encrypted(None));
             }
             (Some(Asker::StoredCode), Finding::Code(read)) => self.code_is_read(number, Some(read)),
             (Some(Asker::StoredCode), _) => self.code_is_read(number, None),
             (Some(Asker::Client(client)), finding) => self.client_finding(client, finding),
-            (Some(Asker::Backend(token)), finding) => self.backend_finding(token, finding),
-            (Some(Asker::Control(connection)), finding) => self.control_finding(connection, finding),
+            (Some(Asker::Backend(token)), finding) => self.server.backend_finding(token, finding),
+            (Some(Asker::Control(connection)), finding) => self.server.control_finding(connection, finding),
             (None, _) => {}
         }
     }

@@ -28,7 +28,9 @@ use super::opening::{LONGEST_WAIT, Login};
 use super::{Afterwards, Backend};
 use crate::engine::{Engine, Role};
 use crate::ids::{BackendKey, ClientKey};
+use crate::logins::Logins;
 use crate::outside::event::Event;
+use crate::server::Server;
 use crate::server_login::ServerLogin;
 use crate::workers::places::Origin;
 
@@ -83,6 +85,35 @@ impl Backend {
     }
 }
 
+impl Server {
+    /// Where idle backends may become this login's, whether this one is such that it can.
+    pub(super) fn may_change(&self, key: BackendKey, (_, class): Login) -> bool {
+        const COMPRESSED: [Capabilities; 2] = [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION];
+        let backend = &self.backends[key];
+        backend.class == class
+            && backend.has_no_role
+            && backend.established.is_some()
+            && backend.afterwards == Afterwards::Keep
+            && !COMPRESSED.into_iter().any(|compressed| backend.capabilities.contains(compressed))
+    }
+
+    /// How many backends have been changing their account for longer than anybody should wait.
+    pub(super) fn slow_changes(&self, now: Instant) -> usize {
+        let slow = |(_, backend): &(BackendKey, &Backend)| {
+            backend.is_changing() && now.since(backend.since) > LONGEST_WAIT
+        };
+        self.backends.iter().filter(slow).count()
+    }
+}
+
+impl Logins {
+    /// Why a backend is lost that was to change its account.
+    pub(super) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
+        let user = String::from_utf8_lossy(&self.identities.identity(backend.identity).user);
+        format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")
+    }
+}
+
 impl Engine {
     /// Says whether idle backends may become this login's now.
     pub(super) fn may_change_to(&self, (identity, class): Login) -> bool {
@@ -98,26 +129,7 @@ impl Engine {
             && !to.has_role
             && !self.server.opening.failed_changes.forbid(self.now, &to.user)
             && !self.server.backends.iter().any(under_way)
-            && self.slow_changes() <= self.pool.workers.places.limit() as usize / SLOW_PART
-    }
-
-    /// Where idle backends may become this login's, whether this one is such that it can.
-    pub(super) fn may_change(&self, key: BackendKey, (_, class): Login) -> bool {
-        const COMPRESSED: [Capabilities; 2] = [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION];
-        let backend = &self.server.backends[key];
-        backend.class == class
-            && backend.has_no_role
-            && backend.established.is_some()
-            && backend.afterwards == Afterwards::Keep
-            && !COMPRESSED.into_iter().any(|compressed| backend.capabilities.contains(compressed))
-    }
-
-    /// How many backends have been changing their account for longer than anybody should wait.
-    pub(super) fn slow_changes(&self) -> usize {
-        let slow = |(_, backend): &(BackendKey, &Backend)| {
-            backend.is_changing() && self.now.since(backend.since) > LONGEST_WAIT
-        };
-        self.server.backends.iter().filter(slow).count()
+            && self.server.slow_changes(self.now) <= self.pool.workers.places.limit() as usize / SLOW_PART
     }
 
     /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
@@ -141,7 +153,7 @@ impl Engine {
         let key = self.server.backends.insert(backend);
         let connection = before.connection.expect("an idle backend is connected");
         self.io.set_role(connection, Role::Backend(key));
-        self.mark_dirty(key);
+        self.server.mark_dirty(key);
     }
 
     /// A backend has ended before it was ready. True where that was a change of its account, which says nothing of the server or the
@@ -160,15 +172,9 @@ impl Engine {
     /// Gives up a backend whose change has failed. Its connection has been closed.
     pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
         let backend = &self.server.backends[key];
-        let (thread_id, reason) = (backend.thread_id, self.failure_of_change(backend, reason));
+        let (thread_id, reason) = (backend.thread_id, self.logins.failure_of_change(backend, reason));
         self.remove_backend(key);
         self.views.event(Event::BackendClosed { thread_id, reason });
-    }
-
-    /// Why a backend is lost that was to change its account.
-    pub(super) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
-        let user = String::from_utf8_lossy(&self.logins.identities.identity(backend.identity).user);
-        format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")
     }
 }
 

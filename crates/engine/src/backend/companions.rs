@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history::SHORT;
 use crate::scheduler::{Lane, Need};
+use crate::server::Server;
 
 /// A statement that waits for a place waits for so much longer at most.
 const LONGEST: Duration = Duration::from_millis(5);
@@ -78,6 +79,14 @@ impl Companions {
     }
 }
 
+impl Server {
+    /// Until when a backend that stands for a client's account now serves its companions first.
+    pub(super) fn time_for_companions(&self, now: Instant, changed: bool) -> Option<Instant> {
+        let wanted = self.opening.companions.are_wanted(now);
+        wanted.then(|| now + self.opening.worth(changed).min(LONGEST))
+    }
+}
+
 impl Engine {
     /// A statement enters the queue.
     pub(crate) fn note_companion(&mut self, client: ClientKey, lane: Lane, need: Need) {
@@ -89,12 +98,6 @@ impl Engine {
         if lane == Lane::Low && need == Need::Any {
             companions.add(account, client, self.clients.len());
         }
-    }
-
-    /// Until when a backend that stands for a client's account now serves its companions first.
-    pub(super) fn time_for_companions(&self, changed: bool) -> Option<Instant> {
-        let wanted = self.server.opening.companions.are_wanted(self.now);
-        wanted.then(|| self.now + self.server.opening.worth(changed).min(LONGEST))
     }
 
     /// An idle backend, and the client whose short statement may run on it before those in front of it. Only by our own rules, and not
@@ -126,7 +129,7 @@ impl Engine {
 
     fn is_companion(&self, client: ClientKey, backend: BackendKey) -> bool {
         let kind = self.clients[client].request.as_ref().map_or(0, |request| request.statement.fingerprint);
-        self.fits(&self.server.backends[backend], &self.clients[client])
+        self.sessions.fits(&self.server.backends[backend], &self.clients[client])
             && self.keeps_no_backend(client)
             && !self.scheduling.digests.is_long(kind, SHORT)
     }

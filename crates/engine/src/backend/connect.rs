@@ -21,6 +21,7 @@ use crate::engine::{Engine, Role};
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::request::QueryAttributes;
+use crate::server::Server;
 use crate::server_login::{Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
 use crate::stored_code::Hidden;
@@ -111,6 +112,22 @@ impl Reachability {
     }
 }
 
+impl Server {
+    fn backend_of(&self, token: u64) -> Option<BackendKey> {
+        self.backends.iter().find(|(_, backend)| backend.token == token).map(|(key, _)| key)
+    }
+
+    /// A backend's password has been encrypted for the server.
+    pub(crate) fn backend_finding(&mut self, token: u64, finding: Finding) {
+        let (Some(key), Finding::Encrypted(bytes)) = (self.backend_of(token), finding) else { return };
+        let backend = &mut self.backends[key];
+        if let Some((login, out)) = backend.login() {
+            login.encrypted(bytes.as_deref(), out);
+            self.mark_dirty(key);
+        }
+    }
+}
+
 impl Engine {
     /// Begins a backend for a client's user, capabilities and character set. Its place has been taken.
     pub(crate) fn open_backend(&mut self, key: ClientKey, origin: Origin) {
@@ -196,15 +213,15 @@ impl Engine {
 
     /// The driver's answer: the connection stands.
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
-        let Some(key) = self.backend_of(token) else { return self.io.outbox.close(connection) };
+        let Some(key) = self.server.backend_of(token) else { return self.io.outbox.close(connection) };
         self.io.set_role(connection, Role::Backend(key));
         let credentials = self.credentials_of(&self.server.backends[key]);
         let backend = &mut self.server.backends[key];
         backend.connection = Some(connection);
         backend.log_in(ServerLogin::new(credentials));
         let address = self.logins.identities.identity(backend.identity).address;
-        let header = self.proxy_header(address);
-        self.put_to_backend(key, &header);
+        let header = self.server.proxy_header(&self.settings, address);
+        self.server.put_to_backend(key, &header);
     }
 
     /// With what a backend logs in.
@@ -219,9 +236,9 @@ impl Engine {
             user: identity.user.clone(),
             secret: identity.secret.clone(),
             methods: present.unwrap_or(account).methods(),
-            way: self.way_to_server(),
+            way: self.server.way_to_server(&self.settings),
             known_keys: Arc::clone(&self.settings.server_keys),
-            tls: self.wanted_server_tls(),
+            tls: self.server.wanted_server_tls(&self.settings),
             collation: backend.login_collation,
             extra: (backend.class & client::CLASS) | OF_BACKENDS,
             compression: self.settings.server_compression,
@@ -229,13 +246,9 @@ impl Engine {
     }
 
     pub(crate) fn backend_connect_failed(&mut self, token: u64, errno: i32) {
-        let Some(key) = self.backend_of(token) else { return };
+        let Some(key) = self.server.backend_of(token) else { return };
         self.remove_backend(key);
         self.server_failed(connect_error(errno));
-    }
-
-    fn backend_of(&self, token: u64) -> Option<BackendKey> {
-        self.server.backends.iter().find(|(_, backend)| backend.token == token).map(|(key, _)| key)
     }
 
     /// Bytes for a backend that is logging in.
@@ -243,7 +256,7 @@ impl Engine {
         let backend = &mut self.server.backends[key];
         let Some((login, out)) = backend.login() else { return };
         match login.read(bytes, out) {
-            Ok(None) => self.mark_dirty(key),
+            Ok(None) => self.server.mark_dirty(key),
             Ok(Some(Outcome::Established(established))) => {
                 if self.meets_another_server(key, &established) {
                     return;
@@ -286,16 +299,6 @@ impl Engine {
                 self.backend_refused(key, why.code(), why.message().to_owned());
             }
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
-        }
-    }
-
-    /// A backend's password has been encrypted for the server.
-    pub(crate) fn backend_finding(&mut self, token: u64, finding: Finding) {
-        let (Some(key), Finding::Encrypted(bytes)) = (self.backend_of(token), finding) else { return };
-        let backend = &mut self.server.backends[key];
-        if let Some((login, out)) = backend.login() {
-            login.encrypted(bytes.as_deref(), out);
-            self.mark_dirty(key);
         }
     }
 
@@ -361,7 +364,7 @@ impl Engine {
         if !changed {
             self.views.measures.backend_connects.record(took);
         }
-        self.server.backends[key].companions_until = self.time_for_companions(changed);
+        self.server.backends[key].companions_until = self.server.time_for_companions(self.now, changed);
         self.free_backend(key);
     }
 
@@ -423,7 +426,7 @@ impl Engine {
                 code_change: None,
             },
         );
-        self.mark_dirty(key);
+        self.server.mark_dirty(key);
     }
 
     /// COM_RESET_CONNECTION: rolls back, and frees temporary tables, locks, variables and prepared statements.

@@ -205,7 +205,7 @@ impl Engine {
                 break;
             }
             // What stands may be slow rather than wait.
-            let permit = if contended { None } else { self.take_permit_or_want_it(key) };
+            let permit = if contended { None } else { self.scheduling.take_permit_or_want_it(key) };
             let Some(grant) = permit.or(contended.then_some(Grant::Contended)) else {
                 wanting = true;
                 break;

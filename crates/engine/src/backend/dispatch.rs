@@ -15,6 +15,7 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::{Grant, Lane};
+use crate::scheduling::Scheduling;
 use crate::session::pins::Pins;
 use crate::settings::ThreadHandling;
 
@@ -33,6 +34,17 @@ enum Behind {
     WaitsForPermit,
     /// There is no backend for any of those that were looked at.
     NoBackend,
+}
+
+impl Scheduling {
+    /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
+    /// tried again then: whoever gives a permit back in between looks at who wants one.
+    pub(crate) fn take_permit_or_want_it(&mut self, key: ClientKey) -> Option<Grant> {
+        self.scheduler.take_permit(key).or_else(|| {
+            self.scheduler.want(Some(key));
+            self.scheduler.take_permit(key)
+        })
+    }
 }
 
 impl Engine {
@@ -66,7 +78,7 @@ impl Engine {
                 Sharing::Alone if self.leaves_room_for_others(key) => continue,
                 Sharing::Alone => {}
             }
-            let Some(grant) = self.take_permit_or_want_it(key) else {
+            let Some(grant) = self.scheduling.take_permit_or_want_it(key) else {
                 if self.scheduling.scheduler.waits_for_long(key) {
                     continue; // another worker has been faster
                 }
@@ -191,7 +203,7 @@ impl Engine {
             if self.enter_contended_lane(key) || self.enter_long_lane(key) {
                 continue;
             }
-            let Some(grant) = self.take_permit_or_want_it(key) else {
+            let Some(grant) = self.scheduling.take_permit_or_want_it(key) else {
                 if self.scheduling.scheduler.waits_for_long(key) {
                     continue;
                 }
@@ -201,15 +213,6 @@ impl Engine {
             behind = Behind::Started;
         }
         behind
-    }
-
-    /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
-    /// tried again then: whoever gives a permit back in between looks at who wants one.
-    pub(crate) fn take_permit_or_want_it(&mut self, key: ClientKey) -> Option<Grant> {
-        self.scheduling.scheduler.take_permit(key).or_else(|| {
-            self.scheduling.scheduler.want(Some(key));
-            self.scheduling.scheduler.take_permit(key)
-        })
     }
 
     /// What must not wait for a permit, since it may be what frees one: KILL, and the end of a transaction.
@@ -252,7 +255,7 @@ impl Engine {
         if request.command == RequestKind::Prepare && self.clients[key].doubts.is_some() {
             return self.ask_doubts_first(key, backend_key, request);
         }
-        if let Some(definition) = self.lacking_definition(backend_key, &request) {
+        if let Some(definition) = self.server.lacking_definition(backend_key, &request) {
             return self.prepare_first(key, backend_key, request, definition, &ahead);
         }
         let query = request.command == RequestKind::Query;
@@ -263,7 +266,7 @@ impl Engine {
         // Another statement may only follow where the session state stands already, but for the schema, which each can bring along.
         let follows = ahead.texts.is_empty() || (joined && ahead.is_schema_alone());
         let shared = follows && self.clients[key].backend.is_none() && self.may_share(key, &request);
-        let only_kind = self.only_kind(&request).filter(|_| shared);
+        let only_kind = self.scheduling.only_kind(self.now, &request).filter(|_| shared);
         self.begin_on(key, backend_key, shared, only_kind);
         if !ahead.texts.is_empty() && !joined {
             return self.apply_state_first(key, backend_key, request, &ahead);
@@ -476,7 +479,7 @@ impl Engine {
                 library: request.library,
             },
         );
-        self.mark_dirty(backend_key);
+        self.server.mark_dirty(backend_key);
     }
 
     /// The reasons for which a client will hold its backend beyond the end of this request.
@@ -504,7 +507,7 @@ impl Engine {
         if request.hidden.is_silent() {
             pins |= Pins::STATE_CHANGE;
         }
-        if self.takes_roles(request.hidden.effects) {
+        if self.server.takes_roles(request.hidden.effects) {
             pins |= Effects::ROLE.into();
         }
         if matches!(request.command, RequestKind::RegisterReplica | RequestKind::BinlogDump) {

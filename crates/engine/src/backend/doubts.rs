@@ -196,7 +196,7 @@ impl Engine {
         self.note_last_gtid(client, request, &changes);
         let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));
         if tells_schema {
-            self.note_rights_taken_up(key);
+            self.server.note_rights_taken_up(key);
         }
         let vague = self.server.facts.as_ref().is_some_and(Facts::has_vague_trackers);
         // Code of another schema changes to that and back.

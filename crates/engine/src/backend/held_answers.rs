@@ -5,6 +5,7 @@ use super::{InFlight, Summary};
 use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::outside::named::Limit;
+use crate::server::Server;
 
 /// Of a worker: one statement with 65,535 parameters and 4,096 columns with usual names is said in some 2 MiB.
 const SMALLEST_SHARE: usize = 4 << 20;
@@ -22,13 +23,15 @@ impl Summary {
     }
 }
 
-impl Engine {
+impl Server {
     /// Bytes on this worker. Of the statements in flight on a backend the first alone is being answered.
     pub(crate) fn held_answers(&self) -> usize {
-        let answered = self.server.backends.iter().filter_map(|(_, backend)| backend.in_flight.front());
+        let answered = self.backends.iter().filter_map(|(_, backend)| backend.in_flight.front());
         answered.map(InFlight::held_bytes).sum()
     }
+}
 
+impl Engine {
     /// How much may be kept of the answer that a backend is giving, of which `more` bytes are there now: no more than `keep`. What is
     /// small has its place, whatever others hold, so that most answers are not added up.
     pub(super) fn may_keep(&mut self, key: BackendKey, keep: usize, more: usize) -> usize {
@@ -38,7 +41,7 @@ impl Engine {
         if !whole || wanted <= LARGEST_KEPT || wanted > keep {
             return keep;
         }
-        let others = self.held_answers() - held;
+        let others = self.server.held_answers() - held;
         let share =
             (self.settings.held_answer_memory / self.pool.workers.count() as usize).max(SMALLEST_SHARE);
         if others + wanted > share {

@@ -10,12 +10,28 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind};
+use crate::server::Server;
 use crate::session::aftermath::Diagnostics;
 use crate::session::literals::{Literals, Rewriting};
+use crate::settings::Settings;
 
 /// So many calls of one text become literals: with each some ten nanoseconds go by several times, in which a worker does nothing else. No
 /// insert of many rows has more that asks for CONNECTION_ID() in each.
 const MOST_CALLS: usize = 1 << 17;
+
+impl Server {
+    /// Says whether the server takes a command of so many bytes.
+    pub(crate) fn check_length(&self, settings: &Settings, length: usize) -> Result<(), MySqlError> {
+        let limit = self.max_allowed_packet(settings);
+        if length < limit { Ok(()) } else { Err(MySqlError::literals_too_long(limit)) }
+    }
+
+    /// The largest command: by the option, or by the server's variable of that name.
+    pub(crate) fn max_allowed_packet(&self, settings: &Settings) -> usize {
+        let servers = self.facts.as_ref().map_or(usize::MAX, |facts| facts.max_allowed_packet);
+        settings.max_allowed_packet.min(servers)
+    }
+}
 
 impl Engine {
     /// Counts what a request grows by. An error where it would be longer than any statement may be.
@@ -39,21 +55,9 @@ impl Engine {
         }
         let length = rewriting.length();
         // The command's byte, and what goes ahead of a text.
-        self.check_length(length + 1 + request.attributes.bytes())?;
+        self.server.check_length(&self.settings, length + 1 + request.attributes.bytes())?;
         request.growth = length.saturating_sub(text.len());
         Ok(())
-    }
-
-    /// Says whether the server takes a command of so many bytes.
-    pub(crate) fn check_length(&self, length: usize) -> Result<(), MySqlError> {
-        let limit = self.max_allowed_packet();
-        if length < limit { Ok(()) } else { Err(MySqlError::literals_too_long(limit)) }
-    }
-
-    /// The largest command: by the option, or by the server's variable of that name.
-    pub(crate) fn max_allowed_packet(&self) -> usize {
-        let servers = self.server.facts.as_ref().map_or(usize::MAX, |facts| facts.max_allowed_packet);
-        self.settings.max_allowed_packet.min(servers)
     }
 
     /// Puts literals in the place of calls, where the client carries the answer with it.

@@ -100,7 +100,7 @@ impl Engine {
 
     pub(crate) fn change_lane(&mut self, key: ClientKey, lane: Lane) {
         let arrival = self.clients[key].request.as_ref().expect("a queued client has a request").arrival;
-        self.note_parts(&arrival);
+        self.scheduling.note_parts(self.now, &arrival);
         let arrival = self.scheduling.holdups.change_queue(&arrival, self.now, lane == Lane::Long);
         if let Some(request) = &mut self.clients[key].request {
             request.arrival = arrival;

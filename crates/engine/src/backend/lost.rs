@@ -17,6 +17,8 @@ use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit};
 use crate::outside::slow_log::SlowEnd;
 use crate::request::RequestKind;
+use crate::server::Server;
+use crate::settings::Settings;
 use crate::workers::places::Origin;
 
 /// ER_CON_COUNT_ERROR: the server lives but takes no more connections.
@@ -65,6 +67,16 @@ fn state_of_refusal(code: u16) -> &'static [u8; 5] {
     }
 }
 
+impl Server {
+    pub(crate) fn unreachable_error(&self, settings: &Settings) -> MySqlError {
+        MySqlError::server_unreachable(&self.server_address(settings), self.reachability.reason())
+    }
+
+    fn server_address(&self, settings: &Settings) -> String {
+        settings.server.get(self.reachability.address).map(ToString::to_string).unwrap_or_default()
+    }
+}
+
 impl Engine {
     /// The server has closed a backend, or the connection broke.
     pub(crate) fn backend_gone(&mut self, key: BackendKey, reason: &str) {
@@ -91,7 +103,7 @@ impl Engine {
     fn lose_backend(&mut self, key: BackendKey, reason: &str) {
         self.lock_wait_ended(key);
         let reason = match self.change_failed(key) {
-            true => Cow::Owned(self.failure_of_change(&self.server.backends[key], reason)),
+            true => Cow::Owned(self.logins.failure_of_change(&self.server.backends[key], reason)),
             false => Cow::Borrowed(reason),
         };
         let backend = &mut self.server.backends[key];
@@ -313,18 +325,6 @@ impl Engine {
         self.views.event(Event::NoRoom { reason });
     }
 
-    pub(crate) fn unreachable_error(&self) -> MySqlError {
-        MySqlError::server_unreachable(&self.server_address(), self.server.reachability.reason())
-    }
-
-    fn server_address(&self) -> String {
-        self.settings
-            .server
-            .get(self.server.reachability.address)
-            .map(ToString::to_string)
-            .unwrap_or_default()
-    }
-
     /// Remembers since when statements wait for a backend, and gives up those that have waited too long.
     pub(crate) fn note_lack_of_backends(&mut self, lacking: bool) {
         if !lacking || self.scheduling.scheduler.in_need() == 0 {
@@ -354,7 +354,7 @@ impl Engine {
         if self.server.reachability.is_up()
             && self.server.backends.iter().any(|(_, backend)| is_silent(backend))
         {
-            MySqlError::server_unreachable(&self.server_address(), NO_ANSWER)
+            MySqlError::server_unreachable(&self.server.server_address(&self.settings), NO_ANSWER)
         } else if self.server.reachability.is_up() {
             let limit = self.pool.workers.places.limit();
             let of_server = self.pool.workers.places.server_is_full();
@@ -363,7 +363,7 @@ impl Engine {
             }
             MySqlError::no_backend(limit, of_server)
         } else {
-            self.unreachable_error()
+            self.server.unreachable_error(&self.settings)
         }
     }
 
@@ -373,7 +373,7 @@ impl Engine {
         let urgent = self.scheduling.urgent.iter().map(|&(_, since)| since + limit).min();
         let waiting = self.server.opening.lacking_since.zip(self.scheduling.scheduler.oldest_in_need());
         let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
-        urgent.into_iter().chain(waiting).chain(self.next_held_up()).min()
+        urgent.into_iter().chain(waiting).chain(self.scheduling.next_held_up(&self.settings)).min()
     }
 }
 

@@ -17,6 +17,7 @@ use super::companions::Companions;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
+use crate::server::Server;
 use crate::workers::places::Origin;
 
 /// The state of opening backends.
@@ -117,6 +118,21 @@ enum Place {
 /// The login that decides which clients a backend serves.
 pub(super) type Login = (IdentityId, Capabilities);
 
+impl Server {
+    pub(crate) fn may_connect_now(&self, now: Instant) -> bool {
+        let full = self.full.as_ref().is_some_and(|full| full.until > now);
+        // Before backends are opened on a server that has come back, it is known what it is.
+        self.reachability.may_connect(now) && !full && self.pending_facts.is_none()
+    }
+
+    /// When the first login will have lacked a backend for long enough that others' places are looked at again.
+    pub(crate) fn next_look_for_places(&self, now: Instant) -> Option<Instant> {
+        let waits = [self.opening.worth(true), self.opening.worth(false), LONGEST_WAIT];
+        let dues = self.opening.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
+        dues.filter(|&due| due > now).min()
+    }
+}
+
 impl Engine {
     /// A client's statement is the first in need and finds no backend. Returns for how long its login has had none.
     pub(super) fn note_lack(&mut self, key: ClientKey) -> Duration {
@@ -138,13 +154,15 @@ impl Engine {
         let opening = |(_, backend): &(BackendKey, &Backend)| !backend.is_ready();
         let mut to_come: Vec<_> = self.server.backends.iter().filter(opening).map(|(key, _)| key).collect();
         // A MariaDB takes a second to refuse a change: others do not wait for that.
-        let under_way = to_come.len() - self.slow_changes();
+        let under_way = to_come.len() - self.server.slow_changes(self.now);
         let mut room = most.saturating_sub(under_way);
         to_come.extend(self.server.idle.iter());
         for &key in waiting {
             let client = &self.clients[key];
             let Some(login) = client.identity.map(|identity| (identity, client.class())) else { continue };
-            if let Some(own) = to_come.iter().position(|&own| self.fits(&self.server.backends[own], client)) {
+            if let Some(own) =
+                to_come.iter().position(|&own| self.sessions.fits(&self.server.backends[own], client))
+            {
                 to_come.swap_remove(own);
                 continue;
             }
@@ -185,7 +203,7 @@ impl Engine {
             // One that has been opened for a statement is not lost before that has run: two could take it from each other for ever.
             let awaited = backend.fresh && self.now.since(backend.since) < LONGEST_WAIT;
             let wanted = (lacks_for < worth || awaited)
-                && waiting.iter().any(|&other| self.fits(backend, &self.clients[other]));
+                && waiting.iter().any(|&other| self.sessions.fits(backend, &self.clients[other]));
             !in_use && !wanted
         };
         let mut free = self.server.idle.iter().copied().filter(may_be_taken);
@@ -193,7 +211,7 @@ impl Engine {
             self.pool.ask_for_backends();
             return None;
         };
-        let changes = |&idle: &BackendKey| by_change && self.may_change(idle, login);
+        let changes = |&idle: &BackendKey| by_change && self.server.may_change(idle, login);
         // One that can change costs less, but nobody loses a backend for that which is in use.
         let unused = |&idle: &BackendKey| self.now.since(self.server.backends[idle].since) >= worth;
         let instead = || free.take_while(unused).find(changes);
@@ -216,14 +234,7 @@ impl Engine {
             holder.is_none_or(|client| client.pins.is_empty() && !client.in_transaction())
         };
         let client = &self.clients[key];
-        self.server.backends.iter().any(|(_, backend)| self.fits(backend, client) && passes(backend))
-    }
-
-    /// When the first login will have lacked a backend for long enough that others' places are looked at again.
-    pub(crate) fn next_look_for_places(&self) -> Option<Instant> {
-        let waits = [self.server.opening.worth(true), self.server.opening.worth(false), LONGEST_WAIT];
-        let dues = self.server.opening.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
-        dues.filter(|&due| due > self.now).min()
+        self.server.backends.iter().any(|(_, backend)| self.sessions.fits(backend, client) && passes(backend))
     }
 
     /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
@@ -263,13 +274,7 @@ impl Engine {
     /// Says whether an attempt to connect with this login makes sense now.
     fn may_open_as(&self, identity: IdentityId) -> bool {
         let refused = self.logins.identities.identity(identity).refused_until;
-        self.may_connect_now() && refused.is_none_or(|until| until <= self.now)
-    }
-
-    pub(crate) fn may_connect_now(&self) -> bool {
-        let full = self.server.full.as_ref().is_some_and(|full| full.until > self.now);
-        // Before backends are opened on a server that has come back, it is known what it is.
-        self.server.reachability.may_connect(self.now) && !full && self.server.pending_facts.is_none()
+        self.server.may_connect_now(self.now) && refused.is_none_or(|until| until <= self.now)
     }
 
     /// Closes the backend that has been idle longest; false where none is.

@@ -7,7 +7,18 @@ use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
+use crate::session::SessionTables;
 use crate::session::pins::Pins;
+
+impl SessionTables {
+    /// Same user, same capabilities; and a schema can be changed but not be unset.
+    pub(super) fn fits(&self, backend: &Backend, client: &Client) -> bool {
+        let has_schema = |session| self.states.state(session).schema.is_some();
+        Some(backend.identity) == client.identity
+            && backend.class == client.class()
+            && (!has_schema(backend.session) || client.session.is_some_and(has_schema))
+    }
+}
 
 impl Engine {
     /// Finds an idle backend for a client: best one whose session state is the client's already, the latest used first (its
@@ -19,11 +30,11 @@ impl Engine {
         let mut best = None;
         for &candidate in self.server.idle.iter().rev() {
             let backend = &self.server.backends[candidate];
-            if !self.fits(backend, client) {
+            if !self.sessions.fits(backend, client) {
                 continue;
             }
             let state = Some(backend.session) == client.session && backend.trackers;
-            let prepared = about.is_none_or(|about| self.statement_for(candidate, about).is_some());
+            let prepared = about.is_none_or(|about| self.server.statement_for(candidate, about).is_some());
             if state && prepared {
                 return Some(candidate);
             }
@@ -33,14 +44,6 @@ impl Engine {
             }
         }
         best.map(|(_, candidate)| candidate)
-    }
-
-    /// Same user, same capabilities; and a schema can be changed but not be unset.
-    pub(super) fn fits(&self, backend: &Backend, client: &Client) -> bool {
-        let has_schema = |session| self.sessions.states.state(session).schema.is_some();
-        Some(backend.identity) == client.identity
-            && backend.class == client.class()
-            && (!has_schema(backend.session) || client.session.is_some_and(has_schema))
     }
 
     /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
@@ -68,7 +71,7 @@ impl Engine {
                 if !self.is_kept_for_us(key) && self.pool.leave_to_other_worker(needed) {
                     return self.quit_backend(key);
                 }
-                self.put_idle(key);
+                self.server.put_idle(key);
             }
             Afterwards::Reset => self.send_reset(key),
             Afterwards::Close => self.quit_backend(key),

@@ -18,9 +18,11 @@ use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{About, Action, Request, RequestKind};
+use crate::server::Server;
 use crate::session::SessionState;
 use crate::session::literals::Literals;
 use crate::session::statements::{Definition, DefinitionId};
+use crate::settings::Settings;
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED: the server has no room for one more.
 const NO_ROOM: u16 = 1461;
@@ -44,7 +46,7 @@ const SCHEMA_REFUSED: [u16; 2] = [1049, 1044];
 /// the servers describe in 24 bytes each, and 4,096 columns.
 pub(crate) const LARGEST_ANSWER: usize = 8 << 20;
 
-impl Engine {
+impl Server {
     /// The definition that has to be prepared on this backend before the request can be executed there.
     pub(crate) fn lacking_definition(
         &self,
@@ -58,7 +60,7 @@ impl Engine {
 
     /// Which of a backend's statements an execution can have.
     pub(crate) fn statement_for(&self, backend_key: BackendKey, about: &About) -> Option<Serves> {
-        let prepared = &self.server.backends[backend_key].prepared;
+        let prepared = &self.backends[backend_key].prepared;
         let own = Serves::Own(about.number);
         let any = [own, about.serves, Serves::All];
         let choice = if about.serves == own { &any[..1] } else { &any[..] };
@@ -69,6 +71,36 @@ impl Engine {
         })
     }
 
+    /// There was no room for the answer to COM_STMT_PREPARE, which made it an error. Returns the client's.
+    fn refuse_to_prepare(
+        &mut self,
+        settings: &Settings,
+        key: BackendKey,
+        request: &Request,
+        summary: &mut Summary,
+    ) -> Vec<u8> {
+        if let Some((id, _)) = summary.prepared.take() {
+            self.close_prepared(key, id);
+        }
+        let error = MySqlError::held_answer_memory(settings.held_answer_memory);
+        let mut answer = Vec::new();
+        wire::put_message(&mut answer, &mut request.answer.clone(), &error.packet());
+        summary.error = Some(ServerError::from(&error));
+        summary.refused_here = true;
+        answer
+    }
+
+    /// COM_STMT_CLOSE, which has no answer.
+    fn close_prepared(&mut self, key: BackendKey, id: u32) {
+        let mut packet = Vec::new();
+        let mut payload = vec![CommandKind::StmtClose as u8];
+        payload.extend_from_slice(&id.to_le_bytes());
+        wire::put_message(&mut packet, &mut 0, &payload);
+        self.put_to_backend(key, &packet);
+    }
+}
+
+impl Engine {
     /// The next step on the way to a statement that is not prepared yet: the session state for it, or it itself.
     pub(crate) fn prepare_first(
         &mut self,
@@ -274,7 +306,7 @@ impl Engine {
         let whole = summary.has_kept_all();
         let mut answer = std::mem::take(&mut summary.kept);
         if !whole {
-            answer = self.refuse_to_prepare(key, &request, summary);
+            answer = self.server.refuse_to_prepare(&self.settings, key, &request, summary);
         }
         let statements = self.clients[client].statements.get_or_insert_default();
         match (&summary.error, summary.prepared) {
@@ -310,19 +342,6 @@ impl Engine {
         Some(request)
     }
 
-    /// There was no room for the answer to COM_STMT_PREPARE, which made it an error. Returns the client's.
-    fn refuse_to_prepare(&mut self, key: BackendKey, request: &Request, summary: &mut Summary) -> Vec<u8> {
-        if let Some((id, _)) = summary.prepared.take() {
-            self.close_prepared(key, id);
-        }
-        let error = MySqlError::held_answer_memory(self.settings.held_answer_memory);
-        let mut answer = Vec::new();
-        wire::put_message(&mut answer, &mut request.answer.clone(), &error.packet());
-        summary.error = Some(ServerError::from(&error));
-        summary.refused_here = true;
-        answer
-    }
-
     /// The definition that a client has prepared, held for the client.
     fn definition_of(&mut self, client: ClientKey, request: &Request, parameters: u16) -> DefinitionId {
         let session = self.clients[client].session.expect("a client with requests has logged in");
@@ -342,7 +361,7 @@ impl Engine {
     /// too many.
     fn keep_prepared(&mut self, key: BackendKey, definition: DefinitionId, serves: Serves, id: u32) {
         match self.server.backends[key].prepared.insert(definition, serves, id) {
-            Some(before) => self.close_prepared(key, before),
+            Some(before) => self.server.close_prepared(key, before),
             None => {
                 self.sessions.definitions.hold_again(definition);
                 self.server.room.taken += 1;
@@ -391,15 +410,6 @@ impl Engine {
         Ok(())
     }
 
-    /// COM_STMT_CLOSE, which has no answer.
-    fn close_prepared(&mut self, key: BackendKey, id: u32) {
-        let mut packet = Vec::new();
-        let mut payload = vec![CommandKind::StmtClose as u8];
-        payload.extend_from_slice(&id.to_le_bytes());
-        wire::put_message(&mut packet, &mut 0, &payload);
-        self.put_to_backend(key, &packet);
-    }
-
     pub(super) fn close_oldest(&mut self, key: BackendKey) -> bool {
         let Some((definition, id)) = self.server.backends[key].prepared.remove_oldest() else { return false };
         self.prepared_is_closed(key, definition, id);
@@ -408,14 +418,14 @@ impl Engine {
 
     /// A statement that stood on a backend has been taken out of its table.
     fn prepared_is_closed(&mut self, key: BackendKey, definition: DefinitionId, id: u32) {
-        self.close_prepared(key, id);
+        self.server.close_prepared(key, id);
         self.server.room.taken -= 1;
-        self.release_definition(definition);
+        self.sessions.release_definition(definition);
     }
 
     /// The server's number for the statement that a request executes, which is prepared there.
     pub(crate) fn prepared_statement_id(&mut self, backend_key: BackendKey, about: &About) -> Option<u32> {
-        let found = self.statement_for(backend_key, about)?;
+        let found = self.server.statement_for(backend_key, about)?;
         let wants_cursor = matches!(about.action, Action::Execute { cursor: true, .. });
         let own = Serves::Own(about.number);
         let serves = match found {
@@ -533,7 +543,7 @@ impl Engine {
     pub(crate) fn forget_prepared(&mut self, key: BackendKey) {
         for definition in self.server.backends[key].prepared.clear() {
             self.server.room.taken -= 1;
-            self.release_definition(definition);
+            self.sessions.release_definition(definition);
         }
     }
 }

@@ -20,6 +20,7 @@ use super::{Backend, InFlight};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::request::Request;
+use crate::server::Server;
 use crate::settings::ThreadHandling;
 
 /// One backend of so many is kept for kinds that get on. Those that stand may have half of them and half of the rest at once
@@ -76,12 +77,18 @@ impl Reserve {
     }
 }
 
+impl Server {
+    fn backends_in_use(&self) -> u32 {
+        u32::try_from(self.backends.len() - self.idle.len()).unwrap_or(u32::MAX)
+    }
+}
+
 impl Engine {
     /// A statement has ended on a backend.
     pub(crate) fn note_progress(&mut self, statement: &InFlight) {
         // What ends is noted from half of the reserve's mark on, so that it is known there who gets on.
         let mut reserve = std::mem::take(&mut self.server.reserve);
-        let released = if self.backends_in_use() < self.reserve_mark() / 2 {
+        let released = if self.server.backends_in_use() < self.reserve_mark() / 2 {
             (!reserve.ended.is_empty() || !reserve.standing.is_empty()) && reserve.clear()
         } else {
             let kind = self.kind_of(statement);
@@ -122,7 +129,7 @@ impl Engine {
         let waits = alike.clone().any(|(_, backend)| backend.waits_for_lock);
         let oldest = alike.map(|(_, backend)| backend.first_since).min();
         // What began before the lock came may be older than the last that ended: then it takes as long as it usually takes.
-        let stalled = self.stalled_since(kind.0);
+        let stalled = self.scheduling.stalled_since(self.now, &self.settings, kind.0);
         let stands = (waits && self.only_last_backends_are_left())
             || oldest.is_some_and(|oldest| self.server.reserve.none_ended_since(&kind, oldest.max(stalled)));
         if stands {
@@ -141,17 +148,13 @@ impl Engine {
 
     /// Says whether so many of the backends that this worker may have are in use that the rest is kept.
     pub(crate) fn is_reserve_reached(&self) -> bool {
-        self.backends_in_use() >= self.reserve_mark()
+        self.server.backends_in_use() >= self.reserve_mark()
     }
 
     /// Says whether the last of the backends that this worker may have are for kinds of which none is known to wait for a lock.
     pub(crate) fn only_last_backends_are_left(&self) -> bool {
         let share = self.pool.workers.places.most() / self.pool.workers.count();
-        self.is_reserve_reached() && self.backends_in_use() >= share - (share / LAST).max(1)
-    }
-
-    fn backends_in_use(&self) -> u32 {
-        u32::try_from(self.server.backends.len() - self.server.idle.len()).unwrap_or(u32::MAX)
+        self.is_reserve_reached() && self.server.backends_in_use() >= share - (share / LAST).max(1)
     }
 
     /// From how many backends on the rest is kept.

@@ -10,6 +10,7 @@
 use super::{Afterwards, Phase};
 use crate::engine::Engine;
 use crate::ids::BackendKey;
+use crate::server::Server;
 use crate::session::SessionId;
 
 /// The state of a backend's rights. The numbers are those of [`Changes::seen`].
@@ -77,23 +78,31 @@ impl Changes {
     }
 }
 
-impl Engine {
+impl Server {
     /// Says whether the server is to be asked for its count before the accounts are read again.
     pub(crate) fn doubts_rights(&self) -> bool {
         let in_doubt = |rights| matches!(rights, Rights::Since(_) | Rights::Asked(_));
-        !self.server.control.changes.hidden
-            && self.server.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.rights))
+        !self.control.changes.hidden
+            && self.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.rights))
     }
 
     /// The server is being asked for its count: it holds for whatever has been taken up before.
     pub(crate) fn note_question_for_changes(&mut self) {
-        for (_, backend) in self.server.backends.iter_mut() {
+        for (_, backend) in self.backends.iter_mut() {
             if let (Phase::Ready, Rights::Since(seen)) = (backend.phase(), backend.rights) {
                 backend.rights = Rights::Asked(seen);
             }
         }
     }
 
+    /// A backend has taken up the rights on a schema, maybe on the one that it was in.
+    pub(crate) fn note_rights_taken_up(&mut self, key: BackendKey) {
+        let backend = &mut self.backends[key];
+        backend.rights = backend.rights.taken_up(backend.began_at);
+    }
+}
+
+impl Engine {
     /// The accounts have been read, behind the server's count: backends that may have other rights than theirs go.
     pub(crate) fn judge_rights(&mut self) {
         let seen = self.server.control.changes.seen;
@@ -121,18 +130,12 @@ impl Engine {
             .is_some_and(|facts| self.logins.identities.lets_in(identity, &facts.accounts, self.now))
     }
 
-    /// A backend has taken up the rights on a schema, maybe on the one that it was in.
-    pub(crate) fn note_rights_taken_up(&mut self, key: BackendKey) {
-        let backend = &mut self.server.backends[key];
-        backend.rights = backend.rights.taken_up(backend.began_at);
-    }
-
     /// A backend's session state is about to be another one, and so may be its schema.
     pub(crate) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId) {
         let schema = |session| &self.sessions.states.state(session).schema;
         let backend = &self.server.backends[key];
         if schema(session).is_some() && schema(session) != schema(backend.session) {
-            self.note_rights_taken_up(key);
+            self.server.note_rights_taken_up(key);
         }
     }
 }

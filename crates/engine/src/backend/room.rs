@@ -12,6 +12,7 @@ use wire::{CommandKind, Expect};
 use super::Owner;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
+use crate::server::Server;
 use crate::workers::letter::Letter;
 
 /// How often a statement is tried again once room has been made, of which others may have taken what there was: so many take some
@@ -43,6 +44,13 @@ impl Room {
     fn is_awaited(&self, now: Instant) -> bool {
         let recent = |(_, since): (usize, Instant)| now.since(since) < MADE_WITHIN;
         self.awaited.is_some_and(recent) || self.closing.is_some_and(recent)
+    }
+}
+
+impl Server {
+    /// Another worker has made room.
+    pub(crate) fn room_was_made(&mut self) {
+        self.room.awaited = less(self.room.awaited);
     }
 }
 
@@ -84,11 +92,6 @@ impl Engine {
                 self.pool.write_letter(worker, Letter::RoomMade);
             }
         }
-    }
-
-    /// Another worker has made room.
-    pub(crate) fn room_was_made(&mut self) {
-        self.server.room.awaited = less(self.server.room.awaited);
     }
 
     /// False where there are no others.

@@ -9,14 +9,16 @@ use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::outside::event::Event;
 use crate::outside::limits_reached::SAY_AGAIN;
+use crate::server::Server;
 use crate::server_login::{Way, Withheld};
 use crate::settings::ServerTls;
+use crate::settings::Settings;
 
-impl Engine {
+impl Server {
     /// Says whether a login on the server in use asks for TLS.
-    pub(crate) fn wanted_server_tls(&self) -> ServerTls {
-        match self.settings.server_tls {
-            ServerTls::Preferred if stays_here(&self.settings.server[self.server.reachability.address]) => {
+    pub(crate) fn wanted_server_tls(&self, settings: &Settings) -> ServerTls {
+        match settings.server_tls {
+            ServerTls::Preferred if stays_here(&settings.server[self.reachability.address]) => {
                 ServerTls::Disabled
             }
             wanted => wanted,
@@ -24,31 +26,22 @@ impl Engine {
     }
 
     /// Says who else could answer in the place of the server in use.
-    pub(crate) fn way_to_server(&self) -> Way {
-        match &self.settings.server[self.server.reachability.address] {
+    pub(crate) fn way_to_server(&self, settings: &Settings) -> Way {
+        match &settings.server[self.reachability.address] {
             Address::Unix(_) => Way::Socket,
-            Address::Tcp { remote, .. } if self.settings.trusted_servers.contain(&Peer::Tcp(*remote)) => {
+            Address::Tcp { remote, .. } if settings.trusted_servers.contain(&Peer::Tcp(*remote)) => {
                 Way::Trusted
             }
             Address::Tcp { .. } => Way::Open,
         }
     }
 
-    /// Says now and then that the server does not get a user's password.
-    pub(crate) fn note_withheld(&mut self, user: &[u8], why: Withheld) {
-        if self.server.reachability.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
-            self.server.reachability.withheld_at = Some(self.now);
-            let user = String::from_utf8_lossy(user).into_owned();
-            self.views.event(Event::PasswordWithheld { user, reason: why.message() });
-        }
-    }
-
     /// Returns the header that a connection to the server begins with, where Onramp tells for which client it is. Without a client the
     /// header names none.
-    pub(crate) fn proxy_header(&self, client: Option<SocketAddr>) -> Vec<u8> {
+    pub(crate) fn proxy_header(&self, settings: &Settings, client: Option<SocketAddr>) -> Vec<u8> {
         let mut header = Vec::new();
-        match (&self.settings.server[self.server.reachability.address], client) {
-            _ if !self.settings.proxy_to_server => {}
+        match (&settings.server[self.reachability.address], client) {
+            _ if !settings.proxy_to_server => {}
             (_, None) => proxy_protocol::put_local(&mut header),
             (Address::Tcp { remote, .. }, Some(client)) => proxy_protocol::put(&mut header, client, *remote),
             (Address::Unix(_), Some(client)) => {
@@ -57,6 +50,17 @@ impl Engine {
             }
         }
         header
+    }
+}
+
+impl Engine {
+    /// Says now and then that the server does not get a user's password.
+    pub(crate) fn note_withheld(&mut self, user: &[u8], why: Withheld) {
+        if self.server.reachability.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
+            self.server.reachability.withheld_at = Some(self.now);
+            let user = String::from_utf8_lossy(user).into_owned();
+            self.views.event(Event::PasswordWithheld { user, reason: why.message() });
+        }
     }
 
     /// Sends what goes before TLS, and has it begin.
@@ -71,7 +75,7 @@ impl Engine {
         let backend = &mut self.server.backends[key];
         let Some((login, out)) = backend.login() else { return };
         match login.secured(out) {
-            Ok(()) => self.mark_dirty(key),
+            Ok(()) => self.server.mark_dirty(key),
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
         }
     }

@@ -148,7 +148,7 @@ impl Engine {
         let effects = statement.prelude_effects;
         if effects.schema {
             // Also where the schema was there before: USE takes up its rights anew.
-            self.note_rights_taken_up(key);
+            self.server.note_rights_taken_up(key);
         }
         if effects.begin {
             self.transaction_started(client);
@@ -188,7 +188,7 @@ impl Engine {
 
     /// Nobody knows in which schema a backend is: an empty name has a USE go ahead of whoever's statement is next.
     pub(crate) fn forget_schema(&mut self, key: BackendKey) {
-        self.note_rights_taken_up(key);
+        self.server.note_rights_taken_up(key);
         let state = self.sessions.states.state(self.server.backends[key].session).clone();
         let session = self.sessions.states.hold(SessionState { schema: Some(Box::default()), ..state });
         self.set_backend_session(key, session);

@@ -20,6 +20,7 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history::SHORT;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::Lane;
+use crate::scheduling::Scheduling;
 use crate::session::{SessionId, SessionState, is_utf8};
 
 /// How a statement stands towards backends that others share.
@@ -157,6 +158,15 @@ impl SharedBackends {
     }
 }
 
+impl Scheduling {
+    /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of
+    /// these holds up those behind it, which should not be others.
+    pub(super) fn only_kind(&self, now: Instant, request: &Request) -> Option<u64> {
+        let kind = request.statement.fingerprint;
+        self.digests.may_be_stuck(now, kind).then_some(kind)
+    }
+}
+
 impl Engine {
     /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is
     /// left: it shares that backend's permit.
@@ -209,13 +219,6 @@ impl Engine {
             && !request.found.is_unknown()
     }
 
-    /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of
-    /// these holds up those behind it, which should not be others.
-    pub(super) fn only_kind(&self, request: &Request) -> Option<u64> {
-        let kind = request.statement.fingerprint;
-        self.scheduling.digests.may_be_stuck(self.now, kind).then_some(kind)
-    }
-
     /// The backends that a client's read can join: of its kind only where that may be stuck, and on which it is prepared where it is to be.
     fn shared_backends_for(&self, key: ClientKey, (identity, session): Sharers, share: Share) -> Shared {
         let request = self.clients[key].request.as_ref().expect("looked at by the caller");
@@ -260,7 +263,7 @@ impl Engine {
     ) -> Shared {
         let client = &self.clients[key];
         let brings_schema = LazyCell::new(|| self.may_bring_schema(key, request));
-        let (only_kind, about) = (self.only_kind(request), request.about.as_deref());
+        let (only_kind, about) = (self.scheduling.only_kind(self.now, request), request.about.as_deref());
         let mut shared = Shared { running: 0, most, with_room: None };
         let mut fewest = self.pool.workers.statements_in_flight() as usize;
         let leaving = self.server.sharing.iter().next_back().filter(|_| self.pool.is_to_leave_a_backend());
@@ -273,10 +276,10 @@ impl Engine {
             let state_stands = backend.session == session && !self.schemas_come(backend);
             // A backend that has a schema can never be without one again: a client that needs it so keeps it.
             let schema_alone = found.schema.is_some() && found.is_but_for_schema(wanted);
-            let same = self.fits(backend, client)
+            let same = self.sessions.fits(backend, client)
                 && (state_stands || (schema_alone && *brings_schema))
                 && backend.only_kind == only_kind
-                && about.is_none_or(|about| self.statement_for(candidate, about).is_some());
+                && about.is_none_or(|about| self.server.statement_for(candidate, about).is_some());
             if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
                 continue;
             }
@@ -293,7 +296,7 @@ impl Engine {
     /// Says whether the client's schema can go ahead of a read in one text with it, as one statement.
     fn may_bring_schema(&self, key: ClientKey, request: &Request) -> bool {
         // What was stuck lately waits for a lock in one schema perhaps, and should not hold up reads in others.
-        if self.only_kind(request).is_some() {
+        if self.scheduling.only_kind(self.now, request).is_some() {
             return false;
         }
         let client = &self.clients[key];

@@ -124,7 +124,7 @@ impl Engine {
     pub(crate) fn forward(&mut self, client: ClientKey, bytes: &[u8]) -> usize {
         if let Some(key) = self.clients[client].backend {
             self.server.backends[key].out.extend_from_slice(bytes);
-            self.mark_dirty(key);
+            self.server.mark_dirty(key);
         }
         bytes.len()
     }
@@ -166,7 +166,7 @@ impl Engine {
             true => self.clients[client].end_upload(),
             false => self.clients[client].upload(continues, next.wrapping_add(1)),
         }
-        self.mark_dirty(key);
+        self.server.mark_dirty(key);
         Ok(packet.len())
     }
 }

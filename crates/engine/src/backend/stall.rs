@@ -7,6 +7,8 @@ use seam::Instant;
 use super::{Backend, Permit};
 use crate::engine::Engine;
 use crate::ids::BackendKey;
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
 use crate::workers::letter::Letter;
 
 /// A statement lends nothing before it has run this long, however short its like: below that it waits for a core of the
@@ -41,6 +43,35 @@ pub(crate) struct Stalls {
     look_at: Option<Instant>,
 }
 
+impl Scheduling {
+    /// When the first statement in flight on a backend will have taken longer than its like; at least, where that does not
+    /// matter yet: `thread_pool_stall_limit` is the most, and holds for statements that nothing is known of.
+    fn stalls_at(&self, now: Instant, settings: &Settings, backend: &Backend) -> Instant {
+        let limit = settings.stall_limit;
+        if !self.scheduler.is_native() {
+            return backend.first_since + limit;
+        }
+        let earliest = backend.first_since + SHORTEST_STALL.min(limit);
+        if earliest > now {
+            return earliest;
+        }
+        let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
+        backend.first_since + self.stall_of(settings, fingerprint)
+    }
+
+    /// How long a statement of this kind runs before it is taken to be stalled.
+    fn stall_of(&self, settings: &Settings, fingerprint: u64) -> Duration {
+        let limit = settings.stall_limit;
+        self.digests.p99(fingerprint).unwrap_or(limit).max(SHORTEST_STALL).min(limit)
+    }
+
+    /// Statements of this kind that began then, or before, have stalled by now.
+    pub(crate) fn stalled_since(&self, now: Instant, settings: &Settings, fingerprint: u64) -> Instant {
+        let stall = u64::try_from(self.stall_of(settings, fingerprint).as_micros()).unwrap_or(u64::MAX);
+        Instant::from_micros(now.as_micros().saturating_sub(stall))
+    }
+}
+
 impl Engine {
     /// Has stalled statements lend their permits. One that has run for longer than its like does may be waiting for a lock whose
     /// owner waits for a permit: it lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer
@@ -60,7 +91,10 @@ impl Engine {
             .server
             .backends
             .iter()
-            .filter(|(_, backend)| backend.permit() != Permit::None && self.stalls_at(backend) <= self.now)
+            .filter(|(_, backend)| {
+                backend.permit() != Permit::None
+                    && self.scheduling.stalls_at(self.now, &self.settings, backend) <= self.now
+            })
             .map(|(key, backend)| (key, backend.permit()))
             .collect();
         if over.is_empty() {
@@ -142,7 +176,8 @@ impl Engine {
             return None;
         }
         let held = self.server.backends.iter().filter(|(_, backend)| backend.permit() == Permit::Held);
-        let stalls: Vec<_> = held.map(|(_, backend)| self.stalls_at(backend)).collect();
+        let stalls: Vec<_> =
+            held.map(|(_, backend)| self.scheduling.stalls_at(self.now, &self.settings, backend)).collect();
         if stalls.is_empty() && self.depends_on_others() {
             return Some(self.server.stalls.look_at.map_or(self.now, |at| at.max(self.now)));
         }
@@ -190,33 +225,6 @@ impl Engine {
         kinds.sort_unstable();
         let several = kinds.chunk_by(|one, other| one == other).filter(|alike| alike.len() >= OVERDUE);
         several.map(|alike| alike[0]).collect()
-    }
-
-    /// When the first statement in flight on a backend will have taken longer than its like; at least, where that does not
-    /// matter yet: `thread_pool_stall_limit` is the most, and holds for statements that nothing is known of.
-    fn stalls_at(&self, backend: &Backend) -> Instant {
-        let limit = self.settings.stall_limit;
-        if !self.scheduling.scheduler.is_native() {
-            return backend.first_since + limit;
-        }
-        let earliest = backend.first_since + SHORTEST_STALL.min(limit);
-        if earliest > self.now {
-            return earliest;
-        }
-        let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
-        backend.first_since + self.stall_of(fingerprint)
-    }
-
-    /// How long a statement of this kind runs before it is taken to be stalled.
-    fn stall_of(&self, fingerprint: u64) -> Duration {
-        let limit = self.settings.stall_limit;
-        self.scheduling.digests.p99(fingerprint).unwrap_or(limit).max(SHORTEST_STALL).min(limit)
-    }
-
-    /// Statements of this kind that began then, or before, have stalled by now.
-    pub(crate) fn stalled_since(&self, fingerprint: u64) -> Instant {
-        let stall = u64::try_from(self.stall_of(fingerprint).as_micros()).unwrap_or(u64::MAX);
-        Instant::from_micros(self.now.as_micros().saturating_sub(stall))
     }
 
     /// Lets the timers of a server's own pool look, in its profile.

@@ -12,6 +12,7 @@ use super::Backend;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::moves::{self, Move};
+use crate::server::Server;
 use crate::server_login::ServerLogin;
 
 /// Where a backend stands.
@@ -144,6 +145,16 @@ impl Backend {
     }
 }
 
+impl Server {
+    /// Nothing runs on a backend, and nobody holds it: it is there for the next.
+    pub(super) fn put_idle(&mut self, key: BackendKey) {
+        debug_assert!(self.backends[key].is_idle(), "{key:?} is in use");
+        if !self.idle.contains(&key) {
+            self.idle.0.push(key);
+        }
+    }
+}
+
 impl Engine {
     /// A statement begins on a backend; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
     pub(super) fn begin_with_permit(&mut self, key: BackendKey, has_permit: bool, spared: u32) {
@@ -183,14 +194,6 @@ impl Engine {
     fn end_permit(&mut self, key: BackendKey) {
         let spared = std::mem::take(&mut self.server.backends[key].state.spared);
         self.scheduling.scheduler.finish(spared);
-    }
-
-    /// Nothing runs on a backend, and nobody holds it: it is there for the next.
-    pub(super) fn put_idle(&mut self, key: BackendKey) {
-        debug_assert!(self.server.backends[key].is_idle(), "{key:?} is in use");
-        if !self.server.idle.contains(&key) {
-            self.server.idle.0.push(key);
-        }
     }
 }
 

@@ -25,7 +25,9 @@ use crate::accounts::task::{Asker, Finding, Proof, Work};
 use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
+use crate::logins::Logins;
 use crate::pool::Pool;
+use crate::settings::Settings;
 
 /// What a client has sent to prove its password.
 pub(crate) enum Answer {
@@ -119,6 +121,35 @@ impl Pool {
             }
             _ => check(attempt, stored),
         }
+    }
+}
+
+impl Logins {
+    /// By the user of this machine that the kernel says it is. What backends log in with then: what another login of the
+    /// account has proved or, where there was none, the password that is meant for that.
+    fn proof_by_socket(
+        &self,
+        settings: &Settings,
+        account: &Rc<Account>,
+        client: &Client,
+        attempt: &Attempt,
+    ) -> Verdict {
+        let refused =
+            if account.credential == Credential::Socket { Verdict::NotThatUser } else { Verdict::Denied };
+        let Peer::Unix { uid } = client.peer else { return refused };
+        match &attempt.socket_user {
+            None => Verdict::NeedsUserName(uid),
+            Some(Some(name)) if account.socket_users.contains(name) => {
+                Verdict::Accepted(Rc::clone(account), self.mapped_secret(settings, account, attempt))
+            }
+            Some(_) => refused,
+        }
+    }
+
+    /// What backends log in with for a client whose own proof cannot be passed on.
+    fn mapped_secret(&self, settings: &Settings, account: &Account, attempt: &Attempt) -> Secret {
+        let proved = self.identities.secret_of(&attempt.user, account).cloned();
+        proved.unwrap_or_else(|| Secret::of(settings.mapped_password.as_bytes()))
     }
 }
 
@@ -322,7 +353,7 @@ impl Engine {
         };
         let proof = match self.proof_of_either(account, client, attempt) {
             Verdict::Denied if !account.socket_users.is_empty() => {
-                self.proof_by_socket(account, client, attempt)
+                self.logins.proof_by_socket(&self.settings, account, client, attempt)
             }
             proof => proof,
         };
@@ -340,27 +371,6 @@ impl Engine {
         } else {
             Verdict::Accepted(Rc::clone(account), secret)
         }
-    }
-
-    /// By the user of this machine that the kernel says it is. What backends log in with then: what another login of the
-    /// account has proved or, where there was none, the password that is meant for that.
-    fn proof_by_socket(&self, account: &Rc<Account>, client: &Client, attempt: &Attempt) -> Verdict {
-        let refused =
-            if account.credential == Credential::Socket { Verdict::NotThatUser } else { Verdict::Denied };
-        let Peer::Unix { uid } = client.peer else { return refused };
-        match &attempt.socket_user {
-            None => Verdict::NeedsUserName(uid),
-            Some(Some(name)) if account.socket_users.contains(name) => {
-                Verdict::Accepted(Rc::clone(account), self.mapped_secret(account, attempt))
-            }
-            Some(_) => refused,
-        }
-    }
-
-    /// What backends log in with for a client whose own proof cannot be passed on.
-    fn mapped_secret(&self, account: &Account, attempt: &Attempt) -> Secret {
-        let proved = self.logins.identities.secret_of(&attempt.user, account).cloned();
-        proved.unwrap_or_else(|| Secret::of(self.settings.mapped_password.as_bytes()))
     }
 
     /// By the account's password or, where that is not it, by its former one.
@@ -416,7 +426,9 @@ impl Engine {
                 Verdict::NeedsSignature(*public_key)
             }
             Answer::Signed { public_key: by, .. } if by != public_key => Verdict::NeedsSignature(*public_key),
-            Answer::Signed { right: true, .. } => accepted(account, self.mapped_secret(account, attempt)),
+            Answer::Signed { right: true, .. } => {
+                accepted(account, self.logins.mapped_secret(&self.settings, account, attempt))
+            }
             _ => Verdict::Denied,
         }
     }

@@ -228,7 +228,8 @@ impl Engine {
     }
 
     fn command_message(&mut self, key: ClientKey, bytes: &[u8]) -> Result<usize, WireError> {
-        let Some(message) = wire::read_message(bytes, 0, self.max_allowed_packet())? else { return Ok(0) };
+        let most = self.server.max_allowed_packet(&self.settings);
+        let Some(message) = wire::read_message(bytes, 0, most)? else { return Ok(0) };
         if message.payload.is_empty() {
             // The servers take it for COM_SLEEP (dispatch_command).
             self.answer_error(key, message.last_sequence.wrapping_add(1), &MySqlError::unknown_command());

@@ -1,6 +1,7 @@
 //! `thread_pool_transaction_delay`: the first statement of each transaction, or a statement by itself, waits a while before it
 //! is queued, as in MySQL's pool. There the delay occupies a thread; here it occupies nothing.
 
+use crate::scheduling::Scheduling;
 use seam::Instant;
 
 use super::Phase;
@@ -23,6 +24,13 @@ impl Delayed {
     }
 }
 
+impl Scheduling {
+    /// When the next delay is over.
+    pub(crate) fn next_end_of_delay(&self) -> Option<Instant> {
+        self.delayed.front().map(|delayed| delayed.until)
+    }
+}
+
 impl Engine {
     /// Queues a client's statement: at once, or after its delay.
     pub(crate) fn enqueue(&mut self, key: ClientKey, lane: Lane, standing: Standing) {
@@ -39,7 +47,7 @@ impl Engine {
 
     /// Queues those whose delay is over.
     pub(crate) fn end_delays(&mut self) {
-        while self.next_end_of_delay().is_some_and(|end| end <= self.now) {
+        while self.scheduling.next_end_of_delay().is_some_and(|end| end <= self.now) {
             let Some(delayed) = self.scheduling.delayed.pop_front() else { break };
             // It may have been killed or have gone, and the client may have come to its next statement since.
             let waits = self.clients.find(delayed.client).is_some_and(|client| {
@@ -49,10 +57,5 @@ impl Engine {
                 self.queue_for_share(self.now, delayed.client.key, delayed.lane, Need::Any, delayed.standing);
             }
         }
-    }
-
-    /// When the next delay is over.
-    pub(crate) fn next_end_of_delay(&self) -> Option<Instant> {
-        self.scheduling.delayed.front().map(|delayed| delayed.until)
     }
 }

@@ -283,7 +283,7 @@ impl Engine {
     }
 
     fn place_for_claim(&mut self) -> Option<Origin> {
-        if !self.may_connect_now() {
+        if !self.server.may_connect_now(self.now) {
             return None;
         }
         self.pool
@@ -335,7 +335,7 @@ impl Engine {
             Unproved::NoRoom => {}
             Unproved::Refused(error) => self.refuse_claim(client, &error),
             Unproved::Lost => {
-                let error = self.unreachable_error();
+                let error = self.server.unreachable_error(&self.settings);
                 self.refuse_claim(client, &error);
             }
         }

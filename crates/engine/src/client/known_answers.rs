@@ -16,6 +16,7 @@ use crate::backend::Summary;
 use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::request::{Request, Statement};
+use crate::session::SessionTables;
 use crate::session::{SessionId, Sessions, other_name};
 use crate::settings::ThreadHandling;
 
@@ -170,6 +171,26 @@ impl KnownAnswers {
     }
 }
 
+impl SessionTables {
+    /// Whether nothing has changed that the text of a SET does not name: a server may report with it what a statement before it
+    /// has done.
+    fn is_what_the_text_sets(&self, statement: &Statement, before: State, after: State) -> bool {
+        let timeout = before.wait_timeout != after.wait_timeout;
+        let (before, after) = (self.states.state(before.session), self.states.state(after.session));
+        let of_transaction = |name: &[u8]| name.starts_with(b"tx_") || name.starts_with(b"transaction_");
+        // SET SESSION TRANSACTION assigns to nothing by name.
+        let none = statement.assigned.is_empty() && statement.charset == CharsetSetting::Untouched;
+        let named = |name: &[u8]| {
+            let other = other_name(name);
+            statement.assigned.iter().any(|set| **set == *name || other == Some(&**set))
+                || (none && of_transaction(name))
+        };
+        let charset = statement.charset != CharsetSetting::Untouched || before.charset == after.charset;
+        let timeout = timeout.then_some(wait_timeout::NAME);
+        charset && before.schema == after.schema && before.changed_variables(after).chain(timeout).all(named)
+    }
+}
+
 impl Engine {
     /// Answers a statement whose answer is known. False where the server has to be asked; `remember` is then set where its
     /// answer is to be remembered.
@@ -278,25 +299,6 @@ impl Engine {
         Some(state)
     }
 
-    /// Whether nothing has changed that the text of a SET does not name: a server may report with it what a statement before it
-    /// has done.
-    fn is_what_the_text_sets(&self, statement: &Statement, before: State, after: State) -> bool {
-        let timeout = before.wait_timeout != after.wait_timeout;
-        let (before, after) =
-            (self.sessions.states.state(before.session), self.sessions.states.state(after.session));
-        let of_transaction = |name: &[u8]| name.starts_with(b"tx_") || name.starts_with(b"transaction_");
-        // SET SESSION TRANSACTION assigns to nothing by name.
-        let none = statement.assigned.is_empty() && statement.charset == CharsetSetting::Untouched;
-        let named = |name: &[u8]| {
-            let other = other_name(name);
-            statement.assigned.iter().any(|set| **set == *name || other == Some(&**set))
-                || (none && of_transaction(name))
-        };
-        let charset = statement.charset != CharsetSetting::Untouched || before.charset == after.charset;
-        let timeout = timeout.then_some(wait_timeout::NAME);
-        charset && before.schema == after.schema && before.changed_variables(after).chain(timeout).all(named)
-    }
-
     /// Remembers what a statement has done, if that is all of it.
     pub(crate) fn remember_answer(
         &mut self,
@@ -316,7 +318,7 @@ impl Engine {
             Some(Question::Set(text))
                 if plain
                     && summary.relayed == BARE_OK + summary.told
-                    && self.is_what_the_text_sets(&request.statement, before, after) =>
+                    && self.sessions.is_what_the_text_sets(&request.statement, before, after) =>
             {
                 let changes = summary.raw_changes.as_slice().into();
                 let answer = Answer::Set { after, changes };

@@ -345,7 +345,7 @@ impl Engine {
             _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
         };
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
-        let reason = format!("{}{}", error.message, self.why_refused(&peer, attempt, verdict));
+        let reason = format!("{}{}", error.message, self.server.why_refused(&peer, &attempt.user, verdict));
         self.views.event(Event::LoginRefused {
             peer,
             user,
@@ -365,25 +365,6 @@ impl Engine {
         }
         let client = self.clients.ref_to(key);
         self.refuse_later(delay, LateRefusal { client, sequence: attempt.sequence, error });
-    }
-
-    /// What the log says beyond what the client is told.
-    fn why_refused(&self, peer: &Peer, attempt: &Attempt, verdict: &Verdict) -> String {
-        match verdict {
-            Verdict::Insecure => String::from("; the account asks for TLS, or for another certificate"),
-            Verdict::Denied => {
-                let Some(facts) = &self.server.facts else { return String::new() };
-                let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution);
-                account.map_or_else(
-                    || String::from("; no account of that name is for that address"),
-                    |account| {
-                        let user = String::from_utf8_lossy(&account.user);
-                        format!("; not the password of '{user}'@'{}'", account.host)
-                    },
-                )
-            }
-            _ => String::new(),
-        }
     }
 
     /// The end of a login, or of an attempt to become somebody else.
@@ -547,7 +528,7 @@ impl Engine {
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };
             match *client.phase() {
                 Phase::AwaitingServer => {
-                    let error = self.unreachable_error();
+                    let error = self.server.unreachable_error(&self.settings);
                     let connection = self.clients[key].connection;
                     self.io.send_early_error(connection, &error);
                     self.close_client(

@@ -11,6 +11,7 @@ use super::login::Login;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
+use crate::logins::Logins;
 use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind};
 use crate::session::is_utf8;
@@ -25,6 +26,18 @@ pub(crate) struct SchemaCheck {
 
 /// A schema check is remembered for as many logins at most.
 const KNOWN_SCHEMAS: usize = 4096;
+
+impl Logins {
+    /// Whether a client is to ask for its schema and those of others.
+    pub(crate) fn checks_schema(&self, key: ClientKey) -> bool {
+        self.schema_checks.values().any(|check| check.asks.key == key)
+    }
+
+    fn schema_check_of(&self, asked: ClientKey) -> Option<(IdentityId, Vec<u8>)> {
+        let found = self.schema_checks.iter().find(|(_, check)| check.asks.key == asked);
+        found.map(|(known, _)| known.clone())
+    }
+}
 
 impl Engine {
     /// Whether the name that a client has given is as the server reports it, so that others may mean the same by it: in UTF-8.
@@ -95,7 +108,7 @@ impl Engine {
 
     /// A client has gone: where it was to ask, one of those that waited for its answer asks.
     pub(crate) fn schema_check_left(&mut self, gone: ClientKey) {
-        let Some(known) = self.schema_check_of(gone) else { return };
+        let Some(known) = self.logins.schema_check_of(gone) else { return };
         let mut waiting = self.logins.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
         while let Some(next) = waiting.pop() {
             if self.awaits_schema(next) {
@@ -112,19 +125,9 @@ impl Engine {
         client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::AwaitingSchema)))
     }
 
-    /// Whether a client is to ask for its schema and those of others.
-    pub(crate) fn checks_schema(&self, key: ClientKey) -> bool {
-        self.logins.schema_checks.values().any(|check| check.asks.key == key)
-    }
-
-    fn schema_check_of(&self, asked: ClientKey) -> Option<(IdentityId, Vec<u8>)> {
-        let found = self.logins.schema_checks.iter().find(|(_, check)| check.asks.key == asked);
-        found.map(|(known, _)| known.clone())
-    }
-
     /// Takes the check for which a client asked out of the table. Returns those that still wait for it.
     fn end_schema_check(&mut self, asked: ClientKey) -> Vec<ClientKey> {
-        let known = self.schema_check_of(asked);
+        let known = self.logins.schema_check_of(asked);
         let check = known.and_then(|known| self.logins.schema_checks.remove(&known));
         let waiting = check.map_or(Vec::new(), |check| check.waiting);
         waiting.into_iter().filter(|&client| self.awaits_schema(client)).map(|client| client.key).collect()

@@ -22,6 +22,7 @@ use crate::errors::MySqlError;
 use crate::found::Found;
 use crate::ids::ClientKey;
 use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
+use crate::server::Server;
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
 use crate::session::statements::{Definition, DefinitionId};
@@ -144,6 +145,18 @@ fn bytes_of(long_data: Option<&LongData>) -> usize {
     if let Some(LongData::Pieces(pieces)) = long_data { pieces.len() } else { 0 }
 }
 
+impl Server {
+    fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {
+        MySqlError::unknown_prepared_statement(number, self.looked_up_by(function))
+    }
+
+    /// Who complains of what is not there: MySQL since 8.0 looks all of it up in one place.
+    fn looked_up_by(&self, function: &'static str) -> &'static str {
+        let in_one_place = self.facts.as_ref().is_some_and(Facts::is_mysql_since_8);
+        if in_one_place { "mysql_stmt_precheck" } else { function }
+    }
+}
+
 impl Engine {
     /// The client's statement of this number, as it names it.
     pub(crate) fn client_statement(&mut self, key: ClientKey, number: u32) -> Option<&mut ClientStatement> {
@@ -169,7 +182,7 @@ impl Engine {
             return self.answer_error(key, answer, &error);
         }
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.unknown_prepared_statement(number, "mysqld_stmt_execute");
+            let error = self.server.unknown_prepared_statement(number, "mysqld_stmt_execute");
             return self.answer_error(key, answer, &error);
         };
         let (number, definition, stays) = (statement.number, statement.definition, statement.stays);
@@ -282,7 +295,7 @@ impl Engine {
             return Ok(None);
         };
         let length = rewriting.length();
-        self.check_length(length + 1)?;
+        self.server.check_length(&self.settings, length + 1)?;
         let mut text = Vec::with_capacity(length);
         rewriting.put(&mut text);
         self.make_room_for_text(length)?;
@@ -302,7 +315,7 @@ impl Engine {
     pub(crate) fn forget_answered(&mut self, key: ClientKey) {
         let statements = self.clients[key].statements.as_mut();
         if let Some(answered) = statements.and_then(|statements| statements.answered.take()) {
-            self.release_definition(answered);
+            self.sessions.release_definition(answered);
         }
     }
 
@@ -362,7 +375,7 @@ impl Engine {
         let Some(statement) = self.client_statement(key, number) else { return };
         let definition = statement.definition;
         if parameter >= self.sessions.definitions.get(definition).parameters {
-            let error = MySqlError::wrong_arguments(self.looked_up_by("mysqld_stmt_send_long_data"));
+            let error = MySqlError::wrong_arguments(self.server.looked_up_by("mysqld_stmt_send_long_data"));
             return self.long_data_is_wrong(key, number, error);
         }
         if !counted {
@@ -405,21 +418,11 @@ impl Engine {
         }
     }
 
-    fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {
-        MySqlError::unknown_prepared_statement(number, self.looked_up_by(function))
-    }
-
-    /// Who complains of what is not there: MySQL since 8.0 looks all of it up in one place.
-    fn looked_up_by(&self, function: &'static str) -> &'static str {
-        let in_one_place = self.server.facts.as_ref().is_some_and(Facts::is_mysql_since_8);
-        if in_one_place { "mysql_stmt_precheck" } else { function }
-    }
-
     /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.
     pub(crate) fn fetch(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
         let counted = self.count_if_mariadb(key, Counter::Fetch);
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.unknown_prepared_statement(number, "mysqld_stmt_fetch");
+            let error = self.server.unknown_prepared_statement(number, "mysqld_stmt_fetch");
             return self.answer_error(key, answer, &error);
         };
         let (about, open) = (statement.about(Action::Fetch), statement.cursor_is_open);
@@ -436,7 +439,7 @@ impl Engine {
     pub(crate) fn reset_statement(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
         let counted = self.count_if_mariadb(key, Counter::Reset);
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.unknown_prepared_statement(number, "mysqld_stmt_reset");
+            let error = self.server.unknown_prepared_statement(number, "mysqld_stmt_reset");
             return self.answer_error(key, answer, &error);
         };
         let about = statement.about(Action::Reset);
@@ -479,7 +482,7 @@ impl Engine {
         {
             self.close_own(backend, statement.definition, number);
         }
-        self.release_definition(statement.definition);
+        self.sessions.release_definition(statement.definition);
         if statement.cursor_is_open {
             self.cursor_closed_between_statements(key);
         }
@@ -496,10 +499,10 @@ impl Engine {
             self.buffered -= bytes_of(statement.long_data.as_deref());
             self.sessions.statement_count -= 1;
             self.sessions.definitions.client_statement_removed(statement.definition);
-            self.release_definition(statement.definition);
+            self.sessions.release_definition(statement.definition);
         }
         if let Some(answered) = answered {
-            self.release_definition(answered);
+            self.sessions.release_definition(answered);
         }
     }
 
@@ -508,12 +511,6 @@ impl Engine {
         let client = &mut self.clients[key];
         let open = client.statements.as_ref().is_some_and(|statements| statements.has_open_cursor());
         client.pins = if open { client.pins.with(Pins::CURSOR) } else { client.pins.without(Pins::CURSOR) };
-    }
-
-    pub(crate) fn release_definition(&mut self, definition: DefinitionId) {
-        if let Some(session) = self.sessions.definitions.release(definition) {
-            self.sessions.states.release(session);
-        }
     }
 }
 

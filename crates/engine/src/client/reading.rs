@@ -193,7 +193,8 @@ impl Engine {
             return None;
         }
         // What is wrong with it is said elsewhere.
-        let extent = wire::message_extent(input, 0, self.max_allowed_packet()).ok().flatten();
+        let extent =
+            wire::message_extent(input, 0, self.server.max_allowed_packet(&self.settings)).ok().flatten();
         extent.filter(|extent| extent.length > self.settings.large_statement_size + 1)
     }
 

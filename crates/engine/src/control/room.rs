@@ -7,6 +7,7 @@ use seam::Instant;
 
 use crate::backend::kept::rows_of;
 use crate::engine::Engine;
+use crate::server::Server;
 use crate::settings::ThreadHandling;
 
 /// A sixteenth of the server's connections stays free, eight at least: for people, backups and replicas, of whom several may come between
@@ -56,17 +57,19 @@ fn room(max_connections: u32, others: u32) -> u32 {
     beside(free).max(beside(free / 2).min(max_connections / SURE)).max(1)
 }
 
+impl Server {
+    pub(crate) fn room_query(&self) -> &'static str {
+        let facts = self.facts.as_ref().expect("asked for once the server is known");
+        if facts.is_mariadb() { MARIADB_QUERY } else { MYSQL_QUERY }
+    }
+}
+
 impl Engine {
     /// When the server is to be asked next; one worker asks for all.
     pub(crate) fn next_look_at_room(&self) -> Option<Instant> {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let finds = self.pool.worker == 0 && self.settings.max_backends == 0 && pool;
         finds.then(|| self.server.control.room.next(self.settings.accounts_refresh))
-    }
-
-    pub(crate) fn room_query(&self) -> &'static str {
-        let facts = self.server.facts.as_ref().expect("asked for once the server is known");
-        if facts.is_mariadb() { MARIADB_QUERY } else { MYSQL_QUERY }
     }
 
     /// The server's answer; `None` where it has refused to give one.

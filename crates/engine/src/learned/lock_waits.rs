@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::outside::event::Event;
 use crate::outside::waits::WaitReason;
+use crate::server::Server;
 use crate::workers::letter::Letter;
 
 /// Which threads of the server wait, by its own word.
@@ -120,6 +121,17 @@ pub(crate) fn waits_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> impl Iterator<Item
 
 fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+impl Server {
+    /// Another worker says which of its clients hold locks on these threads of the server.
+    pub(crate) fn take_lock_holders(&mut self, holders: &[(u32, u32)]) {
+        let waits = self.backends.iter_mut().filter_map(|(_, backend)| backend.lock_wait.as_mut());
+        for wait in waits.filter(|wait| wait.client.is_none()) {
+            wait.client =
+                holders.iter().find(|(thread, _)| *thread == wait.thread).map(|&(_, client)| client);
+        }
+    }
 }
 
 impl Engine {
@@ -231,15 +243,6 @@ impl Engine {
         let known: Arc<[_]> = known.collect();
         if !known.is_empty() {
             self.pool.write_to_others(&Letter::LockHolders(known));
-        }
-    }
-
-    /// Another worker says which of its clients hold locks on these threads of the server.
-    pub(crate) fn take_lock_holders(&mut self, holders: &[(u32, u32)]) {
-        let waits = self.server.backends.iter_mut().filter_map(|(_, backend)| backend.lock_wait.as_mut());
-        for wait in waits.filter(|wait| wait.client.is_none()) {
-            wait.client =
-                holders.iter().find(|(thread, _)| *thread == wait.thread).map(|&(_, client)| client);
         }
     }
 

@@ -109,7 +109,7 @@ impl Engine {
             MemoryPart::PreparedStatements => self.sessions.definitions.bytes(),
             MemoryPart::Warnings => self.hoards.diagnostics,
             MemoryPart::Backends => self.backend_table_bytes(),
-            MemoryPart::HeldAnswers => self.held_answers(),
+            MemoryPart::HeldAnswers => self.server.held_answers(),
             MemoryPart::Digests => self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
             MemoryPart::Outputs => self.io.outbox.bytes(),
             MemoryPart::Compression => self.io.outbox.compression_bytes,

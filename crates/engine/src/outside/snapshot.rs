@@ -26,6 +26,7 @@ use crate::outside::turns::LongestTurn;
 use crate::outside::waits::{HeldUpBy, WaitReason};
 use crate::request::{RequestKind, may_be_several};
 use crate::scheduler::Class;
+use crate::scheduling::Scheduling;
 use crate::session::pins::Pins;
 use crate::settings::ThreadHandling;
 
@@ -238,6 +239,20 @@ impl Backend {
     }
 }
 
+impl Scheduling {
+    fn queued(&self) -> Queued {
+        let mut queued = Queued::default();
+        queued.add(Queue::Urgent, self.urgent.len());
+        for (lane, count) in self.scheduler.waiting_by_lane() {
+            queued.add(Queue::of(Some(lane)), count);
+        }
+        for class in Class::ALL {
+            queued.add(Queue::of(Some(class.lane())), self.shares.waiting(class));
+        }
+        queued
+    }
+}
+
 impl Engine {
     /// The clients in `count` slots of the table from slot `from` on.
     pub fn clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
@@ -292,7 +307,7 @@ impl Engine {
     /// The worker as a whole.
     pub fn overview(&self) -> WorkerView {
         let backends = || self.server.backends.iter().map(|(_, backend)| backend);
-        let queued = self.queued();
+        let queued = self.scheduling.queued();
         let in_transaction = |backend: &&Backend| self.holds_transaction(backend);
         WorkerView {
             clients: self.clients.len(),
@@ -344,18 +359,6 @@ impl Engine {
         }
     }
 
-    fn queued(&self) -> Queued {
-        let mut queued = Queued::default();
-        queued.add(Queue::Urgent, self.scheduling.urgent.len());
-        for (lane, count) in self.scheduling.scheduler.waiting_by_lane() {
-            queued.add(Queue::of(Some(lane)), count);
-        }
-        for class in Class::ALL {
-            queued.add(Queue::of(Some(class.lane())), self.scheduling.shares.waiting(class));
-        }
-        queued
-    }
-
     fn longest_waits(&self) -> LongestWaits {
         let mut longest = LongestWaits::default();
         // Urgent ones are few: logins for a schema, and orders to end something.
@@ -381,7 +384,7 @@ impl Engine {
             // Each of the two has the bound.
             (Limit::LoginMemory, hoards.logins.max(hoards.handshakes) as u64),
             (Limit::SessionMemory, self.session_memory_held() as u64),
-            (Limit::HeldAnswerMemory, self.held_answers() as u64),
+            (Limit::HeldAnswerMemory, self.server.held_answers() as u64),
             (Limit::PreparedStatementMemory, self.sessions.definitions.text_bytes() as u64),
             (Limit::KeptWarningsMemory, hoards.diagnostics as u64),
             (Limit::MaxPreparedStmtCount, u64::from(self.sessions.statement_count)),

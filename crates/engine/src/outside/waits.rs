@@ -15,6 +15,7 @@ use crate::outside::histogram::Histogram;
 use crate::outside::named::LoginStage;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
+use crate::scheduling::Scheduling;
 
 /// The reason that a wait is counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +225,17 @@ impl Holdup {
     }
 }
 
+impl Scheduling {
+    /// Counts what a statement has waited for since its arrival, or since it came into its present lane.
+    pub(crate) fn note_parts(&mut self, now: Instant, arrival: &Arrival) {
+        if now > arrival.at {
+            for (reason, waited) in self.holdups.parts_since(arrival, now) {
+                self.waits.record(reason, waited);
+            }
+        }
+    }
+}
+
 impl Engine {
     /// A statement starts: counts what it has waited for, and makes a place for its digest.
     pub(crate) fn note_start(&mut self, client: ClientKey, request: &mut Request) {
@@ -233,7 +245,7 @@ impl Engine {
         if !std::mem::replace(&mut self.clients[client].has_begun, true) {
             self.views.measures.note_login_stage(LoginStage::FirstBackend, request.waited);
         }
-        self.note_parts(&request.arrival);
+        self.scheduling.note_parts(self.now, &request.arrival);
         self.count_multiplexing(client);
         self.views.totals.doubtful_statements +=
             u64::from(request.statement.effects.contains(Effects::UNKNOWN));
@@ -250,15 +262,6 @@ impl Engine {
                 None => request.text().and_then(|text| digests::text::shown(text, statement, mode)),
             };
             self.scheduling.digests.add(self.now, fingerprint, text);
-        }
-    }
-
-    /// Counts what a statement has waited for since its arrival, or since it came into its present lane.
-    pub(crate) fn note_parts(&mut self, arrival: &Arrival) {
-        if self.now > arrival.at {
-            for (reason, waited) in self.scheduling.holdups.parts_since(arrival, self.now) {
-                self.scheduling.waits.record(reason, waited);
-            }
         }
     }
 

@@ -2,11 +2,25 @@
 
 use std::time::Duration;
 
+use seam::Instant;
+
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::request::Request;
 use crate::scheduler::{Class, Lane};
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
+
+impl Scheduling {
+    /// How long the oldest new work has waited before which a statement has gone, where the newest go first.
+    pub(super) fn passed_over_for(&self, now: Instant, settings: &Settings, request: &Request) -> Duration {
+        let turned = request.lane.is_some_and(|lane| self.scheduler.is_newest_first(lane))
+            || (self.newest_of_share_may_go_first(settings) && self.shares.is_newest_first(now));
+        let oldest = turned.then(|| self.oldest_new(Class::Short)).flatten();
+        oldest.map_or(Duration::ZERO, |(_, since)| now.since(since))
+    }
+}
 
 impl Engine {
     /// A client does not want its statement any more, which waits in a queue.
@@ -35,13 +49,5 @@ impl Engine {
         let (lane, waited) = (request.lane.unwrap_or(Lane::Blocking), request.waited);
         self.scheduling.shares.abandoned(self.now, key, waited);
         self.scheduling.scheduler.note_abandoned(self.now, lane, waited);
-    }
-
-    /// How long the oldest new work has waited before which a statement has gone, where the newest go first.
-    pub(super) fn passed_over_for(&self, request: &Request) -> Duration {
-        let turned = request.lane.is_some_and(|lane| self.scheduling.scheduler.is_newest_first(lane))
-            || (self.newest_of_share_may_go_first() && self.scheduling.shares.is_newest_first(self.now));
-        let oldest = turned.then(|| self.oldest_new(Class::Short)).flatten();
-        oldest.map_or(Duration::ZERO, |(_, since)| self.now.since(since))
     }
 }

@@ -31,8 +31,11 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::named::Limit;
+
 use crate::request::{Request, RequestKind};
 use crate::scheduler::{Class, Lane};
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
 
 settings! {
     /// What is refused or ended rather than waited for. Zero turns each of them off.
@@ -110,6 +113,32 @@ impl std::fmt::Display for Bound {
     }
 }
 
+impl Scheduling {
+    /// How long new work of a class may wait now, and by which option.
+    fn longest_wait(&self, settings: &Settings, class: Class) -> Option<(Duration, Limit)> {
+        let overload = &settings.overload;
+        let (time, option) = match class {
+            Class::Short => (overload.queue_wait_limit, Limit::QueueWaitLimit),
+            Class::Long => (overload.long_queue_wait_limit, Limit::LongQueueWaitLimit),
+        };
+        let target = overload.queue_delay_target;
+        let standing = class == Class::Short && !target.is_zero() && self.new_work.delay.is_standing();
+        if standing && (time.is_zero() || target < time) {
+            return Some((target, Limit::QueueDelayTarget));
+        }
+        (!time.is_zero()).then_some((time, option))
+    }
+
+    /// When the next statement will have waited too long.
+    pub(crate) fn next_refusal(&self, now: Instant, settings: &Settings) -> Option<Instant> {
+        let due = |class| {
+            let (time, _) = self.longest_wait(settings, class)?;
+            self.oldest_new(class).map(|(_, since)| self.new_work.starts_lately.counted_from(since) + time)
+        };
+        Class::ALL.into_iter().filter_map(due).chain(self.next_unfair(now, settings)).min()
+    }
+}
+
 impl Engine {
     /// Refuses what has waited too long, and what is too much. After dispatching.
     pub(crate) fn refuse_overload(&mut self) {
@@ -121,16 +150,6 @@ impl Engine {
         self.refuse_unfair();
     }
 
-    /// When the next statement will have waited too long.
-    pub(crate) fn next_refusal(&self) -> Option<Instant> {
-        let due = |class| {
-            let (time, _) = self.longest_wait(class)?;
-            self.oldest_new(class)
-                .map(|(_, since)| self.scheduling.new_work.starts_lately.counted_from(since) + time)
-        };
-        Class::ALL.into_iter().filter_map(due).chain(self.next_unfair()).min()
-    }
-
     /// New work starts: what it has waited tells whether there is a standing delay, and how fast the queues move.
     fn note_queue_delay(&mut self, client: ClientKey, request: &Request) {
         // Who follows another's statement has not come through the queue.
@@ -138,7 +157,7 @@ impl Engine {
         let Some(lane) = request.lane.filter(|_| queued && self.clients[client].backend.is_none()) else {
             return;
         };
-        self.note_would_refuse(Class::of(lane), request);
+        self.scheduling.note_would_refuse(self.now, &self.settings, Class::of(lane), request);
         if Class::of(lane) == Class::Long {
             return;
         }
@@ -148,14 +167,15 @@ impl Engine {
         let overload = &self.settings.overload;
         let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
         if !target.is_zero() {
-            let waited = request.waited.max(self.passed_over_for(request));
+            let waited =
+                request.waited.max(self.scheduling.passed_over_for(self.now, &self.settings, request));
             self.scheduling.new_work.delay.note_start(self.now, waited > target, interval);
         }
     }
 
     fn refuse_late(&mut self, class: Class) {
-        let Some((time, option)) = self.longest_wait(class) else { return };
-        while let Some((client, since)) = self.oldest_new(class) {
+        let Some((time, option)) = self.scheduling.longest_wait(&self.settings, class) else { return };
+        while let Some((client, since)) = self.scheduling.oldest_new(class) {
             if self.scheduling.new_work.starts_lately.counted_from(since) + time > self.now {
                 break;
             }
@@ -179,27 +199,11 @@ impl Engine {
             return;
         }
         let others = self.pool.workers.queue_lengths.others(self.pool.worker, class);
-        while self.waiting_of(class) + others > limit as usize {
+        while self.scheduling.waiting_of(class) + others > limit as usize {
             let Some(client) = self.newest_new(class) else { break };
             self.refuse_new(client, &Bound::count(option, limit));
         }
-        self.pool.workers.queue_lengths.note(self.pool.worker, class, self.waiting_of(class));
-    }
-
-    /// How long new work of a class may wait now, and by which option.
-    fn longest_wait(&self, class: Class) -> Option<(Duration, Limit)> {
-        let overload = &self.settings.overload;
-        let (time, option) = match class {
-            Class::Short => (overload.queue_wait_limit, Limit::QueueWaitLimit),
-            Class::Long => (overload.long_queue_wait_limit, Limit::LongQueueWaitLimit),
-        };
-        let target = overload.queue_delay_target;
-        let standing =
-            class == Class::Short && !target.is_zero() && self.scheduling.new_work.delay.is_standing();
-        if standing && (time.is_zero() || target < time) {
-            return Some((target, Limit::QueueDelayTarget));
-        }
-        (!time.is_zero()).then_some((time, option))
+        self.pool.workers.queue_lengths.note(self.pool.worker, class, self.scheduling.waiting_of(class));
     }
 
     fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {

@@ -18,6 +18,8 @@ use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::outside::named::Limit;
 use crate::scheduler::Class;
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
 
 /// The statements that have started in each of the latest seconds.
 #[derive(Debug)]
@@ -99,10 +101,31 @@ fn place(second: u64) -> usize {
     usize::try_from(second % SECONDS as u64).expect("less than ten")
 }
 
+impl Scheduling {
+    /// When [`Self::refuse_unfair`] has something to do.
+    pub(super) fn next_unfair(&self, now: Instant, settings: &Settings) -> Option<Instant> {
+        let (_, since) = self.oldest_unfair(settings)?;
+        let due = since + settings.overload.unfair_wait_limit;
+        Some(if due > now { due } else { now + LOOK_AGAIN })
+    }
+
+    /// The oldest new work that no other rule makes wait, and since when it could have been started. Who has given users other shares
+    /// or limits has said who waits.
+    fn oldest_unfair(&self, settings: &Settings) -> Option<(ClientKey, Instant)> {
+        if settings.overload.unfair_wait_limit.is_zero() || !settings.shares_by_crowding() {
+            return None;
+        }
+        let both =
+            self.scheduler.oldest_plain(Class::Short).into_iter().chain(self.shares.oldest(Class::Short));
+        let (client, since) = both.min_by_key(|&(_, since)| since)?;
+        Some((client, since.max(self.new_work.starts_lately.moves_since)))
+    }
+}
+
 impl Engine {
     /// Refuses new work that has been passed over for too long.
     pub(super) fn refuse_unfair(&mut self) {
-        let Some((_, since)) = self.oldest_unfair() else { return };
+        let Some((_, since)) = self.scheduling.oldest_unfair(&self.settings) else { return };
         let limit = self.settings.overload.unfair_wait_limit;
         if since + limit > self.now {
             return;
@@ -110,35 +133,12 @@ impl Engine {
         let waiting = self.scheduling.scheduler.takes_room() + self.scheduling.shares.waiting(Class::Short);
         let Some(turn) = self.scheduling.new_work.starts_lately.turn_of(self.now, waiting) else { return };
         let longest = limit.max(turn.saturating_mul(TIMES_A_TURN));
-        while let Some((client, since)) = self.oldest_unfair() {
+        while let Some((client, since)) = self.scheduling.oldest_unfair(&self.settings) {
             if since + longest > self.now {
                 break;
             }
             self.refuse_new(client, &Bound::time(Limit::UnfairWaitLimit, limit));
         }
-    }
-
-    /// When [`Self::refuse_unfair`] has something to do.
-    pub(super) fn next_unfair(&self) -> Option<Instant> {
-        let (_, since) = self.oldest_unfair()?;
-        let due = since + self.settings.overload.unfair_wait_limit;
-        Some(if due > self.now { due } else { self.now + LOOK_AGAIN })
-    }
-
-    /// The oldest new work that no other rule makes wait, and since when it could have been started. Who has given users other shares
-    /// or limits has said who waits.
-    fn oldest_unfair(&self) -> Option<(ClientKey, Instant)> {
-        if self.settings.overload.unfair_wait_limit.is_zero() || !self.settings.shares_by_crowding() {
-            return None;
-        }
-        let both = self
-            .scheduling
-            .scheduler
-            .oldest_plain(Class::Short)
-            .into_iter()
-            .chain(self.scheduling.shares.oldest(Class::Short));
-        let (client, since) = both.min_by_key(|&(_, since)| since)?;
-        Some((client, since.max(self.scheduling.new_work.starts_lately.moves_since)))
     }
 }
 

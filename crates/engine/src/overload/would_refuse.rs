@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use seam::Instant;
+
 use super::Delay;
-use crate::engine::Engine;
 use crate::request::Request;
 use crate::scheduler::Class;
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
 
 /// Counts by option.
 #[derive(Debug)]
@@ -30,10 +33,16 @@ impl WouldRefuse {
         Self { delay: Delay::NONE, queue_wait_limit: 0, queue_delay_target: 0, long_queue_wait_limit: 0 };
 }
 
-impl Engine {
+impl Scheduling {
     /// New work starts after it has waited for so long.
-    pub(super) fn note_would_refuse(&mut self, class: Class, request: &Request) {
-        let (overload, would) = (&self.settings.overload, &mut self.scheduling.new_work.would_refuse);
+    pub(super) fn note_would_refuse(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        class: Class,
+        request: &Request,
+    ) {
+        let (overload, would) = (&settings.overload, &mut self.new_work.would_refuse);
         let waited = request.waited;
         if class == Class::Long {
             would.long_queue_wait_limit +=
@@ -44,12 +53,12 @@ impl Engine {
         if overload.queue_delay_target.is_zero() {
             let late = waited > DELAY;
             let interval = overload.queue_delay_interval;
-            would.delay.note_start(self.now, late, interval);
+            would.delay.note_start(now, late, interval);
             if would.delay.is_standing() && late {
-                would.delay.note_refusal(self.now);
+                would.delay.note_refusal(now);
                 would.queue_delay_target += 1;
             }
-            would.delay.pass(self.now, interval);
+            would.delay.pass(now, interval);
         }
     }
 }

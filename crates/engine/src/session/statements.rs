@@ -11,7 +11,7 @@ use std::sync::Arc;
 use sql::{Kind, SessionCall};
 
 use crate::request::Statement;
-use crate::session::SessionId;
+use crate::session::{SessionId, SessionTables};
 use crate::stored_code::LargeDefinition;
 
 /// The number of a stored definition.
@@ -53,6 +53,14 @@ pub(crate) struct Template {
     pub(crate) mentions_schema: bool,
     /// Of a large text.
     pub(crate) large: Option<Arc<LargeDefinition>>,
+}
+
+impl SessionTables {
+    pub(crate) fn release_definition(&mut self, definition: DefinitionId) {
+        if let Some(session) = self.definitions.release(definition) {
+            self.states.release(session);
+        }
+    }
 }
 
 impl Template {

@@ -14,6 +14,7 @@ use crate::ids::ClientKey;
 use crate::outside::named::Limit;
 use crate::pool::Pool;
 use crate::scheduler::{Lane, Standing};
+use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 use crate::workers::users::{Bound, Usage};
 
@@ -23,6 +24,13 @@ pub(crate) type HeldUp = BTreeMap<Name, (Usage, Instant)>;
 impl Pool {
     fn bound_of_users(&self, settings: &Settings) -> Bound {
         Bound { limit: self.workers.places.limit(), percent: settings.user_backends_share }
+    }
+}
+
+impl Scheduling {
+    /// When [`Self::give_up_held_up`] has something to do.
+    pub(crate) fn next_held_up(&self, settings: &Settings) -> Option<Instant> {
+        self.shares.oldest_held_up().map(|(_, since)| since + settings.backend_connect_timeout)
     }
 }
 
@@ -57,7 +65,7 @@ impl Engine {
         let since = request.arrival.at;
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users);
         usage.may_have_one_more(self.pool.bound_of_users(&self.settings), self.pool.worker, since)
-            || self.checks_schema(key)
+            || self.logins.checks_schema(key)
             || self.keeps_no_backend(key)
     }
 
@@ -119,14 +127,6 @@ impl Engine {
             self.views.limit_reached(self.now, Limit::UserBackendsShare, u64::from(percent));
             self.cancel_queued(key, &error);
         }
-    }
-
-    /// When [`Self::give_up_held_up`] has something to do.
-    pub(crate) fn next_held_up(&self) -> Option<Instant> {
-        self.scheduling
-            .shares
-            .oldest_held_up()
-            .map(|(_, since)| since + self.settings.backend_connect_timeout)
     }
 }
 

@@ -19,6 +19,8 @@ use super::{AT_ONCE, FairShare, Room};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::scheduler::{Class, Standing};
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
 
 /// Somebody has to have waited for so long: what waits for less is no queue that anybody notices, but the order of a turn or two.
 const STANDS: Duration = Duration::from_millis(20);
@@ -55,12 +57,23 @@ impl Default for Crowding {
     }
 }
 
-impl Engine {
+impl Scheduling {
     /// Says whether new work waits for its share now.
-    pub(crate) fn shares_are_on(&self) -> bool {
-        self.settings.shares.is_on() || self.scheduling.shares.crowding.engaged
+    pub(crate) fn shares_are_on(&self, settings: &Settings) -> bool {
+        settings.shares.is_on() || self.shares.crowding.engaged
     }
 
+    /// Says whether something of a light user waits, as far as that is seen without looking at each user: the user that has had
+    /// the least is next.
+    fn a_light_user_waits(&self) -> bool {
+        let next = self.shares.line.next_names(LOOKED_AT).any(|name| self.shares.is_light_user(name));
+        let handed_on =
+            || Class::ALL.into_iter().flat_map(|class| self.scheduler.some_plain(class, LOOKED_AT));
+        next || handed_on().any(|client| self.shares.is_light(client))
+    }
+}
+
+impl Engine {
     /// Begins and ends it: before dispatching.
     pub(super) fn follow_crowding(&mut self) {
         let wanted = self.settings.shares_by_crowding();
@@ -70,7 +83,7 @@ impl Engine {
         if wanted
             && self.scheduling.shares.crowding.engaged
             && self.now >= self.pool.workers.crowded_until()
-            && self.a_light_user_waits()
+            && self.scheduling.a_light_user_waits()
         {
             self.pool.workers.prolong_crowding(self.now + LASTS);
         }
@@ -100,21 +113,6 @@ impl Engine {
         if Class::ALL.into_iter().filter_map(|class| self.scheduling.shares.oldest(class)).any(stands) {
             self.pool.workers.prolong_crowding(self.now + LASTS);
         }
-    }
-
-    /// Says whether something of a light user waits, as far as that is seen without looking at each user: the user that has had
-    /// the least is next.
-    fn a_light_user_waits(&self) -> bool {
-        let next = self
-            .scheduling
-            .shares
-            .line
-            .next_names(LOOKED_AT)
-            .any(|name| self.scheduling.shares.is_light_user(name));
-        let handed_on = || {
-            Class::ALL.into_iter().flat_map(|class| self.scheduling.scheduler.some_plain(class, LOOKED_AT))
-        };
-        next || handed_on().any(|client| self.scheduling.shares.is_light(client))
     }
 
     fn look_for_crowding(&mut self) {
@@ -154,7 +152,10 @@ impl Engine {
         for class in Class::ALL {
             // Beside those are some that have had their turn here, and wait for a backend.
             for client in self.scheduling.scheduler.some_plain(class, 4 * AT_ONCE) {
-                if moved == AT_ONCE || self.scheduling.shares.counts(client) || self.checks_schema(client) {
+                if moved == AT_ONCE
+                    || self.scheduling.shares.counts(client)
+                    || self.logins.checks_schema(client)
+                {
                     continue;
                 }
                 let Some(since) = self.scheduling.scheduler.take_plain(class, client) else { continue };

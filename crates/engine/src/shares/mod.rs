@@ -41,6 +41,8 @@ use seam::{Instant, Peer};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::scheduler::{Class, Lane, Need, Standing};
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
 
 settings! {
     /// Who gets how much of the server.
@@ -88,6 +90,34 @@ impl SharesSettings {
     }
 }
 
+impl Scheduling {
+    /// The new work of a class that has waited longest, and since when.
+    pub(crate) fn oldest_new(&self, class: Class) -> Option<(ClientKey, Instant)> {
+        let both = self.scheduler.oldest_new(class).into_iter().chain(self.shares.oldest(class));
+        both.min_by_key(|&(_, since)| since)
+    }
+
+    /// Statements of a class that wait.
+    pub(crate) fn waiting_of(&self, class: Class) -> usize {
+        self.scheduler.waiting_of(class) + self.shares.waiting(class)
+    }
+
+    /// When more of what waits for its share is to be looked at, where that was not all of it.
+    pub(crate) fn next_release(&self, now: Instant) -> Option<Instant> {
+        (self.shares.goes_on || self.shares.crowding.moving).then_some(now)
+    }
+
+    /// New work that waits with the scheduler for permits.
+    fn new_with_scheduler(&self) -> usize {
+        self.scheduler.takes_room() + self.scheduler.new_of(Class::Long)
+    }
+
+    /// Says whether the newest of a share may go first.
+    pub(crate) fn newest_of_share_may_go_first(&self, settings: &Settings) -> bool {
+        settings.newest_of_share_may_go_first() && self.shares_are_on(settings)
+    }
+}
+
 impl Engine {
     /// Queues a client's statement, which has waited since then, with the scheduler, or for its share.
     pub(crate) fn queue_for_share(
@@ -99,9 +129,9 @@ impl Engine {
         standing: Standing,
     ) {
         let settings = &self.settings.shares;
-        let checks_schema = self.checks_schema(client);
+        let checks_schema = self.logins.checks_schema(client);
         let held_up = need == Need::Any && self.is_held_up(client);
-        if (self.shares_are_on() || held_up) && !checks_schema {
+        if (self.scheduling.shares_are_on(&self.settings) || held_up) && !checks_schema {
             let flow = self.flow_of(client);
             if need == Need::Any {
                 self.scheduling.shares.park(settings, flow, since, client, lane, standing);
@@ -130,9 +160,9 @@ impl Engine {
             rounds += 1;
             debug_assert!(rounds <= self.clients.len() + 2, "each starts a statement or holds up a user");
             let released = self.release_shares();
-            let before = self.new_with_scheduler();
+            let before = self.scheduling.new_with_scheduler();
             self.dispatch();
-            if !released || self.scheduling.shares.goes_on || self.new_with_scheduler() >= before {
+            if !released || self.scheduling.shares.goes_on || self.scheduling.new_with_scheduler() >= before {
                 break;
             }
         }
@@ -152,8 +182,10 @@ impl Engine {
                 long: self.scheduling.scheduler.new_of(Class::Long)
                     < self.scheduling.scheduler.free_long_permits().max(1),
             };
-            let overdue_after =
-                self.newest_of_share_may_go_first().then_some(self.settings.prio_kickup_timer);
+            let overdue_after = self
+                .scheduling
+                .newest_of_share_may_go_first(&self.settings)
+                .then_some(self.settings.prio_kickup_timer);
             let Some(parked) = self.next_of_shares(room, overdue_after) else { break };
             if self.enter_long_lane(parked.client) {
                 parked_again += 1;
@@ -165,11 +197,6 @@ impl Engine {
         }
         self.scheduling.shares.goes_on = parked_again >= AT_ONCE;
         released
-    }
-
-    /// New work that waits with the scheduler for permits.
-    fn new_with_scheduler(&self) -> usize {
-        self.scheduling.scheduler.takes_room() + self.scheduling.scheduler.new_of(Class::Long)
     }
 
     /// Moves statements out of the long lane that have turned out to be short. Returns how many.
@@ -193,11 +220,6 @@ impl Engine {
         self.scheduling.shares.park(&self.settings.shares, flow, since, client, lane, standing);
     }
 
-    /// When more of what waits for its share is to be looked at, where that was not all of it.
-    pub(crate) fn next_release(&self) -> Option<Instant> {
-        (self.scheduling.shares.goes_on || self.scheduling.shares.crowding.moving).then_some(self.now)
-    }
-
     /// Takes out the statement whose turn it is.
     fn next_of_shares(&mut self, room: Room, overdue_after: Option<Duration>) -> Option<Parked> {
         let turn = Turn { now: self.now, workers: self.pool.workers.count(), room, overdue_after };
@@ -211,33 +233,12 @@ impl Engine {
         self.scheduling.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
     }
 
-    /// Says whether the newest of a share may go first.
-    pub(crate) fn newest_of_share_may_go_first(&self) -> bool {
-        self.settings.newest_of_share_may_go_first() && self.shares_are_on()
-    }
-
-    /// The new work of a class that has waited longest, and since when.
-    pub(crate) fn oldest_new(&self, class: Class) -> Option<(ClientKey, Instant)> {
-        let both = self
-            .scheduling
-            .scheduler
-            .oldest_new(class)
-            .into_iter()
-            .chain(self.scheduling.shares.oldest(class));
-        both.min_by_key(|&(_, since)| since)
-    }
-
     /// The new work of a class that came last, or one before it: a statement that answers others' too is the last to go.
     pub(crate) fn newest_new(&self, class: Class) -> Option<ClientKey> {
         let latest =
             || self.scheduling.shares.latest(class).chain(self.scheduling.scheduler.latest_new(class));
         let alone = latest().take(LOOK_BACK).find(|&client| !self.leads_others(client));
         alone.or_else(|| latest().next())
-    }
-
-    /// Statements of a class that wait.
-    pub(crate) fn waiting_of(&self, class: Class) -> usize {
-        self.scheduling.scheduler.waiting_of(class) + self.scheduling.shares.waiting(class)
     }
 
     /// Says whether a client's new work has to wait: its user has to use fewer backends first, or other work of the user waits

@@ -17,6 +17,8 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
 use crate::request::{Request, RequestKind};
+use crate::server::Server;
+use crate::session::SessionTables;
 use crate::workers::letter::Letter;
 
 /// The servers count a definition before they make it, and it may wait for a lock in between. So a server whose count has
@@ -131,6 +133,28 @@ impl Watch {
     }
 }
 
+impl Server {
+    pub(crate) fn code_text(&self, question: CodeQuestion) -> &'static str {
+        let facts = self.facts.as_ref().expect("asked for once the server is known");
+        // What there is no question for is not asked, see `go_on_reading`.
+        question.text(facts.is_mariadb(), facts.version.major()).unwrap_or("SELECT NULL")
+    }
+
+    /// Says whether code with these effects leaves the session with another role, which no reset undoes: in MariaDB the role goes
+    /// with the code.
+    pub(crate) fn takes_roles(&self, effects: CodeEffects) -> bool {
+        effects.contains(CodeEffects::ROLE) && self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
+    }
+}
+
+impl SessionTables {
+    /// Returns the findings about a large text that is executed by its number.
+    fn large_definition<'a>(&'a self, request: &'a Request) -> Option<&'a LargeDefinition> {
+        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
+        self.definitions.get(about.definition).template.large.as_deref()
+    }
+}
+
 impl Engine {
     /// Returns the question to ask of stored code now; one worker asks for all.
     pub(crate) fn next_code_question(&self) -> Option<CodeQuestion> {
@@ -154,12 +178,6 @@ impl Engine {
             Some(reading) => reading.task.is_none().then_some(self.now),
             None => Some(watch.next),
         }
-    }
-
-    pub(crate) fn code_text(&self, question: CodeQuestion) -> &'static str {
-        let facts = self.server.facts.as_ref().expect("asked for once the server is known");
-        // What there is no question for is not asked, see `go_on_reading`.
-        question.text(facts.is_mariadb(), facts.version.major()).unwrap_or("SELECT NULL")
     }
 
     /// The server has answered, or refused to.
@@ -299,7 +317,7 @@ impl Engine {
         let library = &watch.library;
         let scope = Scope::In(self.default_schemas(key, request));
         let writes = request.statement.may_write();
-        let hidden = match (self.text_by_name(key, request), self.large_definition(request)) {
+        let hidden = match (self.text_by_name(key, request), self.sessions.large_definition(request)) {
             // It is too long to be looked at once more, here: it may do whatever any code does.
             _ if request.found_ahead.is_some() => {
                 Hidden { effects: request.hidden.effects | library.any(), certain: false }
@@ -346,17 +364,10 @@ impl Engine {
         if defines && request.statement.several {
             request.hidden.effects |= more;
         } else if more.contains(CodeEffects::SILENT) {
-            let clean = if self.takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
+            let clean = if self.server.takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
             let backend = &mut self.server.backends[key];
             backend.afterwards = backend.afterwards.max(clean);
         }
-    }
-
-    /// Says whether code with these effects leaves the session with another role, which no reset undoes: in MariaDB the role goes
-    /// with the code.
-    pub(crate) fn takes_roles(&self, effects: CodeEffects) -> bool {
-        effects.contains(CodeEffects::ROLE)
-            && self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
     }
 
     /// Returns the text that an EXECUTE executes, where the client is not pinned for it anyway.
@@ -366,12 +377,6 @@ impl Engine {
             Holding::Executes(name) => self.clients[key].holdings.as_ref()?.text(name),
             _ => None,
         }
-    }
-
-    /// Returns the findings about a large text that is executed by its number.
-    fn large_definition<'a>(&'a self, request: &'a Request) -> Option<&'a LargeDefinition> {
-        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
-        self.sessions.definitions.get(about.definition).template.large.as_deref()
     }
 
     /// The text that a request executes.
@@ -399,7 +404,7 @@ impl Engine {
             return None;
         }
         let own;
-        let found = match (&request.found_ahead, self.large_definition(request)) {
+        let found = match (&request.found_ahead, self.sessions.large_definition(request)) {
             (Some(ahead), _) => &ahead.defines,
             (None, Some(definition)) => &definition.defines,
             (None, None) => {
