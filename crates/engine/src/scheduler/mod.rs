@@ -549,17 +549,6 @@ impl Scheduler {
         }
     }
 
-    /// Says whether statements of a lane may start, given permits and backends.
-    fn may_start(&self, lane: Lane) -> bool {
-        let may = |(head, _)| self.workers.has_long_permit(self.worker, self.place_in(lane, head));
-        match lane {
-            Lane::Long => self.first_of(lane, true).is_some_and(may),
-            // It has a way of its own.
-            Lane::Contended => false,
-            _ => true,
-        }
-    }
-
     pub(crate) fn free_long_permits(&self) -> usize {
         self.workers.free_long_permits() as usize
     }

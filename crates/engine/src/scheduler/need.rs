@@ -48,4 +48,15 @@ impl Scheduler {
         };
         LANES.into_iter().map(of).sum()
     }
+
+    /// Says whether statements of a lane may start, given permits and backends.
+    pub(super) fn may_start(&self, lane: Lane) -> bool {
+        let may = |(head, _)| self.workers.has_long_permit(self.worker, self.place_in(lane, head));
+        match lane {
+            Lane::Long => self.first_of(lane, true).is_some_and(may),
+            // It has a way of its own.
+            Lane::Contended => false,
+            _ => true,
+        }
+    }
 }
