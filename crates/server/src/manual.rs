@@ -155,6 +155,14 @@ fn trial() -> Command {
         )
         .arg(file("json", "Each report as JSON, in the place of the one before"))
         .arg(file("html", "Likewise as a page that needs nothing else"))
+        .arg(
+            Arg::new("from")
+                .long("from")
+                .value_name("ADDRESS")
+                .help("Serve nobody, and watch the Onramp whose admin port this is"),
+        )
+        .arg(Arg::new("user").long("user").value_name("NAME").help("With --from: its admin_user"))
+        .arg(file("password-file", "With --from: the file whose first line is its admin_password"))
         .args(options())
 }
 
