@@ -26,6 +26,7 @@ use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
 use crate::logins::Logins;
+use crate::outside::named::RefusedFor;
 use crate::pool::Pool;
 use crate::settings::Settings;
 
@@ -80,6 +81,21 @@ pub(crate) enum Verdict {
     NeedsServer,
     /// It would have to come as it is, where others can listen.
     InTheOpen,
+}
+
+impl Verdict {
+    /// What a refused login is counted as.
+    pub(crate) fn refused_for(&self, is_malformed: bool) -> RefusedFor {
+        match self {
+            Self::Unsupported(_) | Self::TooOld => RefusedFor::Method,
+            Self::Locked => RefusedFor::Locked,
+            Self::Expired => RefusedFor::Expired,
+            Self::InTheOpen | Self::Insecure => RefusedFor::Tls,
+            Self::NotThatUser => RefusedFor::Denied,
+            _ if is_malformed => RefusedFor::Protocol,
+            _ => RefusedFor::Denied,
+        }
+    }
 }
 
 /// Bytes of an Ed25519 signature (RFC 8032).

@@ -349,7 +349,7 @@ impl Engine {
         self.views.event(Event::LoginRefused {
             peer,
             user,
-            refused_for: refused_for(attempt, verdict),
+            refused_for: verdict.refused_for(is_malformed(attempt)),
             reason,
         });
         let delay = match verdict {
@@ -547,19 +547,6 @@ impl Engine {
                 _ => {}
             }
         }
-    }
-}
-
-/// What a refused login is counted as.
-fn refused_for(attempt: &Attempt, verdict: &Verdict) -> RefusedFor {
-    match verdict {
-        Verdict::Unsupported(_) | Verdict::TooOld => RefusedFor::Method,
-        Verdict::Locked => RefusedFor::Locked,
-        Verdict::Expired => RefusedFor::Expired,
-        Verdict::InTheOpen | Verdict::Insecure => RefusedFor::Tls,
-        Verdict::NotThatUser => RefusedFor::Denied,
-        _ if is_malformed(attempt) => RefusedFor::Protocol,
-        _ => RefusedFor::Denied,
     }
 }
 
