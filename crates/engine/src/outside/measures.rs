@@ -234,6 +234,14 @@ impl Engine {
         &self.views.tallies
     }
 
+    /// The part of a login that began with the connection is over.
+    pub(crate) fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
+        if let Some(until) = self.clients[key].login_until {
+            let left = until.since(self.now);
+            self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
+        }
+    }
+
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
     pub fn holders(&self) -> Holders {
         let mut holders = Holders { pin_times: self.views.pin_counts.times(), ..Holders::default() };
