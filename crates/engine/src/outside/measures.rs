@@ -258,14 +258,6 @@ impl Engine {
         }
         holders
     }
-
-    /// The part of a login that began with the connection is over.
-    pub(crate) fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
-        if let Some(until) = self.clients[key].login_until {
-            let left = until.since(self.now);
-            self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
-        }
-    }
 }
 
 impl Holders {
