@@ -269,7 +269,10 @@ impl Engine {
     pub(crate) fn may_connect_now(&self) -> bool {
         let full = self.server.full.as_ref().is_some_and(|full| full.until > self.now);
         // Before backends are opened on a server that has come back, it is known what it is.
-        self.server.reachability.may_connect(self.now) && !full && self.server.pending_facts.is_none()
+        self.server.reachability.may_connect(self.now)
+            && !full
+            && self.server.pending_facts.is_none()
+            && self.knows_primary()
     }
 
     /// Closes the backend that has been idle longest; false where none is.
