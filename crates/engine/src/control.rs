@@ -1,8 +1,8 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
+pub(crate) mod answer;
 pub(crate) mod defaults;
 pub(crate) mod facts;
-mod kept;
 mod room;
 pub(crate) mod version;
 
@@ -19,9 +19,9 @@ use crate::backend::connect::{NO_ANSWER, connect_error};
 use crate::backend::kept::rows_of;
 use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
+use crate::control::answer::Kept;
 use crate::control::defaults::Defaults;
 use crate::control::facts::{COLLATIONS_QUERY, Facts, NO_LIMITS, SERVER_QUERY, account_of_row};
-use crate::control::kept::Kept;
 use crate::control::room::Room;
 use crate::engine::{Engine, Role};
 use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
@@ -35,6 +35,9 @@ use crate::stored_code::watch::Watch;
 /// Names the service account's connection towards the driver; backends count up from 1.
 pub(crate) const CONTROL_TOKEN: u64 = 0;
 
+/// Where there are several servers, each attempt has a name of its own, from here on.
+const CONTROL_TOKENS: u64 = 1 << 62;
+
 /// The accounts of a large installation are some thousand rows of 200 bytes; beyond this we would rather not log anybody
 /// in than run out of memory.
 const LARGEST_ANSWER: usize = 256 << 20;
@@ -46,6 +49,8 @@ const SHORTEST_REFRESH: std::time::Duration = std::time::Duration::from_millis(2
 pub(crate) struct Control {
     state: State,
     connection: Option<ConnectionId>,
+    /// Names the latest attempt to connect towards the driver.
+    pub(crate) token: u64,
     /// The capabilities that the login has agreed on.
     capabilities: wire::Capabilities,
     since: Instant,
@@ -113,6 +118,7 @@ impl Control {
         Self {
             state: State::Away,
             connection: None,
+            token: CONTROL_TOKEN,
             capabilities: wire::Capabilities::NONE,
             since: Instant::START,
             asked: 0,
@@ -129,6 +135,13 @@ impl Control {
             defaults: Defaults::default(),
             room: Room::default(),
         }
+    }
+
+    /// The server has gone, or is to be left. Returns the connection, which is to be closed.
+    pub(crate) fn leave(&mut self) -> Option<ConnectionId> {
+        self.state = State::Away;
+        self.out.zeroize();
+        self.connection.take()
     }
 
     /// The number of the copy that an attempt which comes in now may be refused by: one that is asked for later.
@@ -223,11 +236,20 @@ impl Engine {
     /// Connects the service account, or asks for the accounts, when it is time.
     pub(crate) fn control_turn(&mut self) {
         match self.server.control.state {
-            State::Away if self.server.reachability.may_connect(self.now) && self.draining.is_none() => {
-                self.server.control.state = State::Connecting;
-                self.server.control.since = self.now;
+            State::Away
+                if self.server.reachability.may_connect(self.now)
+                    && self.has_primary()
+                    && self.draining.is_none() =>
+            {
+                let control = &mut self.server.control;
+                control.state = State::Connecting;
+                control.since = self.now;
+                // An attempt at a server that has been left meanwhile is another one's.
+                if self.settings.cluster.several {
+                    control.token = control.token.max(CONTROL_TOKENS) + 1;
+                }
                 let address = self.settings.server[self.server.reachability.address].clone();
-                self.io.outbox.connect(CONTROL_TOKEN, address);
+                self.io.outbox.connect(control.token, address);
             }
             State::Idle
                 if self
@@ -281,7 +303,7 @@ impl Engine {
     /// When [`Self::control_turn`] has something to do.
     pub(crate) fn next_control_turn(&self) -> Option<Instant> {
         match self.server.control.state {
-            State::Away if self.draining.is_some() => None,
+            State::Away if self.draining.is_some() || !self.has_primary() => None,
             State::Away => Some(self.server.reachability.next_attempt().unwrap_or(self.now)),
             State::Idle => {
                 let refresh = self.server.control.next_refresh(self.settings.accounts_refresh);
@@ -445,6 +467,7 @@ impl Engine {
             Question::Functions => {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
                 self.server.rescues.found_functions(self.server.control.since, count);
+                self.primary_is_known(count == Some(0));
             }
         }
     }
@@ -455,7 +478,10 @@ impl Engine {
             Question::LockGate | Question::LockWaits | Question::OtherWaiters => {
                 self.lock_waits_cannot_be_seen(error);
             }
-            Question::Functions => self.server.rescues.found_functions(self.server.control.since, None),
+            Question::Functions => {
+                self.server.rescues.found_functions(self.server.control.since, None);
+                self.primary_is_known(false);
+            }
             Question::Code(question) => self.code_answered(question, Vec::new(), Some(error)),
             Question::Changes => self.take_changes(Err(error)),
             Question::Defaults => self.server.control.defaults.are_refused(),
@@ -562,6 +588,9 @@ impl Engine {
             accounts: facts.accounts.len(),
         };
         self.views.event(event);
+        if !self.knows_primary() {
+            self.server.rescues.want_to_know();
+        }
         let waiting: Vec<_> = self
             .clients
             .iter()
@@ -580,12 +609,10 @@ impl Engine {
     /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
     /// the accounts as they were last.
     pub(crate) fn control_lost(&mut self, reason: &str) {
-        if let Some(connection) = self.server.control.connection.take() {
+        if let Some(connection) = self.server.control.leave() {
             self.io.outbox.close(connection);
             self.io.set_role(connection, Role::Free);
         }
-        self.server.control.state = State::Away;
-        self.server.control.out.clear();
         self.server.pending_facts = None;
         self.server_failed(reason.to_owned());
         self.judge_again();

@@ -10,7 +10,9 @@ use crate::accounts::IdentityId;
 use crate::client::commands::Resume;
 use crate::client::hoards::Hoards;
 use crate::client::{Client, Phase, Running};
-use crate::control::CONTROL_TOKEN;
+use crate::cluster::Cluster;
+use crate::cluster::check::is_of_check;
+use crate::cluster::follow::Following;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::io::Io;
 use crate::learned::digests::Digests;
@@ -47,6 +49,10 @@ pub struct Engine {
     pub(crate) sessions: SessionTables,
     pub(crate) scheduling: Scheduling,
     pub(crate) server: Server,
+    /// The servers behind the addresses, where there may be several.
+    pub(crate) cluster: Cluster,
+    /// What this worker knows of which of them is the primary.
+    pub(crate) following: Following,
     pub(crate) views: Views,
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Resume,
@@ -87,6 +93,8 @@ pub(crate) enum Role {
     Client(ClientKey),
     Backend(BackendKey),
     Control,
+    /// The check of the server at this place.
+    Check(usize),
 }
 
 /// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients
@@ -137,6 +145,8 @@ impl Engine {
             logins: Logins::default(),
             sessions: SessionTables::default(),
             server: Server::new(),
+            cluster: Cluster::new(&settings, worker),
+            following: Following::new(),
             views: Views::default(),
             resume: Resume::default(),
             buffered: 0,
@@ -212,6 +222,7 @@ impl Engine {
             Role::Client(key) => self.client_bytes(key, bytes),
             Role::Backend(key) => self.backend_bytes(key, bytes),
             Role::Control => self.control_bytes(bytes),
+            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_bytes(step, place, bytes)),
             Role::Free => {}
         }
     }
@@ -228,6 +239,7 @@ impl Engine {
             Role::Control => {
                 self.control_lost(&said);
             }
+            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_closed(step, place, &said)),
             Role::Free => {}
         }
         self.io.set_role(connection, Role::Free);
@@ -245,13 +257,14 @@ impl Engine {
                     self.has_arrived(client);
                 }
             }
-            (Role::Control | Role::Free, _) => {}
+            (Role::Control | Role::Check(_) | Role::Free, _) => {}
         }
     }
 
     fn turn_end(&mut self) {
         self.pool.workers.awake(self.pool.worker);
         self.pool.workers.holds_bytes(self.pool.worker, self.buffered);
+        self.cluster_turn();
         self.control_turn();
         self.expire_logins();
         self.tell_refusals();
@@ -369,9 +382,19 @@ impl Program for Engine {
             Input::Accepted { connection, listener, peer } => {
                 self.client_accepted(connection, listener, peer);
             }
-            Input::Connected { token: CONTROL_TOKEN, connection } => self.control_connected(connection),
+            Input::Connected { token, connection } if token == self.server.control.token => {
+                self.control_connected(connection);
+            }
+            Input::Connected { token, connection } if is_of_check(token) => {
+                self.in_cluster(|cluster, step| cluster.check_connected(step, token, connection));
+            }
             Input::Connected { token, connection } => self.backend_connected(token, connection),
-            Input::ConnectFailed { token: CONTROL_TOKEN, errno } => self.control_connect_failed(errno),
+            Input::ConnectFailed { token, errno } if token == self.server.control.token => {
+                self.control_connect_failed(errno);
+            }
+            Input::ConnectFailed { token, errno } if is_of_check(token) => {
+                self.in_cluster(|cluster, step| cluster.check_connect_failed(step, token, errno));
+            }
             Input::ConnectFailed { token, errno } => self.backend_connect_failed(token, errno),
             Input::Bytes { connection, bytes } => self.bytes(connection, bytes),
             Input::Stalled { connection } => self.stalled(connection, true),

@@ -363,6 +363,18 @@ impl MySqlError {
         (2000..3000).contains(&self.code)
     }
 
+    /// ER_NET_READ_ERROR, as where the server cannot be reached: with several servers, none of which is the primary.
+    pub(crate) fn no_primary(why: &str) -> Self {
+        Self::new(1158, b"08S01", format!("No server takes writes within failover_hold: {why}"))
+    }
+
+    /// ER_LOCK_DEADLOCK, after which applications run their transaction again.
+    pub(crate) fn rolled_back() -> Self {
+        let message = "The server of the open transaction is not the primary any more, and has rolled it back; \
+                       try restarting transaction";
+        Self::new(1213, b"40001", message)
+    }
+
     /// CR_SERVER_LOST.
     pub(crate) fn server_lost(transaction: bool) -> Self {
         let what = if transaction { "; the open transaction is lost" } else { "" };

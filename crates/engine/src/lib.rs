@@ -18,6 +18,7 @@
 //! | `learned` | what is learned about statements (digests, history, the limit of permits, long ones, waits for locks), and what follows from it for those that come |
 //! | `session` | what statements leave for later ones (state, prepared statements, pins), and what of it can move to another backend |
 //! | `accounts` | who may log in, and how that is proved |
+//! | `cluster` | which servers there are, what each is to the others, and which of them is the primary |
 //! | `control`, `server_login` | the service account's connection, what it learns, and logins on the server |
 //! | `stored_code` | what triggers and functions of the server may do behind a statement's text |
 //! | `workers` | what the workers of one pool share, and tell each other |
@@ -32,6 +33,7 @@ mod declared;
 mod accounts;
 mod backend;
 mod client;
+mod cluster;
 mod coalescing;
 mod control;
 mod engine;
@@ -64,6 +66,8 @@ pub use accounts::failed_logins::FailedLoginSettings;
 pub use accounts::secret::Password;
 pub use accounts::task::{Finding, Proof, Task, Work};
 pub use client::reading::{LargeText, ReadText};
+pub use cluster::ClusterSettings;
+pub use cluster::view::{FailoverView, ServerCheckView, ServerView};
 pub use coalescing::CoalescingSettings;
 pub use declared::{Change, Declared};
 pub use engine::{Engine, Snapshot};
@@ -75,7 +79,7 @@ pub use outside::measures::{Command, Ended, Holders, Measures};
 pub use outside::memory::{Memory, MemoryParts};
 pub use outside::named::{
     BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,
-    Queued, RefusedFor, Use,
+    Queued, RefusedFor, ServerRole, ServerState, Use,
 };
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{

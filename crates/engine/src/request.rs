@@ -73,6 +73,8 @@ pub(crate) struct Request {
     pub(crate) contends: bool,
     /// It has been counted as started.
     pub(crate) started: bool,
+    /// It was in flight when its backend was lost, and runs once more.
+    pub(crate) sent_before: bool,
     /// How often room has been made for its statement, which the server did not have.
     pub(crate) prepare_tries: u8,
     /// What executions of the statement will do that it prepares: of all that it does nothing itself.
@@ -303,6 +305,7 @@ impl Request {
             priority: None,
             group: None,
             started: false,
+            sent_before: false,
             prepare_tries: 0,
             template: None,
             attributes: QueryAttributes::None,

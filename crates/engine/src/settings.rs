@@ -8,6 +8,7 @@ use seam::Address;
 use zeroize::Zeroizing;
 
 use crate::accounts::failed_logins::FailedLoginSettings;
+use crate::cluster::ClusterSettings;
 use crate::coalescing::CoalescingSettings;
 use crate::learned::limit::{Range, Worth};
 use crate::outside::slow_log::SlowLogSettings;
@@ -22,6 +23,8 @@ settings! {
         pub server: Vec<Address> = Vec::new(), found;
         /// The host of each of these, which its certificate has to be for where that is checked; those beyond are `localhost`.
         pub server_names: Vec<Arc<str>> = Vec::new(), found;
+        /// Whether these may be addresses of several servers, and how those are checked.
+        pub cluster: ClusterSettings = ClusterSettings::default(), parts;
         /// Whether the server is told, by a header of the PROXY protocol, from which address the client comes whose account a
         /// connection is for: the latest that has logged in to it.
         pub proxy_to_server: bool = false, start;

@@ -28,6 +28,8 @@ timers! {
     Sweep,
     /// The service account connects, asks the server something, or gives its connection up, which says nothing any more.
     ServiceAccount,
+    /// A server of several is checked, or a check has taken too long.
+    ServerCheck,
     /// A client that has not logged in within `connect_timeout` is closed.
     LoginTimeout,
     /// A client whose login is refused hears of it.
@@ -85,6 +87,7 @@ impl Timer {
             | Self::ServerFull => true,
             Self::Sweep
             | Self::ServiceAccount
+            | Self::ServerCheck
             | Self::LoginTimeout
             | Self::LateRefusal
             | Self::KickUp
@@ -121,6 +124,7 @@ impl Engine {
         match timer {
             Timer::Sweep => Some(self.next_sweep),
             Timer::ServiceAccount => self.next_control_turn(),
+            Timer::ServerCheck => self.next_cluster_turn(),
             Timer::LoginTimeout => self.logins.by_deadline.front().map(|&(deadline, _)| deadline),
             Timer::LateRefusal => self.logins.next_refusal_to_tell(),
             Timer::KickUp => self.scheduling.scheduler.next_kick_up(),

@@ -9,9 +9,12 @@
 //! changes. With one worker, or several on one thread as in the simulator, it is deterministic.
 
 pub(crate) mod letter;
+mod place;
 pub(crate) mod places;
 pub(crate) mod serving;
 pub(crate) mod users;
+
+pub(crate) use place::Place;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -21,6 +24,7 @@ use seam::Instant;
 
 use crate::accounts::failed_logins::FailedLogins;
 use crate::accounts::secret::KnownPasswords;
+use crate::cluster::chosen::Chosen;
 use crate::learned::limit::{Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
@@ -57,6 +61,7 @@ pub struct Workers {
     pub(crate) passwords: KnownPasswords,
     pub(crate) failed_logins: FailedLogins,
     pub(crate) stored_code: SharedCode,
+    pub(crate) chosen: Chosen,
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: AtomicU32,
@@ -92,9 +97,6 @@ struct Seat {
 
 /// No statement waits for a permit.
 const NOBODY: u64 = u64::MAX;
-
-/// The distance between the places of one queue and those of the next: arrivals never count so far.
-const CLASS: u64 = 1 << 61;
 
 /// Beside so many permits, one is kept for who holds locks: a quarter more on the server is little where all the others wait
 /// for these, and little harm where they do not.
@@ -150,6 +152,7 @@ impl Workers {
             passwords: KnownPasswords::default(),
             failed_logins: FailedLogins::default(),
             stored_code: SharedCode::default(),
+            chosen: Chosen::default(),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: AtomicU32::new(settings.shared_backends.max(1)),
@@ -545,54 +548,6 @@ impl Workers {
     /// All workers but this one.
     fn others(&self, worker: usize) -> impl Iterator<Item = (usize, &Seat)> {
         self.seats.iter().enumerate().filter(move |&(other, _)| other != worker)
-    }
-}
-
-/// Where a statement stands in the order of all workers' queues: by queue, then by arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(u64);
-
-impl Place {
-    /// Behind all others: no arrival counts so far.
-    pub(crate) const LAST: Self = Self(4 * CLASS - 1);
-
-    /// Of a client that others wait for.
-    pub(crate) fn blocking(arrival: u64) -> Self {
-        Self(arrival)
-    }
-
-    /// Of a client that holds what others may wait for.
-    pub(crate) fn holding(arrival: u64) -> Self {
-        Self(arrival | CLASS)
-    }
-
-    /// Of an open transaction.
-    pub(crate) fn high(arrival: u64) -> Self {
-        Self(arrival | (2 * CLASS))
-    }
-
-    /// Of the others.
-    pub(crate) fn low(arrival: u64) -> Self {
-        Self(arrival | (3 * CLASS))
-    }
-
-    /// Which permits the statement there may take.
-    fn extra(self) -> Extra {
-        match self.0 / CLASS {
-            0 => Extra::Any,
-            1 => Extra::Kept,
-            _ => Extra::None,
-        }
-    }
-
-    /// Says whether this is a place in the holding queue.
-    pub(crate) fn is_holding(self) -> bool {
-        self.0 / CLASS == 1
-    }
-
-    /// Less is earlier.
-    pub(crate) fn order(self) -> u64 {
-        self.0
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use drivers::Signaller;
 use engine::{
-    BackendView, ClientView, DigestCost, DigestView, Engine, Holders, Measures, Memory, MemoryParts, Piece,
-    PinReport, Settings, TalliesByName, Use, Waits, WorkerView,
+    BackendView, ClientView, DigestCost, DigestView, Engine, FailoverView, Holders, Measures, Memory,
+    MemoryParts, Piece, PinReport, ServerView, Settings, TalliesByName, Use, Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -41,6 +41,7 @@ pub(crate) struct Look {
     pub(crate) memory: bool,
     pub(crate) pins: bool,
     pub(crate) measures: bool,
+    pub(crate) servers: bool,
 }
 
 /// From which worker, and what.
@@ -73,6 +74,9 @@ pub(crate) struct Whole {
     pub(crate) memory_parts: Option<MemoryParts>,
     /// By the names of users and schemas.
     pub(crate) tallies: Option<TalliesByName>,
+    /// Where there may be several; of the first worker alone.
+    pub(crate) servers: Vec<ServerView>,
+    pub(crate) failovers: Vec<FailoverView>,
 }
 
 /// A worker's end of the admin port.
@@ -154,6 +158,8 @@ impl Looking {
                 measures: self.left.measures.then(|| (engine.measures().clone(), engine.holders())),
                 memory_parts: self.left.measures.then(|| engine.memory_parts()),
                 tallies: self.left.measures.then(|| engine.tallies().clone()),
+                servers: if self.left.servers { engine.servers() } else { Vec::new() },
+                failovers: if self.left.servers { engine.failovers() } else { Vec::new() },
             }));
         };
         if self.left.clients {

@@ -5,7 +5,7 @@ mod kept;
 mod lines;
 
 use config::{LogFormat, LogLevel};
-use engine::Event;
+use engine::{Event, ServerState};
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -100,6 +100,10 @@ fn classify(event: &Event) -> (Level, &'static str) {
     match event {
         Event::ServerFound { .. } => (Level::INFO, "server_found"),
         Event::ServerLost { .. } => (Level::ERROR, "server_lost"),
+        Event::ServerChanged { state: ServerState::Up, .. } => (Level::INFO, "server_changed"),
+        Event::ServerChanged { .. } => (Level::WARN, "server_changed"),
+        Event::PrimaryFound { .. } => (Level::INFO, "primary_found"),
+        Event::NoPrimary { .. } => (Level::ERROR, "no_primary"),
         Event::ClientClosed { .. } => (Level::INFO, "client_closed"),
         Event::LoginRefused { .. } => (Level::WARN, "login_refused"),
         Event::BackendClosed { .. } => (Level::WARN, "backend_closed"),

@@ -82,6 +82,19 @@ pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode 
     }
 }
 
+/// Where the servers are, and as whom they are asked.
+fn name_servers(configuration: &mut Configuration) -> Result<(), Failure> {
+    (configuration.engine.server, configuration.engine.server_names) =
+        addresses::resolve(&configuration.backends)?.into_iter().unzip();
+    // A name with two addresses is one server.
+    configuration.engine.cluster.several = configuration.backends.len() > 1;
+    if let Some(backend) = configuration.backends.first() {
+        configuration.engine.service_user.clone_from(&backend.user);
+        configuration.engine.service_password = backend.password.clone();
+    }
+    Ok(())
+}
+
 fn serve(
     mut configuration: Configuration,
     arguments: Arguments,
@@ -94,12 +107,7 @@ fn serve(
     handed_over.replace(&mut configuration)?;
     handed_over.say();
     open_files::raise(&configuration);
-    (configuration.engine.server, configuration.engine.server_names) =
-        addresses::resolve(&configuration.backends)?.into_iter().unzip();
-    if let Some(backend) = configuration.backends.first() {
-        configuration.engine.service_user.clone_from(&backend.user);
-        configuration.engine.service_password = backend.password.clone();
-    }
+    name_servers(&mut configuration)?;
     configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     let tls = Arc::new(TlsFiles::read(&configuration)?);
     let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())?;

@@ -4,8 +4,8 @@ mod onramp;
 mod servers;
 
 pub use onramp::{
-    Backend, Blocker, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, Queued, Setting,
-    StatementKind, Status, Variable, Wait, Worker,
+    Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient, Queued,
+    Server, ServerCheck, Setting, StatementKind, Status, Variable, Wait, Worker,
 };
 pub use servers::{
     ColumnRow, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, SchemaRow, TableRow, TpConnection,
@@ -18,11 +18,12 @@ use crate::Table;
 use crate::row::Row;
 
 /// All of them, by schema and name.
-pub static ALL: [&Table; 28] = [
+pub static ALL: [&Table; 31] = [
     Backend::TABLE,
     Blocker::TABLE,
     Client::TABLE,
     Event::TABLE,
+    Failover::TABLE,
     Limit::TABLE,
     MemoryPart::TABLE,
     Setting::TABLE,
@@ -30,6 +31,8 @@ pub static ALL: [&Table; 28] = [
     PinnedClient::TABLE,
     Pin::TABLE,
     Queued::TABLE,
+    ServerCheck::TABLE,
+    Server::TABLE,
     StatementKind::TABLE,
     Status::TABLE,
     Variable::TABLE,

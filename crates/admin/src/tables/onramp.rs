@@ -400,3 +400,76 @@ table! {
         paused: bool,
     }
 }
+
+table! {
+    /// A server, at one of its addresses. Empty where `backend` is given once: then there is no check.
+    Server in Onramp as "servers" {
+        /// Where it is.
+        address: String,
+        /// What tells it from others, `server_uuid` on MySQL: two addresses with the same lead to one server. NULL while it is
+        /// not known.
+        identity: Option<String>,
+        /// `primary`, `replica`, `node` (of Galera) or `unknown`.
+        role: &'static str,
+        /// `untried`, `up`, `unfit` (it says itself that it serves nobody) or `down`. One failed check changes nothing.
+        state: &'static str,
+        /// Whether it is up and takes writes.
+        writable: bool,
+        /// Whether it is the one that statements go to.
+        in_use: bool,
+        /// Why, by its last check.
+        reason: String,
+        /// How far it is behind, in seconds, as it says itself; NULL where it does not replicate or does not say.
+        lag_seconds: Option<u64>,
+        /// Its GTIDs, as it writes them.
+        position: Option<String>,
+        /// Since when it has had this role and state, in UTC.
+        since: String,
+        /// How long that is, in microseconds.
+        since_us: u64,
+    }
+}
+
+table! {
+    /// A check of a server: the last 60 of each address.
+    ServerCheck in Onramp as "server_checks" {
+        /// Where it is.
+        address: String,
+        /// When the check ended, in UTC.
+        time: String,
+        /// How long ago that is, in microseconds.
+        age_us: u64,
+        /// How long it took, in microseconds.
+        took_us: u64,
+        /// The role that it found; `unknown` where it failed.
+        role: &'static str,
+        /// Whether the server answered, and is a part of what it belongs to.
+        well: bool,
+        /// Why.
+        reason: String,
+    }
+}
+
+table! {
+    /// A time without a primary, or a change from one to another: the last 100, the latest first. Empty where `backend` is given once.
+    Failover in Onramp as "failovers" {
+        /// When the former primary was given up, in UTC.
+        time: String,
+        /// How long ago that is, in microseconds.
+        age_us: u64,
+        /// The former primary.
+        from_server: String,
+        /// The new one, which may be the same; NULL while there is none.
+        to_server: Option<String>,
+        /// How long there was none, in microseconds; NULL while that lasts.
+        took_us: Option<u64>,
+        /// Statements that waited and went to the new one.
+        held: u64,
+        /// How long the one that waited longest did, in microseconds.
+        longest_hold_us: u64,
+        /// Open transactions of which clients were told that they are rolled back (error 1213).
+        rolled_back: u64,
+        /// Statements in flight that were lost, so that nobody knows whether they ran (error 2013).
+        unknown: u64,
+    }
+}

@@ -14,8 +14,8 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
         doc: "The server, as mysql://user:password@host:port/ or mysql://user:password@localhost/?socket=/path. \
               Without one, a private server is started (see data_dir). User and password are the service account's, \
               which reads the server's accounts; parts that hold one of `:/?#[]@%` are percent-encoded. Given more \
-              than once, these are addresses of one and the same server, tried in order, from the one that answered \
-              last; all carry the same user and password. A host name stands for all of its addresses; it is looked \
+              than once, these are addresses of one server or servers of one cluster, of which Onramp finds out the primary \
+              (docs/CLUSTERS.md); all carry the same user and password. A host name stands for all of its addresses; it is looked \
               up once, at the start. Put a password into the file or the environment rather than on the command \
               line, where everybody on the machine can read it.",
         section: Section::Addresses,

@@ -233,6 +233,34 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         limit: None,
     },
     OptionSpec {
+        name: "server_check_interval",
+        kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(engine.cluster.check_interval)),
+        example: "1s",
+        doc: "Where backend is given more than once, each server is asked this often what it is to the others and whether it \
+              takes writes, on a connection of its own (docs/CLUSTERS.md). A server that was up is down after two checks in \
+              a row that failed, and up again after two that worked.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
+        name: "server_check_timeout",
+        kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(engine.cluster.check_timeout)),
+        example: "5s",
+        doc: "Such a check has failed that takes longer, its connection and login included.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
+        name: "failover_hold",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, setting!(engine.cluster.hold)),
+        example: "1m",
+        doc: "Where backend is given more than once: how long what clients have sent waits while no server is known to be the \
+              primary, before it gets an error (docs/CLUSTERS.md). What runs on a server that is up and not the primary any \
+              more may go on for as long.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
         name: "accounts_refresh",
         kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(engine.accounts_refresh)),
         example: "10s",

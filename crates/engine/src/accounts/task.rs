@@ -181,6 +181,8 @@ pub(crate) enum Asker {
     Backend(u64),
     /// The service account's login on this connection.
     Control(ConnectionId),
+    /// A check's login on this connection.
+    Check(ConnectionId),
     /// The reader of stored code.
     StoredCode,
 }
@@ -235,11 +237,15 @@ impl Engine {
             (Some(Asker::Control(connection)), Finding::Lost) => {
                 self.server.control_finding(connection, Finding::Encrypted(None));
             }
+            (Some(Asker::Check(connection)), Finding::Lost) => {
+                self.cluster.check_finding(connection, Finding::Encrypted(None));
+            }
             (Some(Asker::StoredCode), Finding::Code(read)) => self.code_is_read(number, Some(read)),
             (Some(Asker::StoredCode), _) => self.code_is_read(number, None),
             (Some(Asker::Client(client)), finding) => self.client_finding(client, finding),
             (Some(Asker::Backend(token)), finding) => self.server.backend_finding(token, finding),
             (Some(Asker::Control(connection)), finding) => self.server.control_finding(connection, finding),
+            (Some(Asker::Check(connection)), finding) => self.cluster.check_finding(connection, finding),
             (None, _) => {}
         }
     }

@@ -80,7 +80,7 @@ impl FailedChanges {
 
 impl Backend {
     /// Says whether the backend has changed its account, and nothing has run on it since.
-    pub(super) fn is_changing(&self) -> bool {
+    pub(crate) fn is_changing(&self) -> bool {
         self.origin == Origin::Changed && !self.is_ready()
     }
 }

@@ -98,6 +98,12 @@ impl Reachability {
         self.state = Reach::Up;
     }
 
+    /// The server is at another address from now on, where nobody has tried yet.
+    pub(crate) fn move_to(&mut self, address: usize) {
+        self.address = address;
+        self.state = Reach::Untried;
+    }
+
     /// An attempt failed: the pause doubles. True where this is news.
     pub(crate) fn failed(&mut self, now: Instant, reason: String, next_address: Option<usize>) -> bool {
         let (pause, news) = match self.state {
@@ -171,6 +177,7 @@ impl Engine {
             token: self.io.last_token,
             connection: None,
             state: State::new(self.now),
+            place: self.server.reachability.address,
             origin,
             fresh: true,
             companions_until: None,
@@ -511,7 +518,9 @@ impl Engine {
         let stands =
             self.server.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());
         let next = (self.server.reachability.address + 1) % self.settings.server.len();
-        if self.server.reachability.failed(self.now, reason.clone(), (!stands).then_some(next)) {
+        // Among several servers the checks say which one is next.
+        let next = (!stands && !self.settings.cluster.several).then_some(next);
+        if self.server.reachability.failed(self.now, reason.clone(), next) {
             self.pool.workers.way.forget();
             self.views.event(Event::ServerLost { address, reason });
         }

@@ -229,7 +229,7 @@ impl Engine {
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.send_request(key, backend),
-                None if self.now.since(since) >= self.settings.backend_connect_timeout => {
+                None if self.now.since(since) >= self.patience() => {
                     let error = self.lack_error();
                     self.cancel_queued(key, &error);
                 }
@@ -281,7 +281,10 @@ impl Engine {
             put_statement_id(&mut request.raw, id);
         }
         // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
-        let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
+        let kept = (shared && self.settings.rescue_reads)
+            || request.command == RequestKind::Prepare
+            // To another server, where this one refuses it or is lost.
+            || (self.settings.cluster.several && request.raw.len() <= LARGEST_JOINED);
         self.put_request(key, backend_key, &mut request, &ahead, (shared, kept));
         if let Some(statement) = self.server.backends[backend_key].in_flight.back_mut() {
             statement.group = group;

@@ -55,6 +55,43 @@ pub(crate) fn each_row_of(kept: &[u8]) -> impl Iterator<Item = Row> {
     })
 }
 
+/// A kept answer by the names of its columns.
+pub(crate) struct Named {
+    columns: Vec<Vec<u8>>,
+    rows: Vec<Row>,
+}
+
+impl Named {
+    pub(crate) fn of(kept: &[u8]) -> Self {
+        let mut packets = Packets(kept);
+        let columns = packets.next().and_then(|payload| wire::parse_column_count(payload).ok()).unwrap_or(0);
+        let definitions = packets.take(usize::try_from(columns).unwrap_or(usize::MAX));
+        let name = |payload| wire::parse_column_definition(payload).map(|column| column.name.to_vec());
+        let columns = definitions.map_while(|payload| name(payload).ok()).collect();
+        Self { columns, rows: rows_of(kept) }
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = NamedRow<'_>> {
+        self.rows.iter().map(|fields| NamedRow { columns: &self.columns, fields })
+    }
+}
+
+/// A row of it.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedRow<'a> {
+    columns: &'a [Vec<u8>],
+    fields: &'a Row,
+}
+
+impl NamedRow<'_> {
+    /// The field of this name, whatever its case; one that is NULL or not there is empty.
+    pub(crate) fn text(self, name: &str) -> String {
+        let place = self.columns.iter().position(|own| own.eq_ignore_ascii_case(name.as_bytes()));
+        let field = place.and_then(|place| self.fields.get(place)?.as_deref());
+        String::from_utf8_lossy(field.unwrap_or_default()).into_owned()
+    }
+}
+
 /// The payloads of packets that are all there.
 struct Packets<'a>(&'a [u8]);
 

@@ -86,7 +86,12 @@ impl Engine {
             self.server.backends[key].connection.take().inspect(|&connection| {
                 self.io.set_role(connection, crate::engine::Role::Free);
             });
+        let in_work = !self.server.backends[key].in_flight.is_empty();
         self.lose_backend(key, reason);
+        if in_work && self.settings.cluster.several {
+            // If the server has died, those that are idle have too, and what goes on is not to meet them.
+            while self.close_idle_backend() {}
+        }
         if in_login {
             self.server_failed(format!("it closed the connection in the middle of a login ({reason})"));
         }
@@ -113,7 +118,7 @@ impl Engine {
         let quiet = matches!(reason, Cow::Borrowed(_)) && (statements.is_empty() && holder.is_none())
             || self.was_to_end(&statements);
         self.remove_backend(key);
-        for (place, statement) in statements.into_iter().enumerate() {
+        for (place, mut statement) in statements.into_iter().enumerate() {
             // Only the first can have been answered in part.
             let kept = matches!(statement.owner, Owner::Client { command: RequestKind::Prepare, .. });
             let begun = place == 0 && statement.summary.relayed > 0 && statement.group.is_none() && !kept;
@@ -123,6 +128,10 @@ impl Engine {
             self.views.measure_lost(&statement);
             let took = if place == 0 { self.now.since(first_since) } else { Duration::ZERO };
             self.note_slow(thread_id, &statement, took, SlowEnd::BackendLost);
+            if self.survives_loss(&mut statement, begun) {
+                continue;
+            }
+            self.note_unknown(&statement);
             match statement.owner {
                 Owner::Client { client, .. } => self.statement_lost(client, begun),
                 Owner::ApplyState { client }
@@ -334,7 +343,7 @@ impl Engine {
             return;
         }
         let since = *self.server.opening.lacking_since.get_or_insert(self.now);
-        let limit = self.settings.backend_connect_timeout;
+        let limit = self.patience();
         while let Some((key, queued)) = self.scheduling.scheduler.oldest_in_need() {
             if queued.max(since) + limit > self.now {
                 break;
@@ -347,6 +356,9 @@ impl Engine {
     /// Why a statement has found no backend in time.
     pub(crate) fn lack_error(&mut self) -> MySqlError {
         // A server that has frozen takes connections and says nothing. Until the first of ours has taken too long it is up.
+        if !self.has_primary() {
+            return MySqlError::no_primary(&self.pool.workers.chosen.why());
+        }
         let long = self.settings.backend_connect_timeout / 2;
         let is_silent = |backend: &Backend| {
             !backend.is_ready() && !backend.is_changing() && self.now.since(backend.since) >= long
@@ -369,7 +381,7 @@ impl Engine {
 
     /// When the next statement will have waited too long for a backend.
     pub(crate) fn next_giving_up(&self) -> Option<Instant> {
-        let limit = self.settings.backend_connect_timeout;
+        let limit = self.patience();
         let urgent = self.scheduling.urgent.iter().map(|&(_, since)| since + limit).min();
         let waiting = self.server.opening.lacking_since.zip(self.scheduling.scheduler.oldest_in_need());
         let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);

@@ -65,6 +65,8 @@ pub(crate) struct Backend {
     pub(crate) token: u64,
     pub(crate) connection: Option<ConnectionId>,
     state: State,
+    /// The place of its server in the list of addresses.
+    pub(crate) place: usize,
     /// How we came by its place.
     pub(crate) origin: Origin,
     /// No client's statement has run on it yet.
@@ -269,6 +271,8 @@ pub(crate) struct Summary {
     pub(crate) rows_sent: u64,
     pub(crate) rows_changed: u64,
     pub(crate) error: Option<ServerError>,
+    /// The error is not for the client: the statement goes to another server.
+    pub(crate) withheld: bool,
     /// The error is not the server's.
     pub(crate) refused_here: bool,
     /// The error came from what we had put ahead of the statement: the statement did not run.

@@ -274,7 +274,12 @@ impl Engine {
     /// Says whether an attempt to connect with this login makes sense now.
     fn may_open_as(&self, identity: IdentityId) -> bool {
         let refused = self.logins.identities.identity(identity).refused_until;
-        self.server.may_connect_now(self.now) && refused.is_none_or(|until| until <= self.now)
+        self.may_connect_now() && refused.is_none_or(|until| until <= self.now)
+    }
+
+    /// Says whether an attempt to connect makes sense now: to the server in use, and where that is the primary.
+    pub(crate) fn may_connect_now(&self) -> bool {
+        self.server.may_connect_now(self.now) && self.knows_primary()
     }
 
     /// Closes the backend that has been idle longest; false where none is.

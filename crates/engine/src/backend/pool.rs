@@ -25,6 +25,9 @@ impl Engine {
     /// caches are warm, and the others can time out).
     pub(crate) fn idle_backend_for(&self, key: ClientKey) -> Option<BackendKey> {
         let client = &self.clients[key];
+        if client.request.as_ref().is_some_and(|request| request.sent_before) && !self.knows_primary() {
+            return None;
+        }
         let about = client.request.as_ref().and_then(|request| request.about.as_deref());
         // Preparing a statement takes as long as setting the state does, and the latter comes again with the next client.
         let mut best = None;

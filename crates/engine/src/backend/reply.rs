@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::client::held::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
 use crate::client::trackers::{self, Told};
+use crate::cluster::follow::is_read_only_error;
 use crate::coalescing::Group;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
@@ -37,6 +38,8 @@ struct Relay<'a> {
     told: Option<Told<'a>>,
     /// The changes are kept here as they come.
     keeps_changes: bool,
+    /// That the server takes no writes is not for the client, whose statement goes to another one.
+    withholds: bool,
     summary: &'a mut Summary,
 }
 
@@ -65,6 +68,9 @@ impl Client {
 
 impl ReplySink for Relay<'_> {
     fn relay(&mut self, bytes: &[u8]) {
+        if self.summary.withheld {
+            return;
+        }
         let all_kept = self.summary.has_kept_all();
         self.summary.relayed += bytes.len() as u64;
         if self.summary.kept.len() + bytes.len() <= self.keep {
@@ -124,6 +130,9 @@ impl ReplySink for Relay<'_> {
             }
             ReplyEvent::Err(error) | ReplyEvent::PreludeErr(error) => {
                 summary.prelude_failed = matches!(event, ReplyEvent::PreludeErr(_));
+                let is_first = summary.relayed == 0 && !summary.prelude_failed;
+                summary.withheld =
+                    self.withholds && is_first && is_read_only_error(error.code, error.message);
                 summary.error = Some(ServerError {
                     code: error.code,
                     sql_state: error.sql_state,
@@ -193,6 +202,7 @@ impl Engine {
                 return self.unasked_bytes(key, bytes);
             };
             let (to, keep) = self.goes_to(statement.owner);
+            let withholds = self.may_go_elsewhere(statement);
             let keep = self.may_keep(key, keep, bytes.len());
             let statement = self.server.backends[key].in_flight.front_mut().expect("it is there");
             let client =
@@ -207,6 +217,7 @@ impl Engine {
                     trackers::told(client, self.server.facts.as_ref(), &self.sessions.states)
                 }),
                 keeps_changes: client.is_some_and(Client::keeps_changes),
+                withholds,
                 summary: &mut statement.summary,
             };
             let progress = match statement.reader.read(bytes, &mut relay) {
@@ -322,6 +333,7 @@ impl Engine {
         match statement.owner {
             Owner::Client { client, command } => match statement.group.take() {
                 Some(group) => self.group_ended(key, client, &mut statement, group),
+                None if statement.summary.withheld => self.refused_as_read_only(key, client),
                 None if self.closed_behind_answer(key, client, &statement.summary) => {}
                 None => self.client_statement_ended(key, client, command, &mut statement),
             },

@@ -72,6 +72,11 @@ impl Rescues {
         self.asks
     }
 
+    /// The server is to be asked for functions.
+    pub(crate) fn want_to_know(&mut self) {
+        self.asks = true;
+    }
+
     /// It was asked at this time, and has so many; `None` where it did not say.
     pub(crate) fn found_functions(&mut self, asked: Instant, count: Option<u64>) {
         self.asks = false;
@@ -180,7 +185,7 @@ impl Engine {
     }
 
     /// A client's statement goes back to where it stood in its queue.
-    fn queue_again(&mut self, key: ClientKey) {
+    pub(crate) fn queue_again(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         client.backend = None;
         client.queue_again();

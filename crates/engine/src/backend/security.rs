@@ -11,45 +11,22 @@ use crate::outside::event::Event;
 use crate::outside::limits_reached::SAY_AGAIN;
 use crate::server::Server;
 use crate::server_login::{Way, Withheld};
-use crate::settings::ServerTls;
-use crate::settings::Settings;
+use crate::settings::{ServerTls, Settings};
 
 impl Server {
     /// Says whether a login on the server in use asks for TLS.
     pub(crate) fn wanted_server_tls(&self, settings: &Settings) -> ServerTls {
-        match settings.server_tls {
-            ServerTls::Preferred if stays_here(&settings.server[self.reachability.address]) => {
-                ServerTls::Disabled
-            }
-            wanted => wanted,
-        }
+        wanted_tls(settings, self.reachability.address)
     }
 
     /// Says who else could answer in the place of the server in use.
     pub(crate) fn way_to_server(&self, settings: &Settings) -> Way {
-        match &settings.server[self.reachability.address] {
-            Address::Unix(_) => Way::Socket,
-            Address::Tcp { remote, .. } if settings.trusted_servers.contain(&Peer::Tcp(*remote)) => {
-                Way::Trusted
-            }
-            Address::Tcp { .. } => Way::Open,
-        }
+        way_to(settings, self.reachability.address)
     }
 
-    /// Returns the header that a connection to the server begins with, where Onramp tells for which client it is. Without a client the
-    /// header names none.
+    /// See [`proxy_header`], for the server in use.
     pub(crate) fn proxy_header(&self, settings: &Settings, client: Option<SocketAddr>) -> Vec<u8> {
-        let mut header = Vec::new();
-        match (&settings.server[self.reachability.address], client) {
-            _ if !settings.proxy_to_server => {}
-            (_, None) => proxy_protocol::put_local(&mut header),
-            (Address::Tcp { remote, .. }, Some(client)) => proxy_protocol::put(&mut header, client, *remote),
-            (Address::Unix(_), Some(client)) => {
-                // A Unix socket has no address; MariaDB does not look at this one.
-                proxy_protocol::put(&mut header, client, SocketAddr::from(([127, 0, 0, 1], 0)));
-            }
-        }
-        header
+        proxy_header(settings, self.reachability.address, client)
     }
 }
 
@@ -65,9 +42,9 @@ impl Engine {
 
     /// Sends what goes before TLS, and has it begin.
     pub(crate) fn start_server_tls(&mut self, connection: ConnectionId, before: &[u8]) {
-        let name = self.settings.server_names.get(self.server.reachability.address).cloned();
+        let name = server_name(&self.settings, self.server.reachability.address);
         self.io.outbox.send(connection, before);
-        self.io.outbox.start_tls(connection, name.unwrap_or_else(|| Arc::from("localhost")));
+        self.io.outbox.start_tls(connection, name);
     }
 
     /// TLS stands on a backend.
@@ -79,6 +56,44 @@ impl Engine {
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
         }
     }
+}
+
+/// Says whether a login at this place in the list of addresses asks for TLS.
+pub(crate) fn wanted_tls(settings: &Settings, place: usize) -> ServerTls {
+    match settings.server_tls {
+        ServerTls::Preferred if stays_here(&settings.server[place]) => ServerTls::Disabled,
+        wanted => wanted,
+    }
+}
+
+/// Says who else could answer at this place in the list of addresses.
+pub(crate) fn way_to(settings: &Settings, place: usize) -> Way {
+    match &settings.server[place] {
+        Address::Unix(_) => Way::Socket,
+        Address::Tcp { remote, .. } if settings.trusted_servers.contain(&Peer::Tcp(*remote)) => Way::Trusted,
+        Address::Tcp { .. } => Way::Open,
+    }
+}
+
+/// Returns the header that a connection to the server at this place begins with, where Onramp tells for which client it is. Without
+/// a client the header names none.
+pub(crate) fn proxy_header(settings: &Settings, place: usize, client: Option<SocketAddr>) -> Vec<u8> {
+    let mut header = Vec::new();
+    match (&settings.server[place], client) {
+        _ if !settings.proxy_to_server => {}
+        (_, None) => proxy_protocol::put_local(&mut header),
+        (Address::Tcp { remote, .. }, Some(client)) => proxy_protocol::put(&mut header, client, *remote),
+        (Address::Unix(_), Some(client)) => {
+            // A Unix socket has no address; MariaDB does not look at this one.
+            proxy_protocol::put(&mut header, client, SocketAddr::from(([127, 0, 0, 1], 0)));
+        }
+    }
+    header
+}
+
+/// The name that the certificate of the server at this place has to be for.
+pub(crate) fn server_name(settings: &Settings, place: usize) -> Arc<str> {
+    settings.server_names.get(place).cloned().unwrap_or_else(|| Arc::from("localhost"))
 }
 
 /// Nothing of it leaves the machine.

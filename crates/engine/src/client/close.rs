@@ -1,7 +1,7 @@
 //! The end of a client, whoever wants it.
 
 use seam::CloseReason;
-use wire::StatusFlags;
+use wire::{Command, StatusFlags};
 
 use super::hoards::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::login::Login;
@@ -153,9 +153,26 @@ impl Engine {
         }
     }
 
+    /// What a client has lost between two commands, if this command is answered with that.
+    pub(crate) fn loss_told_to(&self, key: ClientKey, command: &Command<'_>) -> Option<Lost> {
+        let lost = self.clients[key].lost?;
+        let goes_on = lost == Lost::Transaction && self.settings.cluster.several;
+        let told = match command {
+            Command::Quit => false,
+            // These have no answer, or ask for nothing of the transaction.
+            Command::StmtClose(_) | Command::StmtSendLongData { .. } | Command::Ping => !goes_on,
+            _ => true,
+        };
+        told.then_some(lost)
+    }
+
     /// The answer to the first command after a backend was lost with something that cannot be had again. The connection
-    /// ends with it, as one's own would have: going on would run the rest of a transaction outside of it.
+    /// ends with it, as one's own would have: going on would run the rest of a transaction outside of it. With several
+    /// servers a transaction that is lost is said to be rolled back instead, and the connection goes on.
     pub(crate) fn answer_lost(&mut self, key: ClientKey, lost: Lost, sequence: u8) {
+        if lost == Lost::Transaction && self.settings.cluster.several {
+            return self.tell_rolled_back(key, sequence);
+        }
         let error = match (lost, self.bound_behind(lost)) {
             (Lost::IdleTooLong, Some(bound)) => MySqlError::transaction_idle(&bound),
             (Lost::OpenTooLong, Some(bound)) => MySqlError::transaction_over(&bound),

@@ -263,9 +263,7 @@ impl Engine {
     /// One command of an idle client.
     fn command(&mut self, key: ClientKey, command: Command<'_>, raw: &[u8], sequence: u8) {
         let answer = sequence.wrapping_add(1);
-        if let Some(lost) = self.clients[key].lost
-            && !matches!(command, Command::Quit)
-        {
+        if let Some(lost) = self.loss_told_to(key, &command) {
             return self.answer_lost(key, lost, answer);
         }
         let other = |expect| Request { answer, ..Request::plain(raw.to_vec(), expect, RequestKind::Other) };

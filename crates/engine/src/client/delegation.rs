@@ -283,7 +283,7 @@ impl Engine {
     }
 
     fn place_for_claim(&mut self) -> Option<Origin> {
-        if !self.server.may_connect_now(self.now) {
+        if !self.may_connect_now() {
             return None;
         }
         self.pool

@@ -346,6 +346,12 @@ impl Engine {
             return Outcome::Done;
         }
         let Some(backend) = self.clients[victim].backend else { return Outcome::Done };
+        if self.is_on_former_server(backend) {
+            // Its number means another thread on the server that would be asked.
+            self.clients[victim].killed = !query_only;
+            self.close_backend(backend, "its client was killed");
+            return Outcome::Done;
+        }
         let backend = &mut self.server.backends[backend];
         let others = backend
             .in_flight

@@ -142,6 +142,7 @@ impl Engine {
             }
             Role::Backend(key) => self.backend_secured(key),
             Role::Control => self.control_secured(),
+            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_secured(step, place)),
             Role::Free => {}
         }
     }
@@ -157,6 +158,7 @@ impl Engine {
             }
             Role::Backend(key) => self.backend_gone(key, &reason),
             Role::Control => self.control_lost(&reason),
+            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_closed(step, place, &reason)),
             Role::Free => {}
         }
         self.io.set_role(connection, Role::Free);

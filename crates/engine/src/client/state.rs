@@ -171,7 +171,8 @@ const MOVES: &[Move<At>] = &[
     Move { by: "run", from: &[At::Queued, At::Preparing], to: &[At::OnServer, At::Replicating] },
     Move { by: "take_over", from: &[At::Following], to: &[At::OnServer, At::Settling] },
     Move { by: "hand_over", from: &[At::OnServer], to: &[At::Queued] },
-    Move { by: "queue_again", from: &[At::OnServer], to: &[At::Queued] },
+    // Of one that prepares nothing has been sent.
+    Move { by: "queue_again", from: &[At::OnServer, At::Preparing], to: &[At::Queued] },
     Move { by: "begin_log", from: &[At::Replicating], to: &[At::Replicating] },
     Move { by: "upload", from: &[At::OnServer, At::Uploading], to: &[At::Uploading] },
     Move { by: "end_upload", from: &[At::Uploading], to: &[At::OnServer] },

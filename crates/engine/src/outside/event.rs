@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use seam::{Address, Peer};
 
-use crate::outside::named::{ClosedFor, Limit, RefusedFor};
+use crate::outside::named::{ClosedFor, Limit, RefusedFor, ServerRole, ServerState};
 use crate::outside::slow_log::SlowLog;
 
 /// What a worker has to say, until it is fetched.
@@ -32,6 +32,29 @@ pub enum Event {
         /// Where.
         address: Address,
         /// The reason.
+        reason: String,
+    },
+    /// A server of several is another than before: its role, its state, or whether it takes writes.
+    ServerChanged {
+        /// Where.
+        address: Address,
+        /// Up, unfit or down.
+        state: ServerState,
+        /// What it is to the others.
+        role: ServerRole,
+        /// Why.
+        reason: String,
+    },
+    /// Another server than before is the primary, or the first one has been found.
+    PrimaryFound {
+        /// Where.
+        address: Address,
+        /// The one before, where that was another.
+        former: Option<Address>,
+    },
+    /// No server is the primary: what clients send waits.
+    NoPrimary {
+        /// Why.
         reason: String,
     },
     /// A client was closed by us, or broke off in the middle of something.
@@ -123,6 +146,9 @@ impl fmt::Display for Event {
             Self::ServerLost { address, reason } => {
                 write!(f, "server {address} cannot be used: {}", OneLine(reason))
             }
+            Self::ServerChanged { .. } | Self::PrimaryFound { .. } | Self::NoPrimary { .. } => {
+                self.say_of_servers(f)
+            }
             Self::ClientClosed { peer, client, reason, .. } => {
                 write!(f, "client {client} ({peer}) closed: {}", OneLine(reason))
             }
@@ -176,6 +202,25 @@ impl fmt::Display for Event {
             Self::LimitReached { option, limit } => {
                 write!(f, "limit reached: {option} = {limit}; raise the option or look for the cause")
             }
+        }
+    }
+}
+
+impl Event {
+    /// What there is to say where there are several servers.
+    fn say_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ServerChanged { address, state, role, reason } => {
+                write!(f, "server {address} is {state}, role {role}: {}", OneLine(reason))
+            }
+            Self::PrimaryFound { address, former: Some(former) } => {
+                write!(f, "the primary is {address} now, in the place of {former}")
+            }
+            Self::PrimaryFound { address, former: None } => write!(f, "the primary is {address}"),
+            Self::NoPrimary { reason } => {
+                write!(f, "no primary: {}; statements wait for up to failover_hold", OneLine(reason))
+            }
+            _ => Ok(()),
         }
     }
 }

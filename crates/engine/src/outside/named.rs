@@ -36,6 +36,34 @@ macro_rules! named {
 }
 
 named! {
+    /// What a server is to the others of its cluster.
+    ServerRole {
+        /// Nobody knows.
+        Unknown = "unknown",
+        /// It takes writes, and others replicate from it.
+        Primary = "primary",
+        /// It replicates, or takes no writes.
+        Replica = "replica",
+        /// A node of Galera, each of which may take writes.
+        Node = "node",
+    }
+}
+
+named! {
+    /// How a server stands by its checks.
+    ServerState {
+        /// It has not answered its first check yet.
+        Untried = "untried",
+        /// It answers, and is a part of what it belongs to.
+        Up = "up",
+        /// It answers, and says itself that it serves nobody: a node that is not synced, a member without a majority.
+        Unfit = "unfit",
+        /// It does not answer, or refuses us.
+        Down = "down",
+    }
+}
+
+named! {
     /// What a client does.
     ClientState {
         /// It waits for the server's greeting.

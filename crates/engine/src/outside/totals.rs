@@ -102,6 +102,10 @@ totals! {
     slow_statements as "Slow_queries" and slow_statements,
     /// Of these, those that have no line in the slow log, since there were too many (`slow_log_per_second`).
     slow_left_out as "Onramp_slow_log_left_out" and slow_log_left_out,
+    /// Times that the primary was another server than before.
+    failovers as "Onramp_failovers" and failovers,
+    /// Times that no server was the primary.
+    missing_primaries as "Onramp_missing_primaries" and missing_primaries,
     /// Statements of which not all was understood: whatever they may leave does not reach another client.
     doubtful_statements as "Onramp_statements_doubtful" and statements_doubtful,
 }
@@ -113,6 +117,8 @@ impl Totals {
             Event::LoginRefused { .. } => self.refused_logins += 1,
             Event::ClientClosed { .. } => self.closed_clients += 1,
             Event::BackendClosed { .. } => self.closed_backends += 1,
+            Event::PrimaryFound { former: Some(_), .. } => self.failovers += 1,
+            Event::NoPrimary { .. } => self.missing_primaries += 1,
             _ => {}
         }
     }

@@ -231,6 +231,9 @@ impl Engine {
         if victim.token != abandoned.token || !runs || time >= self.settings.backend_connect_timeout {
             return;
         }
+        if self.is_on_former_server(abandoned.backend) {
+            return self.close_backend(abandoned.backend, "nobody waits for what runs there");
+        }
         let (identity, thread_id) = (victim.identity, u64::from(victim.thread_id));
         if time < GRACE {
             return self.scheduling.abandoned.push(abandoned);

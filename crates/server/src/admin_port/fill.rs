@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use admin::Rows;
 use admin::tables::{
-    Backend, Blocker, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, PoolGroup, PoolQueue,
-    PoolStats, PoolWait, Process, Queued, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats,
-    TpThreadState, Wait, Worker,
+    Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient, PoolGroup,
+    PoolQueue, PoolStats, PoolWait, Process, Queued, Server, ServerCheck, StatementKind, Status,
+    TpConnection, TpGroupState, TpGroupStats, TpThreadState, Wait, Worker,
 };
 use engine::{BackendState, BackendView, Digest, DigestView, Histogram, PermitState, WaitReason, Waits};
 use seam::Signal;
@@ -15,7 +15,7 @@ use seam::Signal;
 use super::counters::Wholes;
 use super::people::People;
 use super::values::{digest_name, micros};
-use super::{pins, status};
+use super::{pins, servers, status};
 use crate::ask::{Ask, Look, Sight};
 use crate::control::{Control, answers};
 
@@ -58,6 +58,10 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     let reports = wholes.values().filter_map(|whole| whole.pins.as_ref());
     let clients = people.finish(rows);
     pins::put(rows, clients, reports);
+    for whole in wholes.values() {
+        whole.servers.iter().for_each(|server| servers::put(rows, server));
+        whole.failovers.iter().for_each(|failover| servers::put_failover(rows, failover));
+    }
     digests.finish(rows);
     fill_wholes(control, rows, &wholes);
 }
@@ -81,6 +85,7 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         memory: rows.wants::<MemoryPart>(),
         pins: rows.wants::<Pin>() || rows.wants::<PinCause>(),
         measures: false,
+        servers: rows.wants::<Server>() || rows.wants::<ServerCheck>() || rows.wants::<Failover>(),
     };
     let whole = rows.wants::<Worker>()
         || rows.wants::<Limit>()

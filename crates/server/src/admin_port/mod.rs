@@ -5,6 +5,7 @@ mod fill;
 pub(crate) mod limits;
 mod people;
 mod pins;
+mod servers;
 mod status;
 pub(crate) mod values;
 

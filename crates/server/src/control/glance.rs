@@ -72,7 +72,7 @@ impl Glances {
 
 fn take(control: &Control, before: Option<&Glance>, costs: bool) -> Glance {
     let asked = Instant::now();
-    let what = Look { waits: true, measures: true, digest_costs: costs, ..Look::default() };
+    let what = Look { waits: true, measures: true, servers: true, digest_costs: costs, ..Look::default() };
     let mut answers = control.ask(Signal::Look, |answer| Ask::Look { what, answer });
     let mut wholes = before.map_or_else(Wholes::new, |before| before.wholes.clone());
     let mut found = Vec::new();

@@ -146,8 +146,9 @@ impl ReplyReader {
             if let Stage::Rows { middle, .. } = self.stage {
                 self.put_middle(middle, front.sequence, self.foreseen_before_rows(), 0, outlet);
             }
-            outlet.packet(front, self.shift);
+            // First what it says: the reader may keep the packet from its client.
             outlet.event(ReplyEvent::Err(err));
+            outlet.packet(front, self.shift);
         }
         self.stage = Stage::Done;
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Command, Holders, LoginStage, Queue, WorkerView};
+use engine::{Command, Holders, LoginStage, Queue, ServerState, ServerView, WorkerView};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Family, Figures, Kind, Scene};
@@ -49,6 +49,65 @@ pub(super) const ALL: &[Family] = &[
         labels: &[],
         figures: |scene, figures| {
             figures.count(&[], u64::from(views(scene).all(|view| view.server_is_up)));
+        },
+    },
+    Family {
+        name: "cluster_server_up",
+        help: "Whether a server is up by its checks, where backend names several: 1 or 0.",
+        kind: Kind::Gauge,
+        labels: &["server"],
+        figures: |scene, figures| {
+            for server in servers(scene) {
+                let up = u64::from(server.state == ServerState::Up);
+                figures.count(&[("server", &server.address.to_string())], up);
+            }
+        },
+    },
+    Family {
+        name: "cluster_server_role",
+        help: "1, with what a server is to the others, where backend names several.",
+        kind: Kind::Gauge,
+        labels: &["server", "role"],
+        figures: |scene, figures| {
+            for server in servers(scene) {
+                let address = server.address.to_string();
+                figures.count(&[("server", &address), ("role", server.role.name())], 1);
+            }
+        },
+    },
+    Family {
+        name: "cluster_server_writable",
+        help: "Whether a server is up and takes writes, where backend names several: 1 or 0.",
+        kind: Kind::Gauge,
+        labels: &["server"],
+        figures: |scene, figures| {
+            for server in servers(scene) {
+                figures.count(&[("server", &server.address.to_string())], u64::from(server.is_writable));
+            }
+        },
+    },
+    Family {
+        name: "cluster_server_in_use",
+        help: "Whether a server is the primary that statements go to, where backend names several: 1 or 0. Without a primary all are 0.",
+        kind: Kind::Gauge,
+        labels: &["server"],
+        figures: |scene, figures| {
+            for server in servers(scene) {
+                figures.count(&[("server", &server.address.to_string())], u64::from(server.is_primary));
+            }
+        },
+    },
+    Family {
+        name: "cluster_server_lag_seconds",
+        help: "How far a server is behind, as it says itself, where backend names several and it replicates.",
+        kind: Kind::Gauge,
+        labels: &["server"],
+        figures: |scene, figures| {
+            for server in servers(scene) {
+                if let Some(lag) = server.lag {
+                    figures.number(&[("server", &server.address.to_string())], lag.as_secs_f64());
+                }
+            }
         },
     },
     Family {
@@ -422,6 +481,10 @@ fn queues(scene: &Scene<'_>, figures: &mut Figures) {
         let waiting: u64 = views(scene).map(|view| view.queued.of(queue) as u64).sum();
         figures.count(&[("queue", queue.name())], waiting);
     }
+}
+
+fn servers<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = &'a ServerView> {
+    scene.glance.wholes.values().flat_map(|whole| &whole.servers)
 }
 
 fn statements(scene: &Scene<'_>, figures: &mut Figures) {

@@ -1,4 +1,4 @@
-//! An answer to the service account, kept to its end.
+//! An answer to a question of the service account.
 
 /// Stored code of one kind, with all that the server says along with it: looking through so much takes some ten milliseconds of
 /// the worker that does it.
@@ -6,11 +6,11 @@ const MOST_CODE: usize = 8 << 20;
 
 /// An answer, kept whole.
 #[derive(Default)]
-pub(super) struct Kept {
-    pub(super) bytes: Vec<u8>,
-    pub(super) error: Option<String>,
+pub(crate) struct Kept {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) error: Option<String>,
     /// True of a question about stored code: an answer that is too long is left out.
-    pub(super) of_code: bool,
+    pub(crate) of_code: bool,
 }
 
 impl wire::ReplySink for Kept {

@@ -1,0 +1,328 @@
+//! The check of one address: a connection of the service account, and a round of questions again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seam::{ConnectionId, Instant};
+use wire::{Capabilities, CommandKind, ReplyReader};
+use zeroize::Zeroize;
+
+use super::reading::{Question, Round};
+use super::standing::Checked;
+use super::verdict::Verdict;
+use super::{Cluster, Effect, Step};
+use crate::accounts::secret::Secret;
+use crate::accounts::task::{Finding, Work};
+use crate::backend::connect::connect_error;
+use crate::backend::security::{proxy_header, server_name, wanted_tls, way_to};
+use crate::control::answer::Kept;
+use crate::control::version::Version;
+use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
+use crate::settings::ServerCompression;
+
+/// Connections of checks are named towards the driver by numbers from here on; backends do not count so far.
+const FIRST_TOKEN: u64 = 1 << 63;
+
+/// The members of a large group, or the GTIDs of many servers, are some kilobytes.
+const LARGEST_ANSWER: usize = 1 << 20;
+
+/// A server that hangs up between two checks is checked at once, but not more often than so: it may go on doing that.
+const SOONEST: Duration = Duration::from_millis(100);
+
+/// The longest pause after checks that failed in a row. A server that is asked in vain counts that as attempts that were broken off,
+/// and after 100 of them (max_connect_errors) it lets nobody in from here.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// After the server has refused the service account: attempts more often than so may lock it (failed_login_attempts of MySQL).
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+
+/// Whether a connection that the driver tells of is that of a check.
+pub(crate) fn is_of_check(token: u64) -> bool {
+    token >= FIRST_TOKEN
+}
+
+/// What a check does, and when the next one is due.
+pub(crate) struct Check {
+    state: State,
+    token: u64,
+    connection: Option<ConnectionId>,
+    version: Version,
+    capabilities: Capabilities,
+    /// When the round under way began, or the last one.
+    began: Instant,
+    due: Instant,
+    /// The pause after the last one, where that failed.
+    pause: Duration,
+    out: Vec<u8>,
+}
+
+enum State {
+    /// Between two rounds.
+    Resting,
+    Connecting,
+    LoggingIn(Box<ServerLogin>),
+    Asking {
+        question: Question,
+        round: Box<Round>,
+        reader: Box<ReplyReader>,
+        answer: Kept,
+    },
+}
+
+impl Check {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Resting,
+            token: 0,
+            connection: None,
+            version: Version::new(Vec::new()),
+            capabilities: Capabilities::NONE,
+            began: Instant::START,
+            due: Instant::START,
+            pause: Duration::ZERO,
+            out: Vec::new(),
+        }
+    }
+
+    /// The next round is due.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.due = self.due.min(now);
+    }
+
+    /// When it has something to do by itself.
+    pub(crate) fn next(&self, timeout: Duration) -> Option<Instant> {
+        Some(if matches!(self.state, State::Resting) { self.due } else { self.began + timeout })
+    }
+}
+
+impl Cluster {
+    /// Begins a round where it is due, gives up one that takes too long, and sends what is to be sent.
+    pub(super) fn check_turn(&mut self, step: &mut Step<'_>, place: usize) {
+        let check = &self.checks[place];
+        match check.state {
+            State::Resting if check.due <= step.now => self.begin_round(step, place),
+            State::Resting => {}
+            _ if check.began + step.settings.cluster.check_timeout <= step.now => {
+                self.check_failed(step, place, "no answer within server_check_timeout", Duration::ZERO);
+            }
+            _ => {}
+        }
+        let check = &mut self.checks[place];
+        if let Some(connection) = check.connection.filter(|_| !check.out.is_empty()) {
+            step.outbox.send(connection, &check.out);
+            // The password may be among it.
+            check.out.zeroize();
+        }
+    }
+
+    fn begin_round(&mut self, step: &mut Step<'_>, place: usize) {
+        let check = &mut self.checks[place];
+        check.began = step.now;
+        if check.connection.is_some() {
+            return self.put_question(place, Question::Variables, Box::default());
+        }
+        check.state = State::Connecting;
+        self.last_token += 1;
+        check.token = FIRST_TOKEN + self.last_token;
+        step.outbox.connect(check.token, step.settings.server[place].clone());
+    }
+
+    fn check_of(&self, token: u64) -> Option<usize> {
+        let is_it = |check: &Check| check.token == token && matches!(check.state, State::Connecting);
+        self.checks.iter().position(is_it)
+    }
+
+    /// The connection of a check stands.
+    pub(crate) fn check_connected(&mut self, step: &mut Step<'_>, token: u64, connection: ConnectionId) {
+        let Some(place) = self.check_of(token) else { return step.outbox.close(connection) };
+        step.effects.push(Effect::Serves { connection, place });
+        let credentials = Credentials {
+            user: step.settings.service_user.clone().into_bytes(),
+            secret: Secret::of(step.settings.service_password.as_bytes()),
+            methods: OF_SERVICE_ACCOUNT.into(),
+            way: way_to(step.settings, place),
+            known_keys: Arc::clone(&step.settings.server_keys),
+            tls: wanted_tls(step.settings, place),
+            collation: 45, // utf8mb4_general_ci
+            extra: Capabilities(0),
+            compression: ServerCompression::Off,
+        };
+        let header = proxy_header(step.settings, place, None);
+        let check = &mut self.checks[place];
+        check.out = header;
+        check.connection = Some(connection);
+        check.state = State::LoggingIn(Box::new(ServerLogin::new(credentials)));
+    }
+
+    /// It did not come about.
+    pub(crate) fn check_connect_failed(&mut self, step: &mut Step<'_>, token: u64, errno: i32) {
+        if let Some(place) = self.check_of(token) {
+            self.check_failed(step, place, &connect_error(errno), Duration::ZERO);
+        }
+    }
+
+    /// Bytes of a server to its check.
+    pub(crate) fn check_bytes(&mut self, step: &mut Step<'_>, place: usize, bytes: &[u8]) {
+        let check = &mut self.checks[place];
+        match &mut check.state {
+            State::LoggingIn(login) => {
+                let outcome = login.read(bytes, &mut check.out);
+                match outcome {
+                    Ok(None) => {}
+                    Ok(Some(outcome)) => self.check_logs_in(step, place, outcome),
+                    Err(error) => {
+                        self.check_failed(
+                            step,
+                            place,
+                            &format!("its login broke the protocol: {error}"),
+                            Duration::ZERO,
+                        );
+                    }
+                }
+            }
+            State::Asking { reader, answer, .. } => match reader.read(bytes, answer) {
+                Ok(progress) if progress.done => self.check_answered(step, place),
+                Ok(_) if answer.bytes.len() > LARGEST_ANSWER => {
+                    self.check_failed(step, place, "its answer has no end", Duration::ZERO);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    self.check_failed(
+                        step,
+                        place,
+                        &format!("it broke the protocol: {error}"),
+                        Duration::ZERO,
+                    );
+                }
+            },
+            // It says why it is about to hang up.
+            State::Resting | State::Connecting => {
+                self.check_closed(step, place, "the server closed the connection");
+            }
+        }
+    }
+
+    fn check_logs_in(&mut self, step: &mut Step<'_>, place: usize, outcome: Outcome) {
+        let check = &mut self.checks[place];
+        let connection = check.connection.expect("its bytes have just come");
+        match outcome {
+            Outcome::Established(established) => {
+                check.capabilities = established.capabilities;
+                check.version = Version::new(established.version);
+                self.put_question(place, Question::Variables, Box::default());
+            }
+            Outcome::StartTls => {
+                let out = std::mem::take(&mut check.out);
+                step.outbox.send(connection, &out);
+                step.outbox.start_tls(connection, server_name(step.settings, place));
+            }
+            Outcome::Encrypt { bytes, public_key } => {
+                step.effects.push(Effect::Encrypt { connection, work: Work::Encrypt { bytes, public_key } });
+            }
+            Outcome::Refused { code, message } => {
+                let message = String::from_utf8_lossy(&message);
+                let user = &step.settings.service_user;
+                let reason = format!("it refused the service account '{user}' with error {code}: {message}");
+                self.check_failed(step, place, &reason, REFUSED_PAUSE);
+            }
+            Outcome::Withheld(why) => {
+                let reason = format!("the service account cannot log in: {}", why.message());
+                self.check_failed(step, place, &reason, REFUSED_PAUSE);
+            }
+        }
+    }
+
+    /// The service account's password has been encrypted for a server.
+    pub(crate) fn check_finding(&mut self, connection: ConnectionId, finding: Finding) {
+        let Finding::Encrypted(bytes) = finding else { return };
+        let is_it = |check: &&mut Check| check.connection == Some(connection);
+        let Some(check) = self.checks.iter_mut().find(is_it) else { return };
+        if let State::LoggingIn(login) = &mut check.state {
+            login.encrypted(bytes.as_deref(), &mut check.out);
+        }
+    }
+
+    /// TLS stands on the connection of a check.
+    pub(crate) fn check_secured(&mut self, step: &mut Step<'_>, place: usize) {
+        let check = &mut self.checks[place];
+        if let State::LoggingIn(login) = &mut check.state
+            && let Err(error) = login.secured(&mut check.out)
+        {
+            self.check_failed(step, place, &format!("its login broke the protocol: {error}"), Duration::ZERO);
+        }
+    }
+
+    fn put_question(&mut self, place: usize, question: Question, round: Box<Round>) {
+        let check = &mut self.checks[place];
+        let (own, form) = (check.capabilities, Capabilities::DEPRECATE_EOF);
+        let options = crate::backend::message::reply_options(own, form, 0, 1);
+        let start = wire::begin_packet(&mut check.out);
+        check.out.push(CommandKind::Query as u8);
+        check.out.extend_from_slice(question.text(&check.version).as_bytes());
+        wire::end_packet(&mut check.out, start, &mut 0);
+        let reader = Box::new(ReplyReader::new(wire::Expect::ResultSets, options));
+        check.state = State::Asking { question, round, reader, answer: Kept::default() };
+    }
+
+    fn check_answered(&mut self, step: &mut Step<'_>, place: usize) {
+        let check = &mut self.checks[place];
+        let State::Asking { question, mut round, answer, .. } =
+            std::mem::replace(&mut check.state, State::Resting)
+        else {
+            return;
+        };
+        let said = answer.error.map_or(Ok(answer.bytes.as_slice()), Err);
+        match round.take(&check.version, question, said) {
+            Ok(Some(next)) => self.put_question(place, next, round),
+            Ok(None) => {
+                check.pause = Duration::ZERO;
+                self.round_ended(step, place, Verdict::of(&round.finish()), Duration::ZERO);
+            }
+            Err(reason) => self.check_failed(step, place, &reason, Duration::ZERO),
+        }
+    }
+
+    /// The connection of a check has ended: between two rounds that is a reason to look at once.
+    pub(crate) fn check_closed(&mut self, step: &mut Step<'_>, place: usize, reason: &str) {
+        let check = &mut self.checks[place];
+        if !matches!(check.state, State::Resting) {
+            return self.check_failed(step, place, reason, Duration::ZERO);
+        }
+        check.due = check.due.min(step.now.max(check.began + SOONEST));
+        self.end_check_connection(step, place);
+    }
+
+    fn check_failed(&mut self, step: &mut Step<'_>, place: usize, reason: &str, pause: Duration) {
+        self.end_check_connection(step, place);
+        self.round_ended(step, place, Verdict::unreached(String::from(reason)), pause);
+    }
+
+    fn end_check_connection(&mut self, step: &mut Step<'_>, place: usize) {
+        let check = &mut self.checks[place];
+        check.out.zeroize();
+        if let Some(connection) = check.connection.take() {
+            step.outbox.close(connection);
+            step.effects.push(Effect::Ended { connection });
+        }
+    }
+
+    /// The next round begins an interval after this one has, or later.
+    fn round_ended(&mut self, step: &mut Step<'_>, place: usize, verdict: Verdict, pause: Duration) {
+        let interval = step.settings.cluster.check_interval;
+        let check = &mut self.checks[place];
+        check.state = State::Resting;
+        if !verdict.is_well && verdict.identity.is_empty() {
+            // The second attempt comes as soon as any, so that a server that has gone is known as that.
+            let doubled = if check.pause.is_zero() { interval } else { check.pause * 2 };
+            check.pause = doubled.min(LONGEST_PAUSE).max(pause).max(interval);
+        }
+        check.due = (check.began + interval.max(check.pause)).max(step.now + SOONEST);
+        if self.doubt.is_some_and(|(doubted, since)| doubted == place && check.began >= since) {
+            self.doubt = None;
+        }
+        let checked = Checked { at: step.now, took: step.now.since(check.began), verdict };
+        if self.standings[place].take(checked) {
+            step.effects.push(Effect::Changed { place });
+        }
+    }
+}

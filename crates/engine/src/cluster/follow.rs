@@ -1,0 +1,485 @@
+//! How a worker follows the choice of a primary: which backends it leaves, where new ones are opened, and what its clients are told.
+
+use std::time::Duration;
+
+use seam::Instant;
+use sql::{Effects, Kind};
+use wire::StatusFlags;
+
+use super::Cluster;
+use super::chosen::Choice;
+use super::view::{FailoverView, ServerView};
+use crate::accounts::task::Asker;
+use crate::backend::{Afterwards, InFlight, Owner};
+use crate::client::{Phase, Running};
+use crate::cluster::{Effect, Step};
+use crate::engine::{Engine, Role};
+use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey, ClientRef};
+use crate::request::{Request, RequestKind};
+use crate::workers::letter::Letter;
+
+/// ER_OPTION_PREVENTS_STATEMENT, with which a server refuses writes under `read_only`, and ER_READ_ONLY_MODE, under `innodb_read_only`.
+const PREVENTED: u16 = 1290;
+const READ_ONLY_MODE: u16 = 1836;
+
+/// What a worker knows of the choice.
+pub(crate) struct Following {
+    /// The one that it has taken up.
+    choice: Choice,
+    /// There may be backends on a server that is not the primary, since then.
+    leaves: Option<Instant>,
+    /// Since when there is no primary.
+    pub(crate) held_since: Option<Instant>,
+    /// The service account has found out what the primary is: backends may be opened there.
+    is_known: bool,
+    /// Clients whose reads were in flight when their backend was lost, and that run once more unless the primary has functions, which
+    /// a view may call.
+    repeated: Vec<ClientRef>,
+}
+
+impl Following {
+    /// Of a worker that has not heard of any; with one server it never will.
+    pub(crate) fn new() -> Self {
+        Self {
+            choice: Choice::default(),
+            leaves: None,
+            held_since: Some(Instant::START),
+            is_known: false,
+            repeated: Vec::new(),
+        }
+    }
+
+    /// Whether a server is the primary, as far as this worker has heard.
+    pub(crate) fn has_primary(&self) -> bool {
+        self.choice.place.is_some()
+    }
+
+    /// Whether it is also known what the primary is.
+    pub(crate) fn knows_primary(&self) -> bool {
+        self.has_primary() && self.is_known
+    }
+
+    fn is_left(&self, place: usize) -> bool {
+        self.choice.place != Some(place)
+    }
+
+    /// When backends that were to come to their end have had the time.
+    pub(crate) fn next_turn(&self, hold: Duration) -> Option<Instant> {
+        self.leaves.map(|since| since + hold)
+    }
+}
+
+impl Engine {
+    /// Looks after the servers, and after what follows from them for this worker.
+    pub(crate) fn cluster_turn(&mut self) {
+        if !self.settings.cluster.several {
+            return;
+        }
+        if self.cluster.is_watching() {
+            self.in_cluster(Cluster::turn);
+            let addresses = &self.settings.server;
+            if let Some(news) = self.cluster.choose(self.now, &self.pool.workers.chosen, addresses) {
+                self.views.event(news);
+                self.pool.write_to_others(&Letter::Wake);
+            }
+        }
+        let choice = self.pool.workers.chosen.get();
+        if choice != self.following.choice {
+            self.follow(choice);
+        }
+        if self.following.leaves.is_some() {
+            self.leave_backends();
+        }
+    }
+
+    /// When [`Self::cluster_turn`] has something to do.
+    pub(crate) fn next_cluster_turn(&self) -> Option<Instant> {
+        let leaving = self.following.next_turn(self.settings.cluster.hold);
+        self.cluster.next_turn(&self.settings).into_iter().chain(leaving).min()
+    }
+
+    /// Takes a step of the checks, and carries out what follows from it.
+    pub(crate) fn in_cluster(&mut self, take: impl FnOnce(&mut Cluster, &mut Step<'_>)) {
+        let mut step = Step {
+            now: self.now,
+            settings: &self.settings,
+            outbox: &mut self.io.outbox,
+            effects: Vec::new(),
+        };
+        take(&mut self.cluster, &mut step);
+        for effect in step.effects {
+            match effect {
+                Effect::Serves { connection, place } => self.io.set_role(connection, Role::Check(place)),
+                Effect::Ended { connection } => self.io.set_role(connection, Role::Free),
+                Effect::Encrypt { connection, work } => {
+                    self.io.give_task(Asker::Check(connection), work, None);
+                }
+                Effect::Changed { place } => {
+                    let address = self.settings.server[place].clone();
+                    let changed = self.cluster.changed(place, address);
+                    self.views.event(changed);
+                }
+            }
+        }
+    }
+
+    /// The servers, where there may be several; empty on all workers but the first.
+    pub fn servers(&self) -> Vec<ServerView> {
+        self.cluster.views(self.now, &self.settings.server, self.pool.workers.chosen.get().place)
+    }
+
+    /// The changes of the primary, the latest first; empty on all workers but the first.
+    pub fn failovers(&self) -> Vec<FailoverView> {
+        self.cluster.failover_views(self.now, &self.settings.server, &self.pool.workers.chosen)
+    }
+
+    fn follow(&mut self, choice: Choice) {
+        self.following.choice = choice;
+        self.following.leaves = (!self.server.backends.is_empty()).then_some(self.now);
+        let Some(place) = choice.place else {
+            self.following.held_since.get_or_insert(self.now);
+            return;
+        };
+        if let Some(since) = self.following.held_since.take() {
+            let oldest =
+                self.scheduling.scheduler.oldest_in_need().map_or(self.now, |(_, queued)| queued.max(since));
+            let waiting = self.scheduling.scheduler.waiting() as u64;
+            self.pool.workers.chosen.tally.held(waiting, self.now.since(oldest));
+        }
+        if self.server.reachability.address != place || !self.following.is_known {
+            self.move_to(place);
+        }
+    }
+
+    /// The service account goes to another server, and backends behind it once it has found out what that is.
+    fn move_to(&mut self, place: usize) {
+        self.following.is_known = false;
+        self.server.reachability.move_to(place);
+        self.server.full = None;
+        self.server.pending_facts = None;
+        self.logins.known_schemas.clear();
+        self.pool.workers.way.forget();
+        if let Some(connection) = self.server.control.leave() {
+            self.io.outbox.close(connection);
+            self.io.set_role(connection, Role::Free);
+        }
+        self.judge_again();
+    }
+
+    /// Says whether a backend stands on a server that is not the primary.
+    pub(crate) fn is_on_former_server(&self, backend: BackendKey) -> bool {
+        self.settings.cluster.several && self.following.is_left(self.server.backends[backend].place)
+    }
+
+    /// Closes backends on servers that are not the primary. What runs there comes to its end, where the server is up; nothing more is sent
+    /// to it.
+    fn leave_backends(&mut self) {
+        let since = self.following.leaves.take().unwrap_or(self.now);
+        let in_time = self.now.since(since) < self.settings.cluster.hold;
+        let may_end = in_time && self.pool.workers.chosen.may_end();
+        let backends = self.server.backends.iter();
+        let left: Vec<_> =
+            backends.map(|(key, _)| key).filter(|&key| self.is_on_former_server(key)).collect();
+        for key in left {
+            let Some(backend) = self.server.backends.get_mut(key) else { continue };
+            backend.afterwards = Afterwards::Close;
+            if backend.is_idle() || !(backend.is_ready() || backend.is_changing()) {
+                self.quit_backend(key);
+                continue;
+            }
+            self.server.sharing.remove(key);
+            let backend = &self.server.backends[key];
+            let ends = !backend.in_flight.is_empty() && backend.in_flight.iter().all(ends_by_itself);
+            if may_end && ends {
+                self.following.leaves = Some(since);
+            } else {
+                self.close_backend(key, "its server is not the primary");
+            }
+        }
+    }
+
+    /// The service account has found out what the server is, and whether it has functions that a view could call.
+    pub(crate) fn primary_is_known(&mut self, has_no_functions: bool) {
+        if !self.settings.cluster.several || std::mem::replace(&mut self.following.is_known, true) {
+            return;
+        }
+        for client in std::mem::take(&mut self.following.repeated) {
+            let waits = self.clients.find(client).is_some_and(|client| {
+                let repeated = client.request.as_ref().is_some_and(|request| request.sent_before);
+                repeated && matches!(client.phase(), Phase::Queued)
+            });
+            if waits && !has_no_functions {
+                // It may have called one that has written.
+                self.pool.workers.chosen.tally.unknown();
+                self.cancel_queued(client.key, &MySqlError::server_lost(false));
+            }
+        }
+    }
+
+    /// How long a statement waits for a backend.
+    pub(crate) fn patience(&self) -> Duration {
+        let timeout = self.settings.backend_connect_timeout;
+        let fails_over = self.settings.cluster.several
+            && (self.following.held_since.is_some() || !self.server.reachability.is_up());
+        if fails_over { self.settings.cluster.hold } else { timeout }
+    }
+
+    /// Says whether the service account may connect: with several servers, once one is the primary.
+    pub(crate) fn has_primary(&self) -> bool {
+        !self.settings.cluster.several || self.following.has_primary()
+    }
+
+    /// Says whether backends may be opened.
+    pub(crate) fn knows_primary(&self) -> bool {
+        !self.settings.cluster.several || self.following.knows_primary()
+    }
+
+    /// What becomes of a statement whose backend is lost, where there may be another server: true where that is settled here, and its
+    /// client goes on. What may have run is never sent again.
+    pub(crate) fn survives_loss(&mut self, statement: &mut InFlight, begun: bool) -> bool {
+        let (key, sent) = match statement.owner {
+            _ if !self.settings.cluster.several => return false,
+            Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } => (client, true),
+            Owner::ApplyState { client } | Owner::ApplyDefinition { client } | Owner::Prepare { client } => {
+                (client, false)
+            }
+            _ => return false,
+        };
+        let Some(client) = self.clients.get(key) else { return false };
+        let Some(request) = client.request.as_deref() else { return false };
+        let goes_on = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
+        if begun || client.killed || !client.pins.is_empty() || !goes_on {
+            return false;
+        }
+        let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
+        let is_open = client.in_transaction() || (sent && (client.unstarted.is_some() || !autocommit));
+        if is_open {
+            let rolled_back = !sent || cannot_commit(request);
+            if rolled_back {
+                let answer = request.answer;
+                self.take_request(key);
+                self.tell_rolled_back(key, answer);
+            }
+            return rolled_back;
+        }
+        if sent {
+            let repeats = request.statement.plain_read
+                && !request.sent_before
+                && !request.raw.is_empty()
+                && (request.command == RequestKind::Query || request.is_plain_execution())
+                && self.pins_of(key, request).is_empty();
+            if !repeats {
+                return false;
+            }
+            self.following.repeated.push(self.clients.ref_to(key));
+            self.following.is_known = false;
+            self.server.rescues.want_to_know();
+        }
+        let followers: Vec<_> =
+            statement.group.take().iter().flat_map(|group| self.followers(group)).collect();
+        self.queue_again(key);
+        if let Some(request) = &mut self.clients[key].request {
+            request.sent_before = sent;
+        }
+        for follower in followers {
+            self.goes_alone(follower);
+        }
+        true
+    }
+
+    /// A statement of which nobody will ever know whether it ran.
+    pub(crate) fn note_unknown(&self, statement: &InFlight) {
+        if self.settings.cluster.several && matches!(statement.owner, Owner::Client { .. }) {
+            self.pool.workers.chosen.tally.unknown();
+        }
+    }
+
+    /// The client's open transaction has gone with its backend, and was not committed: it hears what a deadlock's victim hears, and
+    /// goes on.
+    pub(crate) fn tell_rolled_back(&mut self, key: ClientKey, sequence: u8) {
+        let client = &mut self.clients[key];
+        client.backend = None;
+        client.end_statement();
+        client.lost = None;
+        client.unstarted = None;
+        client.status = client.status.without(StatusFlags::IN_TRANS).without(StatusFlags::IN_TRANS_READONLY);
+        client.holds_locks = false;
+        client.blocks_others = false;
+        client.aftermath.insert_id_lost();
+        self.server_keeps_up(key);
+        self.pool.workers.chosen.tally.rolled_back();
+        self.answer_error(key, sequence, &MySqlError::rolled_back());
+        self.resume.push(key);
+    }
+
+    /// Says whether the server's refusal of a write may be kept from the client of a statement, since it goes elsewhere.
+    pub(crate) fn may_go_elsewhere(&self, statement: &InFlight) -> bool {
+        let Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } = statement.owner
+        else {
+            return false;
+        };
+        if !self.settings.cluster.several {
+            return false;
+        }
+        let client = &self.clients[client];
+        let Some(request) = client.request.as_deref() else { return false };
+        let is_over = self.now.since(request.arrival.at) >= self.settings.cluster.hold;
+        statement.group.is_none()
+            && statement.code_change.is_none()
+            && client.pins.is_empty()
+            && !client.killed
+            && !is_over
+            && matches!(client.phase(), Phase::Running(Running::OnServer))
+            && (client.in_transaction() || (may_be_sent_again(request) && !request.raw.is_empty()))
+    }
+
+    /// The server has refused a statement since it is read-only: nothing of it has run.
+    pub(crate) fn refused_as_read_only(&mut self, backend: BackendKey, key: ClientKey) {
+        if !self.is_on_former_server(backend)
+            && self.pool.workers.chosen.doubt(self.now, self.following.choice)
+        {
+            self.pool.write_to_others(&Letter::Wake);
+        }
+        self.server.backends[backend].afterwards = Afterwards::Close;
+        let client = &self.clients[key];
+        // One that was to begin with this statement has done nothing yet, and begins anew.
+        if client.in_transaction() {
+            let answer = client.request.as_ref().map_or(1, |request| request.answer);
+            self.take_request(key);
+            self.server.backends[backend].holder = None;
+            self.tell_rolled_back(key, answer);
+            // The end of its connection rolls back.
+            return self.close_backend(backend, "its server has become read-only");
+        }
+        self.server.backends[backend].holder = None;
+        self.clients[key].aftermath.insert_id_at = None;
+        self.queue_again(key);
+    }
+}
+
+/// Says whether a server's error means that it takes no writes now.
+pub(crate) fn is_read_only_error(code: u16, message: &[u8]) -> bool {
+    // The former is also for other options that forbid a statement; both servers write --read-only, MySQL --super-read-only too.
+    let names_it = || message.windows(9).any(|part| part == b"read-only" || part == b"read_only");
+    code == READ_ONLY_MODE || (code == PREVENTED && names_it())
+}
+
+/// What is in flight comes to its end without anything more that is sent, and then nothing of a client's follows by itself.
+fn ends_by_itself(statement: &InFlight) -> bool {
+    match statement.owner {
+        Owner::Client { .. }
+        | Owner::Abandoned
+        | Owner::SaveDiagnostics { .. }
+        | Owner::SaveInsertId { .. }
+        | Owner::ReadStatus { .. }
+        | Owner::Reset
+        | Owner::RestoreWaitTimeout
+        | Owner::Closing
+        | Owner::SetOption => true,
+        // A client's statement would be next.
+        Owner::Setup
+        | Owner::ApplyState { .. }
+        | Owner::ApplyDefinition { .. }
+        | Owner::Prepare { .. }
+        | Owner::ReadVariables { .. } => false,
+    }
+}
+
+/// Says whether a statement leaves an open transaction open, whatever becomes of it: not what commits, by itself or in a routine.
+fn cannot_commit(request: &Request) -> bool {
+    let statement = &request.statement;
+    let commits_nothing = matches!(
+        statement.kind,
+        Kind::Select
+            | Kind::Insert
+            | Kind::Replace
+            | Kind::Update
+            | Kind::Delete
+            | Kind::Do
+            | Kind::Show
+            | Kind::ShowWarnings
+            | Kind::ShowDiagnostics
+            | Kind::Explain
+            | Kind::Savepoint
+            | Kind::Rollback
+    );
+    commits_nothing && !statement.several && !statement.effects.contains(Effects::UNKNOWN)
+}
+
+/// Says whether nothing of a statement has run that was refused for `read_only`: of one statement alone, and of no routine's, of which
+/// a part may have been let through.
+fn may_be_sent_again(request: &Request) -> bool {
+    let statement = &request.statement;
+    let is_one = matches!(
+        statement.kind,
+        Kind::Select | Kind::Insert | Kind::Replace | Kind::Update | Kind::Delete | Kind::Ddl
+    );
+    is_one
+        && !statement.several
+        && statement.effects.intersection(Effects::UNKNOWN.union(Effects::ROUTINE)).is_empty()
+        && (request.command == RequestKind::Query || request.is_plain_execution())
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Expect;
+
+    use super::*;
+
+    fn request(text: &str) -> Request {
+        let mode = sql::LexMode::default();
+        let classified = sql::classify(text.as_bytes(), mode);
+        let mut request = Request::plain(text.into(), Expect::ResultSets, RequestKind::Query);
+        request.statement.kind = classified.kind;
+        request.statement.effects = classified.effects;
+        request.statement.several = classified.several;
+        request
+    }
+
+    #[test]
+    fn what_may_commit_is_never_told_to_be_rolled_back() {
+        for text in ["SELECT 1", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "SAVEPOINT a", "ROLLBACK"]
+        {
+            assert!(cannot_commit(&request(text)), "{text}");
+        }
+        for text in [
+            "COMMIT",
+            "INSERT INTO t VALUES (1); COMMIT",
+            "CALL p()",
+            "CREATE TABLE t (a INT)",
+            "BEGIN",
+            "SET autocommit = 1",
+            "XA COMMIT 'a'",
+            "EXECUTE s",
+            "LOCK TABLES t WRITE",
+        ] {
+            assert!(!cannot_commit(&request(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_refused_goes_elsewhere_only_where_nothing_of_it_has_run() {
+        for text in
+            ["INSERT INTO t VALUES (1)", "DELETE FROM t", "SELECT a FROM t FOR UPDATE", "DROP TABLE t"]
+        {
+            assert!(may_be_sent_again(&request(text)), "{text}");
+        }
+        for text in
+            ["CALL p()", "INSERT INTO t VALUES (1); INSERT INTO u VALUES (1)", "SET GLOBAL a = 1", "DO f()"]
+        {
+            assert!(!may_be_sent_again(&request(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_options_that_forbid_a_statement_are_the_clients_affair() {
+        let read_only =
+            b"The MariaDB server is running with the --read-only option so it cannot execute this statement";
+        assert!(is_read_only_error(1290, read_only));
+        assert!(is_read_only_error(1290, b"The MySQL server is running with the --super-read-only option"));
+        assert!(is_read_only_error(1836, b"Running in read-only mode"));
+        assert!(!is_read_only_error(1290, b"The MySQL server is running with the --secure-file-priv option"));
+        assert!(!is_read_only_error(1792, b"Cannot execute statement in a READ ONLY transaction"));
+    }
+}

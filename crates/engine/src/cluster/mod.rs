@@ -1,0 +1,123 @@
+//! The servers behind several addresses: what each is to the others, and which of them is the primary.
+//!
+//! The first worker checks them, each on a connection of its own ([`check`]). What a server says of itself ([`reading`]) is judged
+//! ([`verdict`]), and what several checks in a row say is how it stands ([`standing`]). From how all of them stand follows which is the
+//! primary ([`choice`], [`primary`]); all workers hear of it ([`chosen`]), and turn to it ([`follow`]).
+
+pub(crate) mod check;
+pub(crate) mod choice;
+pub(crate) mod chosen;
+pub(crate) mod follow;
+pub(crate) mod primary;
+pub(crate) mod reading;
+pub(crate) mod standing;
+pub(crate) mod verdict;
+pub(crate) mod view;
+
+use std::time::Duration;
+
+use seam::{Address, ConnectionId, Instant};
+
+use self::check::Check;
+use self::chosen::Counts;
+use self::primary::Failovers;
+use self::standing::Standing;
+use crate::accounts::task::Work;
+use crate::outbox::Outbox;
+use crate::outside::event::Event;
+use crate::settings::Settings;
+
+settings! {
+    /// Several servers, and how they are looked after.
+    #[derive(Clone, Debug)]
+    pub struct ClusterSettings / ClusterChange {
+        /// Whether the addresses may be those of several servers: somebody has given more than one.
+        pub several: bool = false, found;
+        /// Each server is checked this often.
+        // A primary that has gone is known as that after two checks, and a new one after one: about a second in all.
+        pub check_interval: Duration = Duration::from_millis(500), live;
+        /// A check that takes longer has failed.
+        pub check_timeout: Duration = Duration::from_secs(2), live;
+        /// How long statements wait for a primary.
+        // A script for failover takes some seconds, and clients wait about as long for an answer before they give up.
+        pub hold: Duration = Duration::from_secs(20), live;
+    }
+}
+
+/// The servers of this worker; empty where there is but one, and on all workers but the first.
+pub(crate) struct Cluster {
+    /// By their places in the list of addresses.
+    checks: Vec<Check>,
+    standings: Vec<Standing>,
+    last_token: u64,
+    /// The place of the primary, or of the last one.
+    primary: Option<usize>,
+    /// The server there has refused a write at this time: what it has said of itself before counts no more.
+    doubt: Option<(usize, Instant)>,
+    failovers: Failovers,
+    /// When the primary was last found to be well, and what had been counted then.
+    known_well: Instant,
+    before: Counts,
+}
+
+impl Cluster {
+    pub(crate) fn new(settings: &Settings, worker: usize) -> Self {
+        let count = if settings.cluster.several && worker == 0 { settings.server.len() } else { 0 };
+        Self {
+            checks: (0..count).map(|_| Check::new()).collect(),
+            standings: (0..count).map(|_| Standing::new()).collect(),
+            last_token: 0,
+            primary: None,
+            doubt: None,
+            failovers: Failovers::default(),
+            known_well: Instant::START,
+            before: Counts::default(),
+        }
+    }
+
+    /// Whether this worker checks servers.
+    fn is_watching(&self) -> bool {
+        !self.checks.is_empty()
+    }
+}
+
+/// What a step of the checks has at hand.
+pub(crate) struct Step<'a> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) outbox: &'a mut Outbox,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// What follows from a step beyond the servers.
+pub(crate) enum Effect {
+    /// The connection is that of the check at this place.
+    Serves { connection: ConnectionId, place: usize },
+    /// The connection is nobody's any more.
+    Ended { connection: ConnectionId },
+    /// A password is to be encrypted for a check's login.
+    Encrypt { connection: ConnectionId, work: Work },
+    /// A server stands otherwise than before.
+    Changed { place: usize },
+}
+
+impl Cluster {
+    /// Begins the checks that are due, and ends those that take too long.
+    fn turn(&mut self, step: &mut Step<'_>) {
+        for place in 0..self.checks.len() {
+            self.check_turn(step, place);
+        }
+    }
+
+    /// A server stands otherwise than before.
+    fn changed(&self, place: usize, address: Address) -> Event {
+        let standing = &self.standings[place];
+        let (state, role) = (standing.state(), standing.believed().role);
+        Event::ServerChanged { address, state, role, reason: standing.verdict().reason.clone() }
+    }
+
+    /// When [`Self::turn`] has something to do.
+    pub(crate) fn next_turn(&self, settings: &Settings) -> Option<Instant> {
+        self.checks.iter().filter_map(|check| check.next(settings.cluster.check_timeout)).min()
+    }
+}

@@ -1,0 +1,295 @@
+//! What a server is asked in a round of checks, and what it answers: plain data, for [`super::verdict`] to judge.
+
+use std::time::Duration;
+
+use crate::backend::kept::{Named, NamedRow, Row, first_field, rows_of};
+use crate::control::version::Version;
+
+/// A question of a round, in the order in which they are asked. Which of them follow depends on the answers before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// What the server is and whether it takes writes.
+    Variables,
+    /// How far it is: a variable of its own where SHOW VARIABLES would cut it short.
+    Position,
+    /// From whom it replicates.
+    Replication,
+    /// Galera's state.
+    Galera,
+    /// The members of Group Replication.
+    Group,
+}
+
+/// Asked of each server, whatever it is: a name that a server does not know is a row less, and no error.
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
+    'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','wsrep_on','wsrep_desync',\
+    'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name')";
+
+/// A set of many ranges is longer than SHOW VARIABLES shows (1,024 bytes).
+const GTID_EXECUTED: &str = "SELECT @@global.gtid_executed";
+
+const GALERA: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status',\
+    'wsrep_local_state','wsrep_local_state_comment','wsrep_local_index','wsrep_local_recv_queue',\
+    'wsrep_cluster_state_uuid','wsrep_last_committed')";
+
+const GROUP: &str = "SELECT MEMBER_ID, MEMBER_HOST, MEMBER_PORT, MEMBER_STATE, MEMBER_ROLE \
+    FROM performance_schema.replication_group_members";
+
+/// Before 8.0.2 the members have no roles: the one that writes is told by `super_read_only`.
+const GROUP_WITHOUT_ROLES: &str = "SELECT MEMBER_ID, MEMBER_HOST, MEMBER_PORT, MEMBER_STATE, '' AS MEMBER_ROLE \
+    FROM performance_schema.replication_group_members";
+
+impl Question {
+    /// Its text for a server of this version.
+    pub(crate) fn text(self, version: &Version) -> &'static str {
+        match self {
+            Self::Variables => VARIABLES,
+            Self::Position => GTID_EXECUTED,
+            // MariaDB knows the older name as long as there is one. MySQL has the other since 8.0.22, and it alone since 8.4.
+            Self::Replication if version.is_mariadb() => "SHOW ALL SLAVES STATUS",
+            Self::Replication if version.number() >= 80_022 => "SHOW REPLICA STATUS",
+            Self::Replication => "SHOW SLAVE STATUS",
+            Self::Galera => GALERA,
+            Self::Group if version.number() < 80_002 => GROUP_WITHOUT_ROLES,
+            Self::Group => GROUP,
+        }
+    }
+}
+
+/// What a server has said of itself in a round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The same of two addresses where they lead to one server: MySQL's `server_uuid`, or what else tells servers apart.
+    pub(crate) identity: String,
+    pub(crate) read_only: bool,
+    pub(crate) super_read_only: bool,
+    /// Of a server that cannot write at all: a reader of Aurora, or one that was started so.
+    pub(crate) innodb_read_only: bool,
+    /// Its GTIDs, as it writes them; empty where it has none.
+    pub(crate) position: String,
+    pub(crate) replication: Replication,
+    pub(crate) galera: Option<Galera>,
+    pub(crate) group: Option<Group>,
+}
+
+/// From whom a server replicates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Replication {
+    /// The server refused to say, with this error.
+    Hidden(String),
+    /// From these; from nobody where there is none.
+    From(Vec<Channel>),
+}
+
+impl Default for Replication {
+    fn default() -> Self {
+        Self::From(Vec::new())
+    }
+}
+
+/// One source of a replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Channel {
+    /// Host and port.
+    pub(crate) source: String,
+    /// It reads what the source has written.
+    pub(crate) receives: bool,
+    /// It carries that out.
+    pub(crate) applies: bool,
+    /// How far it is behind, as it says; it does not say so where one of both has stopped.
+    pub(crate) lag: Option<Duration>,
+    /// The error with which one has stopped.
+    pub(crate) error: String,
+}
+
+/// A node of Galera, as it sees itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Galera {
+    pub(crate) ready: bool,
+    /// The part of the cluster that goes on after a partition.
+    pub(crate) in_primary_component: bool,
+    /// 4 is synced, 2 gives its data to another node.
+    pub(crate) local_state: u8,
+    pub(crate) state_comment: String,
+    /// Its place in the list that all nodes have alike.
+    pub(crate) local_index: u32,
+    pub(crate) desync: bool,
+    pub(crate) rejects_queries: bool,
+    pub(crate) rejects_as_donor: bool,
+    /// Percona's `pxc_maint_mode` is another than DISABLED.
+    pub(crate) in_maintenance: bool,
+    /// The cluster, the same of all of its nodes.
+    pub(crate) cluster: String,
+}
+
+/// The group, as a member sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// The member's own line.
+    pub(crate) own: Option<Member>,
+    pub(crate) members: u32,
+    /// Those that take part: ONLINE or RECOVERING.
+    pub(crate) alive: u32,
+}
+
+/// A line of `replication_group_members`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) state: String,
+    /// PRIMARY or SECONDARY; empty where the server is too old to say so.
+    pub(crate) role: String,
+}
+
+/// A round under way.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    reading: Reading,
+    server_uuid: String,
+    of_galera: bool,
+    of_group: bool,
+}
+
+impl Round {
+    /// Takes in an answer, or the server's error. Returns the next question; `None` at the end of the round.
+    ///
+    /// # Errors
+    /// What keeps the server from being judged.
+    pub(crate) fn take(
+        &mut self,
+        version: &Version,
+        question: Question,
+        answer: Result<&[u8], String>,
+    ) -> Result<Option<Question>, String> {
+        match (question, answer) {
+            (Question::Variables, Ok(kept)) => self.take_variables(kept)?,
+            (Question::Position, Ok(kept)) => self.take_position(kept),
+            (Question::Replication, Ok(kept)) => {
+                self.reading.replication = Replication::From(channels_of(kept));
+            }
+            // Without the right to look the role still shows, by what the server takes.
+            (Question::Replication, Err(error)) => self.reading.replication = Replication::Hidden(error),
+            (Question::Galera, Ok(kept)) => self.take_galera(kept),
+            (Question::Group, Ok(kept)) => self.take_group(kept),
+            (_, Err(error)) => return Err(error),
+        }
+        Ok(self.next(version, question))
+    }
+
+    /// What has been read, at the end of the round.
+    pub(crate) fn finish(self) -> Reading {
+        self.reading
+    }
+
+    fn next(&self, version: &Version, last: Question) -> Option<Question> {
+        match last {
+            Question::Variables if !version.is_mariadb() => Some(Question::Position),
+            Question::Variables | Question::Position => Some(Question::Replication),
+            Question::Replication if self.of_galera => Some(Question::Galera),
+            Question::Replication | Question::Galera if self.of_group => Some(Question::Group),
+            _ => None,
+        }
+    }
+
+    fn take_variables(&mut self, kept: &[u8]) -> Result<(), String> {
+        let rows = rows_of(kept);
+        let value = |name: &str| value_of(&rows, name);
+        let is_on = |name: &str| matches!(value(name).to_ascii_uppercase().as_str(), "ON" | "1" | "YES");
+        if value("read_only").is_empty() {
+            return Err(String::from("it does not say whether it is read_only"));
+        }
+        self.server_uuid = value("server_uuid");
+        let named = || {
+            let parts = ["hostname", "port", "server_id", "datadir"].map(value);
+            parts.join(" ")
+        };
+        self.reading.identity = if self.server_uuid.is_empty() { named() } else { self.server_uuid.clone() };
+        // MariaDB from 12 on has more words for it than ON.
+        self.reading.read_only = !matches!(value("read_only").to_ascii_uppercase().as_str(), "OFF" | "0");
+        self.reading.super_read_only = is_on("super_read_only");
+        self.reading.innodb_read_only = is_on("innodb_read_only");
+        self.reading.position = value("gtid_current_pos");
+        self.of_group = !value("group_replication_group_name").is_empty();
+        self.of_galera = is_on("wsrep_on");
+        if self.of_galera {
+            let says_none = |name: &str, none: &str| {
+                let said = value(name);
+                said.is_empty() || said.eq_ignore_ascii_case(none)
+            };
+            self.reading.galera = Some(Galera {
+                desync: is_on("wsrep_desync"),
+                rejects_queries: !says_none("wsrep_reject_queries", "NONE"),
+                rejects_as_donor: is_on("wsrep_sst_donor_rejects_queries"),
+                in_maintenance: !says_none("pxc_maint_mode", "DISABLED"),
+                ..Galera::default()
+            });
+        }
+        Ok(())
+    }
+
+    fn take_position(&mut self, kept: &[u8]) {
+        let position = first_field(kept).unwrap_or_default();
+        self.reading.position = text(&position).replace(['\n', ' '], "");
+    }
+
+    fn take_galera(&mut self, kept: &[u8]) {
+        let rows = rows_of(kept);
+        let value = |name: &str| value_of(&rows, name);
+        let Some(galera) = &mut self.reading.galera else { return };
+        galera.ready = value("wsrep_ready") == "ON";
+        galera.in_primary_component = value("wsrep_cluster_status") == "Primary";
+        galera.local_state = value("wsrep_local_state").parse().unwrap_or(0);
+        galera.state_comment = value("wsrep_local_state_comment");
+        galera.local_index = value("wsrep_local_index").parse().unwrap_or(u32::MAX);
+        galera.cluster = value("wsrep_cluster_state_uuid");
+        if self.reading.position.is_empty() {
+            self.reading.position = value("wsrep_last_committed");
+        }
+    }
+
+    fn take_group(&mut self, kept: &[u8]) {
+        let table = Named::of(kept);
+        let mut group = Group::default();
+        for row in table.rows() {
+            let state = row.text("MEMBER_STATE");
+            group.members += 1;
+            group.alive += u32::from(matches!(state.as_str(), "ONLINE" | "RECOVERING"));
+            if row.text("MEMBER_ID") == self.server_uuid {
+                group.own = Some(Member { state, role: row.text("MEMBER_ROLE") });
+            }
+        }
+        self.reading.group = Some(group);
+    }
+}
+
+/// The sources in an answer about replication, whichever of its names for them the server uses.
+fn channels_of(kept: &[u8]) -> Vec<Channel> {
+    let of_row = |row: NamedRow<'_>| {
+        let one_of = |names: [&str; 2]| names.map(|name| row.text(name)).concat();
+        let host = one_of(["Master_Host", "Source_Host"]);
+        let port = one_of(["Master_Port", "Source_Port"]);
+        // The receiver's comes first: without it the other has nothing to do.
+        let errors = ["Last_IO_Error", "Last_SQL_Error"].map(|name| row.text(name));
+        Channel {
+            source: format!("{host}:{port}"),
+            receives: one_of(["Slave_IO_Running", "Replica_IO_Running"]) == "Yes",
+            applies: one_of(["Slave_SQL_Running", "Replica_SQL_Running"]) == "Yes",
+            lag: one_of(["Seconds_Behind_Master", "Seconds_Behind_Source"])
+                .parse()
+                .ok()
+                .map(Duration::from_secs),
+            error: errors.into_iter().find(|error| !error.is_empty()).unwrap_or_default(),
+        }
+    };
+    Named::of(kept).rows().map(of_row).collect()
+}
+
+/// The value of a row of names and values; empty where there is none.
+fn value_of(rows: &[Row], name: &str) -> String {
+    let named =
+        |row: &&Row| matches!(row.first(), Some(Some(own)) if own.eq_ignore_ascii_case(name.as_bytes()));
+    rows.iter().find(named).and_then(|row| row.get(1)?.as_deref()).map(text).unwrap_or_default()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

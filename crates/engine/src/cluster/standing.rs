@@ -1,0 +1,185 @@
+//! How a server stands after its last checks: not every check that fails means that the server is down.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::verdict::Verdict;
+use crate::outside::named::ServerState;
+
+/// A server that was up is down after so many failed checks in a row: one lost packet is no failure.
+const FALL: u32 = 2;
+
+/// And up again after so many that worked: one that comes and goes is not taken for a server each time.
+const RISE: u32 = 2;
+
+/// The checks that are remembered, of each address: with two a second, the last half minute.
+pub(crate) const REMEMBERED: usize = 60;
+
+/// An outcome of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Checked {
+    pub(crate) at: Instant,
+    pub(crate) took: Duration,
+    pub(crate) verdict: Verdict,
+}
+
+/// A server by its checks.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    state: ServerState,
+    /// Since when it has had its state and role.
+    since: Instant,
+    /// What it last said of itself, or why it said nothing.
+    verdict: Verdict,
+    /// What it is taken for: that, but for the failures that do not count yet.
+    believed: Verdict,
+    in_a_row: u32,
+    was_well: bool,
+    history: VecDeque<Checked>,
+}
+
+impl Standing {
+    pub(crate) fn new() -> Self {
+        let verdict = Verdict::unreached(String::from("not asked yet"));
+        Self {
+            state: ServerState::Untried,
+            since: Instant::START,
+            believed: verdict.clone(),
+            verdict,
+            in_a_row: 0,
+            was_well: false,
+            history: VecDeque::new(),
+        }
+    }
+
+    /// Takes in the outcome of a check. True where the server's state or role, or whether it takes writes, is another than before.
+    pub(crate) fn take(&mut self, checked: Checked) -> bool {
+        let (now, verdict) = (checked.at, checked.verdict.clone());
+        self.in_a_row = if verdict.is_well == self.was_well { self.in_a_row.saturating_add(1) } else { 1 };
+        self.was_well = verdict.is_well;
+        let answered = !verdict.identity.is_empty();
+        let state = match (self.state, verdict.is_well) {
+            // What it says of itself counts at once.
+            (_, false) if answered => ServerState::Unfit,
+            (ServerState::Up | ServerState::Unfit, false) if self.in_a_row < FALL => self.state,
+            (_, false) => ServerState::Down,
+            (ServerState::Down, true) if self.in_a_row < RISE => ServerState::Down,
+            (_, true) => ServerState::Up,
+        };
+        let before = (self.state, self.believed.role, self.believed.is_writable);
+        if answered || state != ServerState::Up {
+            // The role that it had is still worth knowing while it is down.
+            let role = if answered { verdict.role } else { self.believed.role };
+            self.believed = Verdict { role, ..verdict.clone() };
+        }
+        self.state = state;
+        self.verdict = verdict;
+        if self.history.len() == REMEMBERED {
+            self.history.pop_front();
+        }
+        self.history.push_back(checked);
+        let is_new = before != (self.state, self.believed.role, self.believed.is_writable);
+        if is_new {
+            self.since = now;
+        }
+        is_new
+    }
+
+    pub(crate) fn state(&self) -> ServerState {
+        self.state
+    }
+
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// The outcome of the last check.
+    pub(crate) fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// What the server is taken for.
+    pub(crate) fn believed(&self) -> &Verdict {
+        &self.believed
+    }
+
+    /// The last checks, the oldest first.
+    pub(crate) fn history(&self) -> impl DoubleEndedIterator<Item = &Checked> {
+        self.history.iter()
+    }
+
+    /// It is up and takes writes.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.state == ServerState::Up && self.believed.is_writable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outside::named::ServerRole;
+
+    fn well(writable: bool) -> Verdict {
+        Verdict {
+            role: ServerRole::Primary,
+            is_well: true,
+            is_writable: writable,
+            identity: String::from("a"),
+            ..Verdict::unreached(String::from("read_only is off"))
+        }
+    }
+
+    fn lost() -> Verdict {
+        Verdict::unreached(String::from("Connection refused"))
+    }
+
+    fn states(verdicts: impl IntoIterator<Item = Verdict>) -> Vec<(ServerState, bool)> {
+        let mut standing = Standing::new();
+        let take = |verdict| {
+            standing.take(Checked { at: Instant::START, took: Duration::ZERO, verdict });
+            (standing.state(), standing.is_writable())
+        };
+        verdicts.into_iter().map(take).collect()
+    }
+
+    #[test]
+    fn one_failed_check_is_no_failure_and_one_that_works_no_recovery() {
+        use ServerState::{Down, Up};
+        let seen = states([
+            well(true),
+            lost(),
+            well(true),
+            lost(),
+            lost(),
+            well(true),
+            lost(),
+            well(true),
+            well(true),
+        ]);
+        let up = (Up, true);
+        let down = (Down, false);
+        assert_eq!(seen, [up, up, up, up, down, down, down, down, up]);
+    }
+
+    #[test]
+    fn what_a_server_says_of_itself_counts_at_once() {
+        let unfit = Verdict { is_well: false, is_writable: false, ..well(true) };
+        let seen = states([well(true), well(false), well(true), unfit, well(true)]);
+        use ServerState::{Unfit, Up};
+        assert_eq!(seen, [(Up, true), (Up, false), (Up, true), (Unfit, false), (Up, true)]);
+    }
+
+    #[test]
+    fn the_first_check_decides_and_the_last_ones_are_remembered() {
+        assert_eq!(states([lost()]), [(ServerState::Down, false)]);
+        let mut standing = Standing::new();
+        for number in 0..REMEMBERED as u64 + 5 {
+            let at = Instant::from_micros(number);
+            standing.take(Checked { at, took: Duration::ZERO, verdict: well(true) });
+        }
+        assert_eq!(standing.history().count(), REMEMBERED);
+        assert_eq!(standing.history().next().map(|checked| checked.at), Some(Instant::from_micros(5)));
+    }
+}

@@ -1,0 +1,178 @@
+//! What follows from a reading: a server's role, whether it takes writes, and why. Pure functions.
+
+use std::time::Duration;
+
+use super::reading::{Channel, Galera, Group, Reading, Replication};
+use crate::outside::named::ServerRole;
+
+/// How a server was found in a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) role: ServerRole,
+    /// It answers, and is a part of what it belongs to.
+    pub(crate) is_well: bool,
+    /// It says that it takes writes. Only together with [`Self::is_well`] can it be the primary.
+    pub(crate) is_writable: bool,
+    /// A sentence, for people.
+    pub(crate) reason: String,
+    /// How far it is behind, where it replicates and says so.
+    pub(crate) lag: Option<Duration>,
+    pub(crate) position: String,
+    pub(crate) identity: String,
+    /// The cluster of Galera, and the place in it.
+    pub(crate) node: Option<(String, u32)>,
+}
+
+/// Synced, by Galera's numbers for the states of a node.
+const SYNCED: u8 = 4;
+/// It gives its data to another node, and may serve meanwhile.
+const DONOR: u8 = 2;
+
+impl Verdict {
+    /// Of a server that has not answered.
+    pub(crate) fn unreached(reason: String) -> Self {
+        Self {
+            role: ServerRole::Unknown,
+            is_well: false,
+            is_writable: false,
+            reason,
+            lag: None,
+            position: String::new(),
+            identity: String::new(),
+            node: None,
+        }
+    }
+
+    /// Of a server that has said this of itself.
+    pub(crate) fn of(reading: &Reading) -> Self {
+        let (role, is_well, reason) = match (&reading.galera, &reading.group) {
+            (Some(galera), _) => {
+                let fault = fault_of_node(galera);
+                let reason = fault.clone().unwrap_or_else(|| String::from("a node of Galera, synced"));
+                (ServerRole::Node, fault.is_none(), with_read_only(reading, reason))
+            }
+            (None, Some(group)) => judge_member(reading, group),
+            (None, None) => {
+                let (role, reason) = judge_alone(reading);
+                (role, true, reason)
+            }
+        };
+        let writes = !(reading.read_only || reading.super_read_only || reading.innodb_read_only);
+        Self {
+            role,
+            is_well,
+            is_writable: is_well && writes && role != ServerRole::Replica,
+            reason,
+            lag: lag_of(&reading.replication),
+            position: reading.position.clone(),
+            identity: reading.identity.clone(),
+            node: reading.galera.as_ref().map(|galera| (galera.cluster.clone(), galera.local_index)),
+        }
+    }
+}
+
+/// Why a node serves nobody.
+fn fault_of_node(galera: &Galera) -> Option<String> {
+    let may_serve = match galera.local_state {
+        SYNCED => true,
+        DONOR => !galera.rejects_as_donor,
+        _ => false,
+    };
+    let fault = if !galera.in_primary_component {
+        "not in the primary component of Galera (wsrep_cluster_status)"
+    } else if !may_serve {
+        return Some(format!("a node of Galera that is {}, not synced", galera.state_comment));
+    } else if galera.rejects_queries {
+        "wsrep_reject_queries is on"
+    } else if galera.in_maintenance {
+        "pxc_maint_mode is on"
+    } else if galera.desync && galera.local_state != DONOR {
+        "wsrep_desync is on"
+    } else if !galera.ready {
+        "wsrep_ready is off"
+    } else {
+        return None;
+    };
+    Some(String::from(fault))
+}
+
+fn judge_member(reading: &Reading, group: &Group) -> (ServerRole, bool, String) {
+    let Some(own) = &group.own else {
+        return (ServerRole::Unknown, false, String::from("not a member of its own group replication"));
+    };
+    let role = match own.role.as_str() {
+        "PRIMARY" => ServerRole::Primary,
+        "SECONDARY" => ServerRole::Replica,
+        _ if reading.super_read_only => ServerRole::Replica,
+        _ => ServerRole::Primary,
+    };
+    // Each side of a partition sees the others as UNREACHABLE; only the greater one goes on.
+    if group.alive * 2 <= group.members {
+        let reason =
+            format!("{} of {} members of the group are alive: no majority", group.alive, group.members);
+        return (role, false, reason);
+    }
+    if own.state != "ONLINE" {
+        return (role, false, format!("its state in the group is {}", own.state));
+    }
+    let reason = format!("{} of a group of {}", role.name(), group.members);
+    (role, true, if role == ServerRole::Primary { with_read_only(reading, reason) } else { reason })
+}
+
+/// A server that belongs to nothing that has members.
+fn judge_alone(reading: &Reading) -> (ServerRole, String) {
+    let locked = [
+        (reading.innodb_read_only, "innodb_read_only"),
+        (reading.super_read_only, "super_read_only"),
+        (reading.read_only, "read_only"),
+    ];
+    let lock = locked.into_iter().find(|&(on, _)| on).map(|(_, name)| name);
+    let replicates = say_replication(&reading.replication);
+    match (lock, replicates) {
+        (Some(lock), Some(replicates)) => (ServerRole::Replica, format!("{lock} is on, {replicates}")),
+        (Some(lock), None) => (ServerRole::Replica, format!("{lock} is on, it replicates from nobody")),
+        (None, Some(hidden)) if matches!(reading.replication, Replication::Hidden(_)) => {
+            (ServerRole::Primary, format!("read_only is off, {hidden}"))
+        }
+        (None, Some(replicates)) => {
+            (ServerRole::Primary, format!("read_only is off, although {replicates}: set read_only there"))
+        }
+        (None, None) => (ServerRole::Primary, String::from("read_only is off")),
+    }
+}
+
+fn with_read_only(reading: &Reading, reason: String) -> String {
+    if reading.read_only { format!("{reason}, read_only is on") } else { reason }
+}
+
+/// What a server says of its sources; `None` where it has none.
+fn say_replication(replication: &Replication) -> Option<String> {
+    match replication {
+        Replication::Hidden(error) => Some(format!(
+            "it does not say from whom it replicates (grant REPLICA MONITOR, on MySQL REPLICATION CLIENT): {error}"
+        )),
+        Replication::From(channels) => {
+            let first = channels.iter().find(|channel| !is_running(channel)).or(channels.first())?;
+            Some(match is_running(first) {
+                true => format!("it replicates from {}", first.source),
+                false if first.error.is_empty() => format!("replication from {} has stopped", first.source),
+                false => format!("replication from {} has stopped: {}", first.source, first.error),
+            })
+        }
+    }
+}
+
+fn is_running(channel: &Channel) -> bool {
+    channel.receives && channel.applies
+}
+
+/// That of the source that it is furthest behind of; `None` where one does not say.
+fn lag_of(replication: &Replication) -> Option<Duration> {
+    let Replication::From(channels) = replication else { return None };
+    let lags: Option<Vec<_>> = channels.iter().map(|channel| channel.lag).collect();
+    lags?.into_iter().max()
+}
+
+#[cfg(test)]
+#[path = "verdict/tests.rs"]
+mod tests;

@@ -1,0 +1,237 @@
+//! Verdicts on what servers have answered.
+
+use super::*;
+use crate::cluster::reading::{Question, Round};
+use crate::control::version::Version;
+
+/// An answer with columns and rows as a server sends it: what [`crate::backend::kept`] reads.
+fn answer(columns: &[&str], rows: &[&[&str]]) -> Vec<u8> {
+    let (mut out, mut sequence) = (Vec::new(), 1);
+    let definitions: Vec<_> = columns.iter().map(|name| wire::Column::text(name)).collect();
+    let mut set = wire::ResultSetWriter::begin(
+        &mut out,
+        &mut sequence,
+        &definitions,
+        wire::StatusFlags::default(),
+        wire::Capabilities::DEPRECATE_EOF,
+    );
+    for row in rows {
+        let row: Vec<_> = row.iter().map(|field| (*field != "NULL").then_some(field.as_bytes())).collect();
+        set.row(&row);
+    }
+    set.finish();
+    out
+}
+
+/// A round against a server that answers so, in the order of its questions.
+fn judged(version: &str, answers: &[(Question, Result<Vec<u8>, &str>)]) -> Verdict {
+    let version = Version::new(version.into());
+    let mut round = Round::default();
+    let mut next = Some(Question::Variables);
+    for (question, answer) in answers {
+        assert_eq!(next, Some(*question), "the round asks in another order");
+        let answer = answer.as_ref().map(Vec::as_slice).map_err(|error| String::from(*error));
+        next = round.take(&version, *question, answer).expect("it can be judged");
+    }
+    assert_eq!(next, None, "the round is not over");
+    Verdict::of(&round.finish())
+}
+
+fn variables(rows: &[(&str, &str)]) -> (Question, Result<Vec<u8>, &'static str>) {
+    let rows: Vec<Vec<&str>> = rows.iter().map(|&(name, value)| vec![name, value]).collect();
+    let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+    (Question::Variables, Ok(answer(&["Variable_name", "Value"], &rows)))
+}
+
+fn named(question: Question, rows: &[(&str, &str)]) -> (Question, Result<Vec<u8>, &'static str>) {
+    (question, variables(rows).1)
+}
+
+fn position(gtids: &str) -> (Question, Result<Vec<u8>, &'static str>) {
+    (Question::Position, Ok(answer(&["@@global.gtid_executed"], &[&[gtids]])))
+}
+
+/// As MariaDB 10.11 answers SHOW ALL SLAVES STATUS, with the columns that matter.
+fn slaves(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
+    let columns = [
+        "Master_Host",
+        "Master_Port",
+        "Slave_IO_Running",
+        "Slave_SQL_Running",
+        "Seconds_Behind_Master",
+        "Last_IO_Error",
+        "Last_SQL_Error",
+    ];
+    let rows: Vec<&[&str]> = rows.iter().map(<[&str; 7]>::as_slice).collect();
+    (Question::Replication, Ok(answer(&columns, &rows)))
+}
+
+/// As MySQL 8.0.22 and newer answer SHOW REPLICA STATUS.
+fn replicas(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
+    let columns = [
+        "Source_Host",
+        "Source_Port",
+        "Replica_IO_Running",
+        "Replica_SQL_Running",
+        "Seconds_Behind_Source",
+        "Last_IO_Error",
+        "Last_SQL_Error",
+    ];
+    let rows: Vec<&[&str]> = rows.iter().map(<[&str; 7]>::as_slice).collect();
+    (Question::Replication, Ok(answer(&columns, &rows)))
+}
+
+const MARIADB: &str = "5.5.5-10.11.14-MariaDB-log";
+const OF_MARIADB: [(&str, &str); 6] = [
+    ("datadir", "/var/lib/mysql/"),
+    ("gtid_current_pos", "0-1-17"),
+    ("hostname", "db1"),
+    ("port", "3306"),
+    ("read_only", "OFF"),
+    ("server_id", "1"),
+];
+const OF_MYSQL: [(&str, &str); 4] =
+    [("innodb_read_only", "OFF"), ("read_only", "OFF"), ("server_uuid", "u-1"), ("super_read_only", "OFF")];
+
+fn with<'a>(base: &[(&'a str, &'a str)], changed: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let kept = base.iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+    kept.chain(changed).copied().collect()
+}
+
+#[test]
+fn a_server_that_takes_writes_and_replicates_from_nobody_is_the_primary() {
+    let verdict = judged(MARIADB, &[variables(&OF_MARIADB), slaves(&[])]);
+    assert_eq!((verdict.role, verdict.is_well, verdict.is_writable), (ServerRole::Primary, true, true));
+    assert_eq!(verdict.identity, "db1 3306 1 /var/lib/mysql/");
+    assert_eq!((verdict.position.as_str(), verdict.lag), ("0-1-17", None));
+    let verdict = judged("9.7.0", &[variables(&OF_MYSQL), position("u-1:1-5,\nu-2:1"), replicas(&[])]);
+    assert_eq!((verdict.role, verdict.is_writable), (ServerRole::Primary, true));
+    assert_eq!((verdict.identity.as_str(), verdict.position.as_str()), ("u-1", "u-1:1-5,u-2:1"));
+}
+
+#[test]
+fn a_replica_says_how_far_it_is_behind() {
+    let read_only = with(&OF_MARIADB, &[("read_only", "ON")]);
+    let verdict =
+        judged(MARIADB, &[variables(&read_only), slaves(&[["db1", "3306", "Yes", "Yes", "7", "", ""]])]);
+    assert_eq!((verdict.role, verdict.is_well, verdict.is_writable), (ServerRole::Replica, true, false));
+    assert_eq!(verdict.lag, Some(Duration::from_secs(7)));
+    assert_eq!(verdict.reason, "read_only is on, it replicates from db1:3306");
+}
+
+/// The lag is NULL then, which is not 0; and the server is not down for that.
+#[test]
+fn a_replica_that_has_stopped_says_why_and_is_no_lag_behind() {
+    let read_only = with(&OF_MARIADB, &[("read_only", "ON")]);
+    let rows = [
+        ["db1", "3306", "Yes", "Yes", "0", "", ""],
+        ["db9", "3307", "Yes", "No", "NULL", "", "Duplicate entry '1'"],
+    ];
+    let verdict = judged(MARIADB, &[variables(&read_only), slaves(&rows)]);
+    assert_eq!((verdict.is_well, verdict.lag), (true, None));
+    assert_eq!(verdict.reason, "read_only is on, replication from db9:3307 has stopped: Duplicate entry '1'");
+}
+
+#[test]
+fn a_replica_that_takes_writes_is_one_more_primary_and_the_reason_says_what_to_do() {
+    let verdict =
+        judged(MARIADB, &[variables(&OF_MARIADB), slaves(&[["db1", "3306", "Yes", "Yes", "0", "", ""]])]);
+    assert_eq!((verdict.role, verdict.is_writable), (ServerRole::Primary, true));
+    assert!(verdict.reason.contains("set read_only there"), "{}", verdict.reason);
+}
+
+#[test]
+fn what_the_service_account_may_not_see_is_named_and_the_rest_counts() {
+    let denied = (Question::Replication, Err("error 1227: Access denied"));
+    let read_only = with(&OF_MARIADB, &[("read_only", "NO_LOCK_NO_ADMIN")]);
+    let verdict = judged(MARIADB, &[variables(&read_only), denied]);
+    assert_eq!((verdict.role, verdict.is_well, verdict.is_writable), (ServerRole::Replica, true, false));
+    assert!(
+        verdict.reason.contains("REPLICA MONITOR") && verdict.reason.contains("1227"),
+        "{}",
+        verdict.reason
+    );
+}
+
+#[test]
+fn a_reader_of_aurora_cannot_write() {
+    let reader = with(&OF_MYSQL, &[("innodb_read_only", "ON")]);
+    let denied = (Question::Replication, Err("error 1227: Access denied"));
+    let verdict = judged("8.0.32", &[variables(&reader), position(""), denied]);
+    assert_eq!((verdict.role, verdict.is_writable), (ServerRole::Replica, false));
+}
+
+#[test]
+fn a_node_of_galera_serves_where_it_is_synced_and_in_the_primary_component() {
+    let on =
+        with(&OF_MARIADB, &[("wsrep_on", "ON"), ("wsrep_desync", "OFF"), ("wsrep_reject_queries", "NONE")]);
+    let status = [
+        ("wsrep_ready", "ON"),
+        ("wsrep_cluster_status", "Primary"),
+        ("wsrep_local_state", "4"),
+        ("wsrep_local_state_comment", "Synced"),
+        ("wsrep_local_index", "2"),
+        ("wsrep_cluster_state_uuid", "c"),
+    ];
+    let judge = |variables_: &[(&str, &str)], status: &[(&str, &str)]| {
+        let verdict = judged(MARIADB, &[variables(variables_), slaves(&[]), named(Question::Galera, status)]);
+        assert_eq!(verdict.role, ServerRole::Node);
+        verdict
+    };
+    let verdict = judge(&on, &status);
+    assert!(verdict.is_well && verdict.is_writable);
+    assert_eq!(verdict.node, Some((String::from("c"), 2)));
+    for (changed, reason) in [
+        (("wsrep_cluster_status", "non-Primary"), "primary component"),
+        (("wsrep_local_state", "1"), "not synced"),
+        (("wsrep_ready", "OFF"), "wsrep_ready"),
+    ] {
+        let verdict = judge(&on, &with(&status, &[changed]));
+        assert!(!verdict.is_well && !verdict.is_writable && verdict.reason.contains(reason), "{verdict:?}");
+    }
+    let rejecting = with(&on, &[("wsrep_reject_queries", "ALL")]);
+    assert!(!judge(&rejecting, &status).is_well);
+    let donor = with(&status, &[("wsrep_local_state", "2"), ("wsrep_local_state_comment", "Donor/Desynced")]);
+    assert!(judge(&with(&on, &[("wsrep_desync", "ON")]), &donor).is_well, "it serves while it gives");
+    let closed = with(&on, &[("wsrep_sst_donor_rejects_queries", "ON")]);
+    assert!(!judge(&closed, &donor).is_well);
+}
+
+#[test]
+fn a_member_of_a_group_counts_with_a_majority() {
+    let of_group = with(&OF_MYSQL, &[("group_replication_group_name", "g")]);
+    let group = |rows: &[[&str; 5]]| {
+        let rows: Vec<&[&str]> = rows.iter().map(<[&str; 5]>::as_slice).collect();
+        let columns = ["MEMBER_ID", "MEMBER_HOST", "MEMBER_PORT", "MEMBER_STATE", "MEMBER_ROLE"];
+        judged(
+            "9.7.0",
+            &[
+                variables(&of_group),
+                position("u-1:1"),
+                replicas(&[]),
+                (Question::Group, Ok(answer(&columns, &rows))),
+            ],
+        )
+    };
+    let member = |id, state, role| [id, "h", "3306", state, role];
+    let verdict = group(&[
+        member("u-1", "ONLINE", "PRIMARY"),
+        member("u-2", "ONLINE", "SECONDARY"),
+        member("u-3", "UNREACHABLE", "SECONDARY"),
+    ]);
+    assert_eq!((verdict.role, verdict.is_well, verdict.is_writable), (ServerRole::Primary, true, true));
+    let verdict = group(&[member("u-1", "ONLINE", "PRIMARY"), member("u-2", "UNREACHABLE", "SECONDARY")]);
+    assert_eq!((verdict.is_well, verdict.is_writable), (false, false));
+    assert_eq!(verdict.reason, "1 of 2 members of the group are alive: no majority");
+    let verdict = group(&[member("u-1", "RECOVERING", "SECONDARY"), member("u-2", "ONLINE", "PRIMARY")]);
+    assert_eq!((verdict.role, verdict.is_well), (ServerRole::Replica, false));
+    let verdict = group(&[member("u-1", "ONLINE", "SECONDARY"), member("u-2", "ONLINE", "PRIMARY")]);
+    assert_eq!((verdict.role, verdict.is_well, verdict.is_writable), (ServerRole::Replica, true, false));
+}
+
+#[test]
+fn a_server_that_hides_whether_it_is_read_only_is_not_judged() {
+    let version = Version::new(MARIADB.into());
+    let (question, answer) = variables(&[("hostname", "x")]);
+    assert!(Round::default().take(&version, question, answer.as_deref().map_err(|_| String::new())).is_err());
+}

@@ -1,0 +1,54 @@
+//! Places in the order of all queues.
+
+use super::Extra;
+
+/// The distance between the places of one queue and those of the next: arrivals never count so far.
+const CLASS: u64 = 1 << 61;
+
+/// Where a statement stands in the order of all workers' queues: by queue, then by arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(pub(super) u64);
+
+impl Place {
+    /// Behind all others: no arrival counts so far.
+    pub(crate) const LAST: Self = Self(4 * CLASS - 1);
+
+    /// Of a client that others wait for.
+    pub(crate) fn blocking(arrival: u64) -> Self {
+        Self(arrival)
+    }
+
+    /// Of a client that holds what others may wait for.
+    pub(crate) fn holding(arrival: u64) -> Self {
+        Self(arrival | CLASS)
+    }
+
+    /// Of an open transaction.
+    pub(crate) fn high(arrival: u64) -> Self {
+        Self(arrival | (2 * CLASS))
+    }
+
+    /// Of the others.
+    pub(crate) fn low(arrival: u64) -> Self {
+        Self(arrival | (3 * CLASS))
+    }
+
+    /// Which permits the statement there may take.
+    pub(super) fn extra(self) -> Extra {
+        match self.0 / CLASS {
+            0 => Extra::Any,
+            1 => Extra::Kept,
+            _ => Extra::None,
+        }
+    }
+
+    /// Says whether this is a place in the holding queue.
+    pub(crate) fn is_holding(self) -> bool {
+        self.0 / CLASS == 1
+    }
+
+    /// Less is earlier.
+    pub(crate) fn order(self) -> u64 {
+        self.0
+    }
+}

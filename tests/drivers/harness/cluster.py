@@ -1,0 +1,82 @@
+"""Several MariaDB servers that replicate from one of them, by GTIDs and semi-synchronously: what was acknowledged is on a replica."""
+
+import pymysql
+
+from . import raw
+from .server import ADMIN, Server
+from .waiting import until
+
+# A commit is acknowledged when a replica has it, and waits for that for as long as it takes.
+REPLICATION = [
+    "--log-bin=log", "--binlog-format=ROW", "--log-slave-updates", "--rpl-semi-sync-master-enabled=ON",
+    "--rpl-semi-sync-slave-enabled=ON", "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+    "--rpl-semi-sync-master-timeout=100000000", "--rpl-semi-sync-master-wait-no-slave=OFF", "--slave-net-timeout=5",
+]
+
+
+class Cluster:
+    """Servers by their numbers from 0; the first is the primary at the start."""
+
+    def __init__(self, folder, template, count=2):
+        self.servers = [Server(folder, template=template) for _ in range(count)]
+        for number, server in enumerate(self.servers):
+            self.start(number, read_only=number > 0)
+        for number in range(1, count):
+            self.follow(number, 0)
+        self.until_replicas_are_there(count - 1)
+
+    def start(self, number, read_only):
+        """A server that comes up, or comes back."""
+        # A replica that comes back does not go on by itself: whom it follows by then, the test says.
+        self.servers[number].start(*REPLICATION, f"--server-id={number + 1}", f"--read-only={'ON' if read_only else 'OFF'}",
+                                   "--skip-slave-start")
+
+    def order(self, number, *statements):
+        """Statements of the administrator's, whom read_only does not hold."""
+        with raw.connect(self.servers[number], *ADMIN) as admin:
+            for statement in statements:
+                answer = admin.query(statement)
+                assert not isinstance(answer, raw.Err), (statement, answer)
+        return answer
+
+    def value(self, number, statement):
+        return self.order(number, statement).rows[0][0]
+
+    def follow(self, number, primary):
+        """A server replicates from another one."""
+        user, password = ADMIN
+        self.order(
+            number,
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={self.servers[primary].inner_port}, MASTER_USER='{user}', "
+            f"MASTER_PASSWORD='{password}', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1",
+            "START SLAVE")
+
+    def until_replicas_are_there(self, count, primary=0):
+        status = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'RPL_SEMI_SYNC_MASTER_CLIENTS'"
+        until(lambda: int(self.value(primary, status)) == count, "the replicas do not come")
+
+    def until_followed(self, number=1, primary=0):
+        """Until a replica has all that the primary has."""
+        position = self.value(primary, "SELECT @@global.gtid_binlog_pos")
+        until(lambda: self.value(number, "SELECT @@global.gtid_binlog_pos") == position, "the replica does not follow")
+
+    def promote(self, number):
+        """What a script for failover does: the server carries out all that it has got, and takes writes from then on."""
+        until(lambda: self.has_carried_out_all(number), "it does not come to the end of what it has got")
+        self.order(number, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = 0")
+
+    def has_carried_out_all(self, number):
+        user, password = ADMIN
+        with pymysql.connect(host="127.0.0.1", port=self.servers[number].port, user=user, password=password) as admin:
+            with admin.cursor(pymysql.cursors.DictCursor) as cursor:
+                cursor.execute("SHOW SLAVE STATUS")
+                row = cursor.fetchone()
+        return row["Read_Master_Log_Pos"] == row["Exec_Master_Log_Pos"] and row["Slave_SQL_Running"] == "Yes"
+
+    def backends(self, service, password):
+        """What `--backend` is given, once for each."""
+        return [f"mysql://{service}:{password}@{server.host}:{server.port}/" for server in self.servers]
+
+    def discard(self):
+        for server in self.servers:
+            server.discard()
