@@ -294,7 +294,7 @@ impl Workers {
     /// permits come on top, which follow from how many start: if these were shared out too, each would bring more, and what runs would swing.
     fn in_use(&self, running: u32) -> u32 {
         let at_the_server = self.permits().saturating_sub(self.way.on_the_way());
-        running.saturating_sub((self.spared() / WHOLE).min((FOR_A_PERMIT - 1) * at_the_server))
+        running.saturating_sub((self.spared() / WHOLE).min((FOR_A_PERMIT - 1).saturating_mul(at_the_server)))
     }
 
     /// Whether most permits are free, so that what runs is hardly held up by others.
