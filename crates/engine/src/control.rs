@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod defaults;
 pub(crate) mod facts;
+mod rights;
 mod room;
 pub(crate) mod version;
 
@@ -12,7 +13,6 @@ use wire::{CommandKind, ReplyReader};
 use zeroize::Zeroize;
 
 use crate::accounts::Accounts;
-use crate::accounts::queries::Depth;
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::connect::{NO_ANSWER, connect_error};
@@ -268,7 +268,12 @@ impl Engine {
             {
                 self.server.ask(self.now, Question::Defaults);
             }
-            State::Idle if self.next_look_at_room().is_some_and(|due| due <= self.now) => {
+            State::Idle
+                if self
+                    .server
+                    .next_look_at_room(&self.settings, &self.pool)
+                    .is_some_and(|due| due <= self.now) =>
+            {
                 self.server.ask(self.now, Question::Room);
             }
             State::Idle if self.server.rescues.asks_for_functions() => {
@@ -310,7 +315,7 @@ impl Engine {
                 let due = refresh
                     .into_iter()
                     .chain(self.server.next_look_at_defaults(&self.settings))
-                    .chain(self.next_look_at_room());
+                    .chain(self.server.next_look_at_room(&self.settings, &self.pool));
                 due.chain(self.next_suspicion()).chain(self.next_code_turn()).min()
             }
             _ => Some(self.server.control.since + self.settings.backend_connect_timeout),
@@ -441,8 +446,10 @@ impl Engine {
                     self.server.ask(self.now, Question::Server);
                 }
             }
-            Question::Room => self.take_room(Some(&answer.bytes)),
-            Question::Changes => self.take_changes(Ok(&answer.bytes)),
+            Question::Room => self.server.take_room(&self.settings, &self.pool, Some(&answer.bytes)),
+            Question::Changes => {
+                self.server.take_changes(self.now, &self.pool, &mut self.views, Ok(&answer.bytes));
+            }
             Question::Accounts => self.take_accounts(answer.bytes),
             // The accounts that are read now may be newer than what the probe saw, never older.
             Question::Probe if answer.bytes != self.server.control.probe_seen => {
@@ -483,10 +490,12 @@ impl Engine {
                 self.primary_is_known(false);
             }
             Question::Code(question) => self.code_answered(question, Vec::new(), Some(error)),
-            Question::Changes => self.take_changes(Err(error)),
+            Question::Changes => self.server.take_changes(self.now, &self.pool, &mut self.views, Err(error)),
             Question::Defaults => self.server.control.defaults.are_refused(),
-            Question::Room => self.take_room(None),
-            Question::Accounts | Question::Probe if self.rights_cannot_be_read(&error) => {
+            Question::Room => self.server.take_room(&self.settings, &self.pool, None),
+            Question::Accounts | Question::Probe
+                if self.server.rights_cannot_be_read(&self.pool, &mut self.views, &error) =>
+            {
                 self.server.ask(self.now, Question::Accounts);
             }
             _ => {
@@ -496,40 +505,6 @@ impl Engine {
                 ));
             }
         }
-    }
-
-    /// The service account may not read all that decides about rights: the rest has to do. False where that was it.
-    fn rights_cannot_be_read(&mut self, reason: &str) -> bool {
-        let facts =
-            self.server.pending_facts.as_mut().or(self.server.facts.as_mut()).expect("known since the login");
-        if facts.depth == Depth::Logins {
-            return false;
-        }
-        facts.depth = Depth::Logins;
-        self.server.control.probe_seen.clear();
-        self.say_rights_are_hidden(reason.to_owned());
-        true
-    }
-
-    /// Once.
-    fn say_rights_are_hidden(&mut self, reason: String) {
-        if !std::mem::replace(&mut self.server.control.rights_hidden, true) && self.pool.worker == 0 {
-            self.views.event(Event::RightsHidden { reason });
-        }
-    }
-
-    /// The accounts follow, so that what was taken up before is compared with accounts that are at least as new.
-    fn take_changes(&mut self, answer: Result<&[u8], String>) {
-        let facts =
-            self.server.pending_facts.as_ref().or(self.server.facts.as_ref()).expect("known since the login");
-        let nothing = || "the server does not count changes of accounts".to_owned();
-        let count = answer.and_then(|answer| facts.count_of_changes(answer).ok_or_else(nothing));
-        let count = count.map_err(|reason| self.say_rights_are_hidden(reason)).ok();
-        self.server.control.changes.take(count);
-        self.server.ask(
-            self.now,
-            if self.server.pending_facts.is_some() { Question::Accounts } else { Question::Probe },
-        );
     }
 
     fn ask_for_other_waiters(&mut self) {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::backend::kept::rows_of;
-use crate::engine::Engine;
+use crate::pool::Pool;
 use crate::server::Server;
-use crate::settings::ThreadHandling;
+use crate::settings::{Settings, ThreadHandling};
 
 /// A sixteenth of the server's connections stays free, eight at least: for people, backups and replicas, of whom several may come between
 /// two looks.
@@ -62,33 +62,31 @@ impl Server {
         let facts = self.facts.as_ref().expect("asked for once the server is known");
         if facts.is_mariadb() { MARIADB_QUERY } else { MYSQL_QUERY }
     }
-}
 
-impl Engine {
     /// When the server is to be asked next; one worker asks for all.
-    pub(crate) fn next_look_at_room(&self) -> Option<Instant> {
-        let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let finds = self.pool.worker == 0 && self.settings.max_backends == 0 && pool;
-        finds.then(|| self.server.control.room.next(self.settings.accounts_refresh))
+    pub(crate) fn next_look_at_room(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
+        let has_pool = settings.thread_handling == ThreadHandling::PoolOfThreads;
+        let finds = pool.worker == 0 && settings.max_backends == 0 && has_pool;
+        finds.then(|| self.control.room.next(settings.accounts_refresh))
     }
 
     /// The server's answer; `None` where it has refused to give one.
-    pub(crate) fn take_room(&mut self, answer: Option<&[u8]>) {
+    pub(crate) fn take_room(&self, settings: &Settings, pool: &Pool, answer: Option<&[u8]>) {
         let rows = rows_of(answer.unwrap_or_default());
         let number = |field: usize| {
             let text = rows.first()?.get(field)?.as_deref()?;
             std::str::from_utf8(text).ok()?.parse::<u32>().ok()
         };
-        let facts = self.server.facts.as_ref().expect("known before it is asked");
+        let facts = self.facts.as_ref().expect("known before it is asked");
         let max_connections = number(0).unwrap_or(facts.max_connections);
         // Each worker has a connection of the service account. Those that have just begun or ended make no difference that lasts.
-        let ours = self.pool.workers.places.taken().saturating_add(self.pool.workers.count());
+        let ours = pool.workers.places.taken().saturating_add(pool.workers.count());
         let others = number(1).map_or(0, |connected| connected.saturating_sub(ours));
-        let room = room(max_connections, others).min(self.settings.most_backends);
+        let room = room(max_connections, others).min(settings.most_backends);
         // Each worker needs one.
-        let room = room.max(self.pool.workers.count());
-        if room != self.pool.workers.places.most() {
-            self.pool.workers.change_places(&self.settings, room);
+        let room = room.max(pool.workers.count());
+        if room != pool.workers.places.most() {
+            pool.workers.change_places(settings, room);
         }
     }
 }
