@@ -51,7 +51,7 @@ pub(crate) enum Login {
     AwaitingAccounts(Box<Attempt>),
     /// The server is being asked whether its password is right, see [`super::delegation`].
     AwaitingServer(Box<Attempt>),
-    /// It will be told later that it is refused: its place in [`Engine::late_refusals`].
+    /// It will be told later that it is refused: its place in [`crate::logins::Logins::late_refusals`].
     Refused((Instant, u64)),
     /// The server is being asked about its schema, in the name of another client.
     AwaitingSchema,

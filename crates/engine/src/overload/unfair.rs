@@ -102,7 +102,7 @@ fn place(second: u64) -> usize {
 }
 
 impl Scheduling {
-    /// When [`Self::refuse_unfair`] has something to do.
+    /// When [`Engine::refuse_unfair`] has something to do.
     pub(super) fn next_unfair(&self, now: Instant, settings: &Settings) -> Option<Instant> {
         let (_, since) = self.oldest_unfair(settings)?;
         let due = since + settings.overload.unfair_wait_limit;

@@ -28,7 +28,7 @@ impl Pool {
 }
 
 impl Scheduling {
-    /// When [`Self::give_up_held_up`] has something to do.
+    /// When [`Engine::give_up_held_up`] has something to do.
     pub(crate) fn next_held_up(&self, settings: &Settings) -> Option<Instant> {
         self.shares.oldest_held_up().map(|(_, since)| since + settings.backend_connect_timeout)
     }
