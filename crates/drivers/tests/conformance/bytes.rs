@@ -216,11 +216,15 @@ pub fn drained_comes_at_the_low_water_mark<D: TestDriver>() {
     const LOW_WATER: usize = 24 * MIB;
     let settings = Settings { high_water: LOW_WATER, low_water: LOW_WATER, ..Settings::default() };
     let (mut driver, address) = listening_with::<D>(settings);
+    let (stalled, is_stalled) = mpsc::channel();
     let (drained, is_drained) = mpsc::channel();
     let mut events = Vec::new();
     let react = |_, input: Input<'_>, controls: &mut Controls| match input {
         Input::Accepted { connection, .. } => controls.send(connection, pattern(0, TOTAL)),
-        Input::Stalled { .. } => events.push("stalled"),
+        Input::Stalled { .. } => {
+            events.push("stalled");
+            stalled.send(()).unwrap();
+        }
         Input::Drained { connection } => {
             events.push("drained");
             drained.send(()).unwrap();
@@ -232,6 +236,8 @@ pub fn drained_comes_at_the_low_water_mark<D: TestDriver>() {
     run_with_peer(&mut driver, react, move |_| {
         let mut peer = TcpStream::connect(address).unwrap();
         rustix::net::sockopt::set_socket_recv_buffer_size(&peer, 64 << 10).unwrap();
+        // Whoever reads before that may take as much as is sent, so that nothing stalls.
+        is_stalled.recv().unwrap();
         let mut first = vec![0; TOTAL - LOW_WATER];
         peer.read_exact(&mut first).unwrap();
         is_drained.recv().unwrap();
