@@ -47,6 +47,16 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
+    /// What the scheduler's queues may lack: a part of each wait in them is counted under one of these.
+    pub const LACKS: [Self; 6] = [
+        Self::Permit,
+        Self::LongPermits,
+        Self::StatementsInFlight,
+        Self::BackendConnect,
+        Self::MaxBackends,
+        Self::Paused,
+    ];
+
     /// All of them, in the order of their declaration.
     pub const ALL: [Self; 12] = [
         Self::HighQueue,
@@ -131,8 +141,8 @@ pub struct HeldUpBy {
     pub others: Option<WaitReason>,
 }
 
-/// Microseconds by what held a queue up: the reasons of [`Holdups::REASONS`].
-type Totals = [u64; Holdups::REASONS.len()];
+/// Microseconds by what held a queue up, of [`WaitReason::LACKS`].
+type Totals = [u64; WaitReason::LACKS.len()];
 
 /// How long a worker's queues have been held up by what: the long one, and the others together.
 #[derive(Debug, Default)]
@@ -160,15 +170,6 @@ pub(crate) struct Arrival {
 }
 
 impl Holdups {
-    const REASONS: [WaitReason; 6] = [
-        WaitReason::Permit,
-        WaitReason::LongPermits,
-        WaitReason::StatementsInFlight,
-        WaitReason::BackendConnect,
-        WaitReason::MaxBackends,
-        WaitReason::Paused,
-    ];
-
     /// Notes what holds the long queue up from now on, and what the others; `None` where nothing does.
     pub(crate) fn note(&mut self, now: Instant, others: Option<WaitReason>, long: Option<WaitReason>) {
         self.others.note(now, others);
@@ -177,7 +178,7 @@ impl Holdups {
 
     /// What holds the queues up now: the long one, and the others. `None` where nothing does.
     pub(crate) fn now(&self) -> HeldUpBy {
-        let of = |holdup: &Holdup| holdup.now.map(|place| Self::REASONS[place]);
+        let of = |holdup: &Holdup| holdup.now.map(|place| WaitReason::LACKS[place]);
         HeldUpBy { long: of(&self.long), others: of(&self.others) }
     }
 
@@ -201,14 +202,14 @@ impl Holdups {
         let queue = if arrival.long { &self.long } else { &self.others };
         let parts = queue.totals(now).into_iter().zip(arrival.totals);
         let waited = parts.map(|(after, before)| after.saturating_sub(before));
-        let held_up = Self::REASONS.into_iter().zip(waited).filter(|&(_, waited)| waited > 0);
+        let held_up = WaitReason::LACKS.into_iter().zip(waited).filter(|&(_, waited)| waited > 0);
         held_up.map(|(reason, waited)| (reason, Duration::from_micros(waited)))
     }
 }
 
 impl Holdup {
     fn note(&mut self, now: Instant, reason: Option<WaitReason>) {
-        let reason = reason.and_then(|reason| Holdups::REASONS.iter().position(|&known| known == reason));
+        let reason = reason.and_then(|reason| WaitReason::LACKS.iter().position(|&known| known == reason));
         if self.now != reason {
             self.totals = self.totals(now);
             self.now = reason;

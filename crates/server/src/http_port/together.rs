@@ -18,16 +18,6 @@ pub(super) const REFUSING: [&str; 6] = [
     "queue_wait_limit",
 ];
 
-/// Queues beside those of the scheduler: what waits now, by what it lacks.
-pub(super) const LACKING: [WaitReason; 6] = [
-    WaitReason::Permit,
-    WaitReason::LongPermits,
-    WaitReason::StatementsInFlight,
-    WaitReason::BackendConnect,
-    WaitReason::MaxBackends,
-    WaitReason::Paused,
-];
-
 /// All workers together at one moment: about 60 kB.
 pub(super) struct Together {
     /// Since 1970.
@@ -41,8 +31,8 @@ pub(super) struct Together {
     pub(super) errors: u64,
     pub(super) holders: Holders,
     pub(super) queued: [u64; Queue::ALL.len()],
-    /// Statements that wait, in the order of [`LACKING`].
-    pub(super) lacking: [u64; LACKING.len()],
+    /// Statements that wait, in the order of [`WaitReason::LACKS`].
+    pub(super) lacking: [u64; WaitReason::LACKS.len()],
     pub(super) oldest_queued: Option<Duration>,
     pub(super) clients: u64,
     /// Backends that are held for an open transaction.
@@ -115,7 +105,7 @@ impl Together {
             errors: 0,
             holders: Holders::default(),
             queued: [0; Queue::ALL.len()],
-            lacking: [0; LACKING.len()],
+            lacking: [0; WaitReason::LACKS.len()],
             oldest_queued: None,
             clients: 0,
             transactions: 0,
@@ -157,13 +147,13 @@ fn served(measures: &Measures) -> Histogram {
 }
 
 /// A queue that lacks nothing is about to be served.
-fn lacking(glance: &Glance) -> [u64; LACKING.len()] {
-    let mut found = [0; LACKING.len()];
+fn lacking(glance: &Glance) -> [u64; WaitReason::LACKS.len()] {
+    let mut found = [0; WaitReason::LACKS.len()];
     for whole in glance.wholes.values() {
         let (queued, by) = (&whole.view.queued, whole.view.held_up_by);
         let long = queued.of(Queue::Long);
         for (waiting, reason) in [(long, by.long), (queued.all() - long, by.others)] {
-            let place = LACKING.iter().position(|known| Some(*known) == reason);
+            let place = WaitReason::LACKS.iter().position(|known| Some(*known) == reason);
             place.into_iter().for_each(|place| found[place] += waiting as u64);
         }
     }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use admin::tables::Limit;
+use engine::WaitReason;
 use serde_json::{Value, json};
 
 use crate::control::answers::have;
-use crate::http_port::together::{LACKING, Together};
+use crate::http_port::together::Together;
 
 /// A statement that has waited for so long is noticed by whoever sent it.
 const LONG_WAIT: Duration = Duration::from_secs(1);
@@ -139,8 +140,9 @@ fn waits(together: &Together, say: &mut impl FnMut(Level, &'static str, String))
     }
     let oldest = together.oldest_queued.filter(|&oldest| oldest >= LONG_WAIT);
     if let Some(oldest) = oldest.filter(|_| !together.paused && together.server_is_up) {
-        let most = (0..LACKING.len()).max_by_key(|&place| together.lacking[place]);
-        let lack = most.filter(|&place| together.lacking[place] > 0).map(|place| LACKING[place].name());
+        let most = (0..WaitReason::LACKS.len()).max_by_key(|&place| together.lacking[place]);
+        let lack =
+            most.filter(|&place| together.lacking[place] > 0).map(|place| WaitReason::LACKS[place].name());
         let lack = lack.map_or_else(String::new, |lack| format!(", most for {}", said(lack)));
         let verb = waiting(together.waiting());
         say(Level::Warn, "waiting", format!("{verb}, the longest for {:.1} s{lack}.", oldest.as_secs_f64()));

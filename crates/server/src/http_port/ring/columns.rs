@@ -2,7 +2,7 @@
 
 use engine::{Histogram, Holders, LoginStage, Queue, WaitReason};
 
-use crate::http_port::together::{LACKING, Together};
+use crate::http_port::together::Together;
 
 /// A figure of a sample.
 pub(in crate::http_port) struct Column {
@@ -167,4 +167,4 @@ pub(in crate::http_port) const COLUMNS: [Column; 55] = [
     },
 ];
 
-const _: () = assert!(LACKING.len() == 6, "each has a column that begins with lacks_");
+const _: () = assert!(WaitReason::LACKS.len() == 6, "each has a column that begins with lacks_");
