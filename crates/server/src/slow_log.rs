@@ -90,7 +90,12 @@ impl SlowLog {
     /// Writes a statement of this worker, unless too many wait.
     pub(crate) fn put(&self, worker: usize, statement: SlowStatement) {
         let order = Order::Write { worker, time: time_now(), statement: Box::new(statement) };
-        if let Err(TrySendError::Full(Order::Write { statement, .. })) = self.orders.try_send(order) {
+        let sent = self.orders.try_send(order);
+        if let Err(
+            TrySendError::Full(Order::Write { statement, .. })
+            | TrySendError::Disconnected(Order::Write { statement, .. }),
+        ) = sent
+        {
             self.shared.lose(statement.left_out);
         }
     }
@@ -220,8 +225,8 @@ impl Out {
         self.complained_at = Some(Instant::now());
         let lost = std::mem::take(&mut self.lost_since);
         tracing::warn!(
-            "slow_log: {} cannot be {what}: {error}; {lost} lines were lost, and statements go on. It is tried again with each line, and at \
-             SIGHUP and RELOAD",
+            "slow_log: {} cannot be {what}: {error}; {lost} lines were lost, and statements go on. It is tried again with \
+             lines to come, once a second at most, and at SIGHUP and RELOAD",
             self.path.display()
         );
     }
@@ -390,6 +395,7 @@ mod tests {
         drop(taken);
         // Nobody writes any more.
         log.put(0, slow("c"));
+        assert_eq!(log.lost(), 2);
         log.finish();
     }
 }

@@ -219,14 +219,16 @@ pub fn drained_comes_at_the_low_water_mark<D: TestDriver>() {
     let (stalled, is_stalled) = mpsc::channel();
     let (drained, is_drained) = mpsc::channel();
     let mut events = Vec::new();
-    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+    let told = &mut events;
+    // The senders go with it: a driver that fails leaves no peer waiting.
+    let react = move |_, input: Input<'_>, controls: &mut Controls| match input {
         Input::Accepted { connection, .. } => controls.send(connection, pattern(0, TOTAL)),
         Input::Stalled { .. } => {
-            events.push("stalled");
+            told.push("stalled");
             stalled.send(()).unwrap();
         }
         Input::Drained { connection } => {
-            events.push("drained");
+            told.push("drained");
             drained.send(()).unwrap();
             controls.close(connection);
             controls.finish();

@@ -1,4 +1,5 @@
-//! How things stand, asked of the workers at most once a second, whoever and however many want to know.
+//! How things stand, asked of the workers at most once a second, whoever and however many want to know; more often only for a
+//! supervisor whose watchdog waits for less than three.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -3,19 +3,37 @@
 
 use web::Answer;
 
+use crate::control::Control;
 use crate::control::answers::have;
-use crate::control::glance::Glances;
+use crate::control::glance::{Glance, Glances};
 
 /// Whether the workers' loops turn.
 pub(super) fn live(glances: &Glances) -> Answer {
     if glances.control.is_ending() {
-        // Workers end one by one.
         return Answer::line(200, "live: it ends");
     }
-    match glances.now().silent.as_slice() {
-        [] => Answer::line(200, "live"),
-        silent => Answer::line(503, &format!("{} not answered: their loops do not turn", have(silent))),
+    let glance = glances.now();
+    if is_live(&glances.control, &glance) {
+        return Answer::line(200, "live");
     }
+    Answer::line(503, &format!("{} not answered: their loops do not turn", have(&glance.silent)))
+}
+
+/// The answer of /livez, as yes or no.
+pub(super) fn is_live(control: &Control, glance: &Glance) -> bool {
+    // At the end workers end one by one.
+    control.is_ending() || glance.silent.is_empty()
+}
+
+/// That of /readyz likewise.
+pub(super) fn is_ready(control: &Control, glance: &Glance) -> bool {
+    !control.is_ending() && glance.silent.is_empty() && unread(glance).is_empty()
+}
+
+/// Workers that have not read the server's accounts.
+fn unread(glance: &Glance) -> Vec<usize> {
+    let unread = glance.wholes.iter().filter(|(_, whole)| !whole.view.has_accounts);
+    unread.map(|(&worker, _)| worker).collect()
 }
 
 /// Whether new clients are served: every worker has read the server's accounts, and nothing ends.
@@ -27,13 +45,7 @@ pub(super) fn ready(glances: &Glances) -> Answer {
     if !glance.silent.is_empty() {
         return Answer::line(503, &format!("not ready: {} not answered", have(&glance.silent)));
     }
-    let unread: Vec<_> = glance
-        .wholes
-        .iter()
-        .filter(|(_, whole)| !whole.view.has_accounts)
-        .map(|(&worker, _)| worker)
-        .collect();
-    match unread.as_slice() {
+    match unread(&glance).as_slice() {
         [] => Answer::line(200, "ready"),
         unread => {
             Answer::line(503, &format!("not ready: {} not read the server's accounts yet", have(unread)))

@@ -1,5 +1,5 @@
-//! HTTP for operators: metrics, probes, a page, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
-//! threads of `web`.
+//! HTTP for operators: metrics, probes, a page, and orders. What answers which path is in [`router`]; all of it runs on threads
+//! of `web`.
 
 mod api;
 mod health;
@@ -34,8 +34,8 @@ pub(crate) struct HttpPort {
 }
 
 impl HttpPort {
-    /// Listens, where the configuration says so, unless a socket was handed over in the place of that. A default address that somebody else has is no reason not to serve; the log
-    /// says so.
+    /// Listens where the configuration says so, or on the socket that was handed over for that. A default address that somebody else
+    /// has is no reason not to serve; the log says so.
     ///
     /// # Errors
     /// A line that names the address and what may be in the way.
@@ -45,7 +45,12 @@ impl HttpPort {
     ) -> Result<Option<Self>, Failure> {
         let Some(address) = &configuration.http_listen else { return Ok(None) };
         let listener = match handed_over {
-            Some(socket) => socket.blocking().map(TcpListener::from),
+            Some(socket) => {
+                let socket = socket.blocking().map_err(|error| {
+                    format!("http_listen: the socket that was handed over cannot be used: {error}")
+                })?;
+                Ok(TcpListener::from(socket))
+            }
             None => bind(address),
         };
         match listener {

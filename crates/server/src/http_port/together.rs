@@ -1,7 +1,9 @@
 //! What all workers have said in one glance, added up.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use admin::tables::Limit;
 use engine::{Command, Histogram, Holders, Measures, Queue, WaitReason, Waits};
 
 use crate::admin_port::limits;
@@ -43,6 +45,8 @@ pub(super) struct Together {
     pub(super) refused: u64,
     pub(super) permits: Option<u64>,
     pub(super) permits_in_use: u64,
+    /// All bounds, by option.
+    pub(super) limits: BTreeMap<&'static str, Limit>,
     pub(super) paused: bool,
     pub(super) server_is_up: bool,
     pub(super) has_accounts: bool,
@@ -66,7 +70,8 @@ impl Together {
         let views = || glance.wholes.values().map(|whole| &whole.view);
         let sum = |of: fn(&engine::WorkerView) -> u64| views().map(of).sum::<u64>();
         let limits = limits::all(control, &glance.wholes, None);
-        let permits = limits.get("permits");
+        let permits =
+            limits.get("permits").map(|permits| (permits.bound, permits.in_use.unwrap_or_default()));
         Self {
             at: glance.at,
             waited: waited(&waits),
@@ -84,8 +89,9 @@ impl Together {
             refused_logins: sum(|view| view.totals.refused_logins),
             cancelled: sum(|view| view.totals.cancelled),
             refused: REFUSING.iter().filter_map(|option| limits.get(option)).map(|limit| limit.reached).sum(),
-            permits: permits.and_then(|permits| permits.bound),
-            permits_in_use: permits.and_then(|permits| permits.in_use).unwrap_or_default(),
+            permits: permits.and_then(|(bound, _)| bound),
+            permits_in_use: permits.map_or(0, |(_, in_use)| in_use),
+            limits,
             paused: views().any(|view| view.paused),
             server_is_up: views().all(|view| view.server_is_up),
             has_accounts: views().all(|view| view.has_accounts),
@@ -115,6 +121,7 @@ impl Together {
             refused: 0,
             permits: None,
             permits_in_use: 0,
+            limits: BTreeMap::new(),
             paused: false,
             server_is_up: true,
             has_accounts: true,

@@ -15,7 +15,8 @@ const HOLDERS: usize = 20;
 /// Of those who wait for one holder so many are shown, the longest first; of the others how many they are.
 const WAITERS: usize = 8;
 
-/// Holders that are told apart; who waits for any other is counted alone. A server has fewer threads that hold something.
+/// Holders that are told apart, and of those whom others wait for so many rows: who comes behind them is left out. A server has fewer
+/// threads that hold something.
 const MOST_HOLDERS: usize = 5000;
 
 /// So far a holder's own waiting is followed, and who is behind it counted.
@@ -33,17 +34,13 @@ enum Holder {
 #[derive(Default)]
 pub(super) struct Locks {
     /// By holder: those who wait for it.
-    behind: BTreeMap<Holder, Behind>,
+    behind: BTreeMap<Holder, Top<Value>>,
     /// Clients that hold, with what is known of them.
     holders: BTreeMap<u32, Value>,
     /// Whom each waits for, of those that hold something themselves.
     waits_for: BTreeMap<u32, Holder>,
     /// Those who hold and keep nobody waiting, as far as is known: the longest transaction first.
     harmless: Option<Top<Value>>,
-}
-
-struct Behind {
-    waiters: Top<Value>,
 }
 
 impl Locks {
@@ -55,14 +52,15 @@ impl Locks {
             let fits = self.behind.len() < MOST_HOLDERS || self.behind.contains_key(&holder);
             if fits {
                 let waited = view.lock_wait.map_or(0, |wait| micros(wait.time));
-                let behind =
-                    self.behind.entry(holder).or_insert_with(|| Behind { waiters: Top::new(WAITERS) });
-                behind.waiters.put(waited, || waiter(view, waited));
+                let waiters = self.behind.entry(holder).or_insert_with(|| Top::new(WAITERS));
+                waiters.put(waited, || waiter(view, waited));
             }
         }
         if view.blocks_others || view.holds_locks && holder.is_some() {
-            self.holders.insert(view.id, row(view));
-            self.waits_for.extend(holder.map(|holder| (view.id, holder)));
+            if self.holders.len() < MOST_HOLDERS {
+                self.holders.insert(view.id, row(view));
+                self.waits_for.extend(holder.map(|holder| (view.id, holder)));
+            }
         } else if view.holds_locks {
             let top = self.harmless.get_or_insert_with(|| Top::new(WAITERS));
             top.put(view.transaction.map_or(0, micros), || row(view));
@@ -72,9 +70,9 @@ impl Locks {
     /// The roots with most behind them first; each holder has those who wait for it, who may be holders, too.
     pub(super) fn json(self) -> Value {
         let mut counts: BTreeMap<Holder, u64> = BTreeMap::new();
-        for (&holder, behind) in &self.behind {
+        for (&holder, waiters) in &self.behind {
             for above in self.with_all_above(holder) {
-                *counts.entry(above).or_default() += behind.waiters.seen;
+                *counts.entry(above).or_default() += waiters.seen;
             }
         }
         let is_root = |holder: &Holder| match holder {
@@ -118,12 +116,12 @@ impl Locks {
 fn node(
     holder: Holder,
     count: u64,
-    behind: Option<Behind>,
+    behind: Option<Top<Value>>,
     known: &BTreeMap<u32, Value>,
     waits_for: &BTreeMap<u32, Holder>,
 ) -> Value {
     let (direct, waiters) =
-        behind.map_or_else(|| (0, Vec::new()), |one| (one.waiters.seen, one.waiters.finish()));
+        behind.map_or_else(|| (0, Vec::new()), |waiters| (waiters.seen, waiters.finish()));
     let (client, thread) = parts(Some(holder));
     let above = match holder {
         Holder::Client(id) => waits_for.get(&id).copied(),

@@ -19,9 +19,9 @@ use seam::Signal;
 use serde_json::{Value, json};
 use web::{Answer, ContentType, Request};
 
+use super::health;
 use super::ring::{Ring, Span, millis};
 use super::together::Together;
-use crate::admin_port::limits;
 use crate::ask::{Ask, Look, Sight};
 use crate::control::Control;
 use crate::control::glance::{Glance, Glances};
@@ -83,10 +83,11 @@ impl Api {
         let notes: Vec<_> = self.notes(&together, &glance).iter().map(notes::Note::json).collect();
         let state = json!({
             "version": env!("CARGO_PKG_VERSION"), "at": millis(UNIX_EPOCH.elapsed().unwrap_or_default()),
-            "seen": millis(glance.at), "began": millis(control.began), "live": glance.silent.is_empty(),
-            "ready": together.has_accounts && glance.silent.is_empty() && !control.is_ending(),
-            "draining": control.is_ending(), "paused": together.paused, "server_up": together.server_is_up,
-            "reloaded": control.reloaded(), "server": server(control), "clients": together.clients, "transactions": together.transactions, "pinned": together.holders.pinned, "notes": notes,
+            "seen": millis(glance.at), "began": millis(control.began), "live": health::is_live(control, &glance),
+            "ready": health::is_ready(control, &glance), "draining": control.is_ending(), "paused": together.paused,
+            "server_up": together.server_is_up, "reloaded": control.reloaded(), "server": server(control),
+            "clients": together.clients, "transactions": together.transactions, "pinned": together.holders.pinned,
+            "notes": notes,
         });
         let mut text = state.to_string();
         text.truncate(text.len() - 1);
@@ -98,8 +99,8 @@ impl Api {
         Answer::of(ContentType::Json, text.into_bytes())
     }
 
-    /// `/api/tables?q=&from=&to=`: who and what. `q` is a text that rows of clients and digests have in them; `from` and `to`, in milliseconds since
-    /// 1970, are the minutes of which digests are told.
+    /// `/api/tables?q=&from=&to=`: who and what. `q` is a text that rows of clients and digests have in them; `from` and `to`, in
+    /// milliseconds since 1970, are the minutes of which digests are told.
     pub(super) fn tables(&self, request: &Request) -> Answer {
         let number = |name| query::number(&request.query, name);
         let wanted = Wanted {
@@ -153,7 +154,7 @@ impl Api {
         let mut tables = json!({
             "at": at, "from": from, "to": to, "missing": answers.missing(),
             "crowd": crowd.json(), "digests": digests, "pins": pins, "events": standing::events(control),
-            "options": standing::options(control), "limits": standing::limits(control, &glance),
+            "options": standing::options(control), "limits": standing::limits(&together.limits, &glance),
             "workers": standing::workers(control, &glance), "server": standing::server(control, &together),
             "logins": standing::logins(&together),
         });
@@ -166,7 +167,6 @@ impl Api {
 
     fn notes(&self, together: &Together, glance: &Glance) -> Vec<notes::Note> {
         let control = &self.glances.control;
-        let limits = limits::all(control, &glance.wholes, None);
         // Permits and backends are there to be used up.
         let is_told = |option: &str| {
             !matches!(
@@ -174,11 +174,6 @@ impl Api {
                 "permits" | "max_backends" | "shared_backends" | "statements_in_flight" | "digests_size"
             )
         };
-        let last = self.ring.last();
-        let refused = last.map_or(0.0, |last| {
-            let seconds = together.at.saturating_sub(last.at).as_secs_f64().max(1.0);
-            together.refused.saturating_sub(last.refused) as f64 / seconds
-        });
         let acceptor = control.program.tls.acceptor();
         notes::notes(&Scene {
             together,
@@ -186,9 +181,9 @@ impl Api {
             ending: control.is_ending(),
             reloaded: control.reloaded(),
             server: &server(control),
-            limits: limits.values().filter(|limit| is_told(limit.option)).collect(),
+            limits: together.limits.values().filter(|limit| is_told(limit.option)).collect(),
             certificate_ends: acceptor.and_then(|acceptor| acceptor.expiry()),
-            refused,
+            refused: self.ring.latest("refused").map_or(0.0, f64::from),
         })
     }
 }

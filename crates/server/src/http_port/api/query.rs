@@ -21,7 +21,9 @@ fn decoded(value: &str) -> Option<String> {
             b'+' => b' ',
             b'%' => {
                 let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+                // A sign is no digit, and would be read all the same.
+                let digits = std::str::from_utf8(&digits).ok().filter(|digits| !digits.contains('+'))?;
+                u8::from_str_radix(digits, 16).ok()?
             }
             other => other,
         });
@@ -38,7 +40,7 @@ mod tests {
         assert_eq!(value("q=a%20b%26c+d&x=1", "q").as_deref(), Some("a b&c d"));
         assert_eq!(value("q=&x=1", "q").as_deref(), Some(""));
         assert_eq!(number("since=12&q=1", "since"), Some(12));
-        for wrong in ["q=%", "q=%4", "q=%zz", "q=%ff", "qq=1", "", "q"] {
+        for wrong in ["q=%", "q=%4", "q=%zz", "q=%+f", "q=%ff", "qq=1", "", "q"] {
             assert_eq!(value(wrong, "q"), None, "{wrong}");
         }
     }

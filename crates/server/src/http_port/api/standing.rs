@@ -1,10 +1,12 @@
 //! How things are set up, and how near their bounds they are.
 
+use std::collections::BTreeMap;
+
 use admin::Pool as _;
+use admin::tables::Limit;
 use engine::{Histogram, Holders, LoginStage};
 use serde_json::{Value, json};
 
-use crate::admin_port::limits;
 use crate::admin_port::values::micros;
 use crate::control::Control;
 use crate::control::glance::Glance;
@@ -44,9 +46,9 @@ pub(super) fn options(control: &Control) -> Value {
 }
 
 /// Bounds, those that are nearest or were reached first, and what those that are off would have refused.
-pub(super) fn limits(control: &Control, glance: &Glance) -> Value {
-    let mut all: Vec<_> = limits::all(control, &glance.wholes, None).into_values().collect();
-    let share = |limit: &admin::tables::Limit| match (limit.in_use, limit.bound) {
+pub(super) fn limits(limits: &BTreeMap<&'static str, Limit>, glance: &Glance) -> Value {
+    let mut all: Vec<_> = limits.values().collect();
+    let share = |limit: &Limit| match (limit.in_use, limit.bound) {
         (Some(in_use), Some(bound)) => in_use as f64 / bound as f64,
         _ => 0.0,
     };

@@ -20,7 +20,7 @@ function filters(filterBy) {
   return (text) => text && el("button", { type: "button", class: "by", title: "only with this", onclick: () => filterBy(text) }, text);
 }
 
-const PLURAL = { user: "(not logged in)" };
+const NOT_LOGGED_IN = "(not logged in)";
 
 function statement(row, texts) {
   const text = row.statement ?? texts[row.digest] ?? row.text;
@@ -34,7 +34,7 @@ function times(row, name) {
 function waiting(crowd, texts, by) {
   const { waiting: all } = crowd;
   const groups = table("Who waits, by user and host", [
-    ["user", (row) => by(row.user) || PLURAL.user], ["host", (row) => by(row.host)],
+    ["user", (row) => by(row.user) || NOT_LOGGED_IN], ["host", (row) => by(row.host)],
     ["waiting", (row) => count(row.clients), "number"], ["longest", (row) => time(row.longest_us), "number"],
   ], all.by_user);
   const rows = table(`The ${all.rows.length} that have waited longest, of ${count(all.seen)}`, [

@@ -98,9 +98,11 @@ impl Ring {
         }
     }
 
-    /// The moment of the last sample.
-    pub(super) fn last(&self) -> Option<Arc<Together>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).last.clone()
+    /// What a column of the last second has.
+    pub(super) fn latest(&self, column: &str) -> Option<f32> {
+        let place = COLUMNS.iter().position(|known| known.name == column)?;
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.seconds.back().map(|sample| sample.figures[place])
     }
 
     /// What digests have cost most in the minutes from `from` to `to`, in milliseconds since 1970.

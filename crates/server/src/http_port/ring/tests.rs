@@ -33,6 +33,18 @@ fn names_are_there_once() {
 }
 
 #[test]
+fn the_latest_figure_is_there_when_the_moment_is_the_last_one() {
+    let ring = Ring { kept: Mutex::new(Kept::default()) };
+    assert_eq!(ring.latest("refused"), None);
+    for (second, refused) in [(0, 5), (1, 12)] {
+        let moment = Together { refused, ..moment(second, 0, 0, 0) };
+        ring.kept.lock().unwrap().add(moment);
+    }
+    assert_eq!(ring.latest("refused"), Some(7.0));
+    assert_eq!(ring.latest("none"), None);
+}
+
+#[test]
 fn samples_are_of_what_has_happened_in_between() {
     let ring = Ring { kept: Mutex::new(Kept::default()) };
     for (second, statements, waiting) in [(0, 100, 0), (1, 150, 9), (2, 150, 1)] {
