@@ -39,8 +39,8 @@ def growth(metrics):
 
 
 @pytest.fixture
-def connect(onramp):
-    """Opens clients of that Onramp, and closes them."""
+def connect(onramp, metrics):
+    """Opens clients of that Onramp, and closes them; figures of the next test have none of them."""
     opened = []
 
     def open_one(**options):
@@ -50,6 +50,7 @@ def connect(onramp):
     yield open_one
     for client in opened:
         client.close()
+    metrics.wait(0, "onramp_clients")
 
 
 def test_statements_are_counted_by_command_and_result(connect, growth):
@@ -218,11 +219,14 @@ def test_memory_by_what_it_is_for(connect, metrics):
     until(lambda: held("sessions") < before["sessions"] + 200, metrics.text)
 
 
-def test_limits_are_those_of_the_options(metrics):
-    assert metrics.get("onramp_limit", option="max_backends") == 12
-    assert metrics.get("onramp_limit", option="http_max_connections") == 64
-    assert 0 < metrics.get("onramp_limit_in_use", option="max_backends") <= 12
-    assert metrics.get("onramp_backends") == metrics.get("onramp_limit_in_use", option="max_backends")
+def test_limits_are_those_of_the_options(connect, metrics):
+    connect().query("DO 1")
+    until(lambda: metrics.get("onramp_backends") > 0, metrics.text)
+    series = metrics.all()
+    assert total(series, "onramp_limit", option="max_backends") == 12
+    assert total(series, "onramp_limit", option="http_max_connections") == 64
+    assert 0 < total(series, "onramp_limit_in_use", option="max_backends") <= 12
+    assert total(series, "onramp_backends") == total(series, "onramp_limit_in_use", option="max_backends")
 
 
 def test_what_operators_do_is_told(server, own_onramp, folder, monkeypatch):

@@ -115,14 +115,14 @@ def test_paused(page, site, client):
     clients = [client() for _ in range(3)]
     with operator(site) as order:
         order.query("PAUSE")
-        answers = [in_background(one.value, "SELECT 1") for one in clients]
+        answers = [in_background(one.value, f"SELECT {number}") for number, one in enumerate(clients)]
         page.shows("Paused by an operator: 3 statements wait until RESUME at the admin port.", within="header")
         until(lambda: legend(page, "lacking")["RESUME"] == "3", lambda: legend(page, "lacking"))
         text = page.shows("SELECT 1", within="#waiting")
         assert "app" in text
         assert page.run("document.body.className") == "told"
         order.query("RESUME")
-        assert [answer() for answer in answers] == [b"1"] * 3
+        assert [answer() for answer in answers] == [b"0", b"1", b"2"]
         page.shows("All is well.", within="header")
         page.shows("admin: ", "PAUSE", within="#events")
 

@@ -310,7 +310,7 @@ def test_the_log_is_json_where_asked(own_server, slow):
         client.query("SELECT SLEEP(0.1) AS among_them")
     [refused] = found(onramp.log, lambda line: line.get("event") == "login_refused")
     assert refused["level"] == "WARN" and 'no\\"bo' in refused["message"].replace('no"bo', 'no\\"bo')
-    assert refused["worker"] == 0 and refused["timestamp"].endswith("Z")
+    assert type(refused["worker"]) is int and refused["timestamp"].endswith("Z")
     [line] = found(onramp.log, says("among_them"))
     assert line["event"] == "slow_statement"
     assert [line for line in lines(onramp.log) if line.get("message", "").startswith("ready: ")]

@@ -191,7 +191,7 @@ def test_each_client_has_a_backend_of_its_own(trial, connect):
 
 
 def test_a_bound_on_backends_is_held_against_what_was_needed(trial, connect):
-    onramp = trial(max_backends=2, user_backends_share=50)
+    onramp = trial(max_backends=2, workers=1, user_backends_share=50)
     keep = [connect(onramp) for _ in range(4)]
     for number, client in enumerate(keep):
         assert run(client, f"SELECT GET_LOCK('job {number}', 10)") == ((1,),)
