@@ -245,9 +245,9 @@ impl Engine {
             request.waited = self.now.since(request.arrival.at);
             self.scheduling.note_parts(self.now, &request.arrival);
             self.note_begun(key, &request);
-            self.buffered -= request.bytes();
             self.note_slow_start(key, &mut request);
-            self.buffered += request.bytes();
+            let bytes = request.bytes();
+            self.hoards.statements.set(&mut request.counted, bytes);
             self.clients[key].request = Some(request);
         }
         (!group.followers.is_empty()).then(|| Box::new(group))

@@ -56,8 +56,6 @@ pub struct Engine {
     pub(crate) views: Views,
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Resume,
-    /// Bytes of waiting statements.
-    pub(crate) buffered: usize,
     pub(crate) hoards: Hoards,
     /// When open transactions are given up, once draining has begun.
     pub(crate) draining: Option<Instant>,
@@ -149,7 +147,6 @@ impl Engine {
             following: Following::new(),
             views: Views::default(),
             resume: Resume::default(),
-            buffered: 0,
             hoards: Hoards::default(),
             draining: None,
             next_sweep: Instant::START,
@@ -196,7 +193,7 @@ impl Engine {
                 + self.scheduling.shares.waiting(Class::Short)
                 + self.scheduling.shares.waiting(Class::Long),
             session_states: self.sessions.states.len(),
-            buffered: self.buffered,
+            buffered: self.hoards.statements.bytes(),
         }
     }
 
@@ -263,7 +260,7 @@ impl Engine {
 
     fn turn_end(&mut self) {
         self.pool.workers.awake(self.pool.worker);
-        self.pool.workers.holds_bytes(self.pool.worker, self.buffered);
+        self.pool.workers.holds_bytes(self.pool.worker, self.hoards.statements.bytes());
         self.cluster_turn();
         self.control_turn();
         self.expire_logins();

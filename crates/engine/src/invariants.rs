@@ -1,8 +1,8 @@
 //! Checks what must agree between clients and backends, after each turn of a debug build, in the simulator first of all.
 
 use crate::backend::{Owner, Permit};
-use crate::client::Phase;
 use crate::client::login::Login;
+use crate::client::{Client, Phase};
 use crate::engine::Engine;
 
 /// All clients are looked at where there are no more: tests with crowds would take their time for nothing else.
@@ -33,6 +33,7 @@ impl Engine {
         self.check_permits();
         if self.clients.len() <= FEW {
             self.check_clients();
+            self.check_tallies();
         }
     }
 
@@ -62,6 +63,16 @@ impl Engine {
                 "permits in use"
             );
         }
+    }
+
+    /// Nobody has left behind what it held against a bound of memory.
+    fn check_tallies(&self) {
+        let of_all =
+            |bytes: fn(&Client) -> usize| self.clients.iter().map(|(_, it)| bytes(it)).sum::<usize>();
+        let hoards = &self.hoards;
+        assert_eq!(hoards.statements.bytes(), of_all(Client::counted_statements), "bytes of statements");
+        assert_eq!(hoards.logins.bytes(), of_all(|it| it.counted_for_login.bytes()), "bytes of logins");
+        assert_eq!(hoards.sessions.bytes(), of_all(|it| it.counted_for_session.bytes()), "bytes of sessions");
     }
 
     fn check_clients(&self) {

@@ -59,6 +59,7 @@ mod settings;
 mod shares;
 mod steps;
 mod stored_code;
+mod tally;
 mod timers;
 mod workers;
 

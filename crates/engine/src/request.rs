@@ -22,6 +22,7 @@ use crate::scheduler::Lane;
 use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
 use crate::stored_code::Hidden;
+use crate::tally::Counted;
 
 /// A command that waits for its turn, or is under way.
 pub(crate) struct Request {
@@ -31,6 +32,8 @@ pub(crate) struct Request {
     pub(crate) growth: usize,
     /// Bytes of it that are on their way to the server, until that has taken them or answers.
     pub(crate) on_its_way: usize,
+    /// What it takes of `statement_memory` as long as it is its client's, see [`Self::bytes`].
+    pub(crate) counted: Counted,
     /// How its reply ends.
     pub(crate) expect: Expect,
     /// Which command it is.
@@ -286,6 +289,7 @@ impl Request {
             raw,
             growth: 0,
             on_its_way: 0,
+            counted: Counted::default(),
             expect,
             command,
             statement,

@@ -115,8 +115,11 @@ impl Engine {
 
     /// The server takes what is sent to it: what was on its way there is so no more.
     pub(crate) fn has_arrived(&mut self, client: ClientKey) {
-        if let Some(request) = self.clients[client].request.as_mut() {
-            self.buffered -= std::mem::take(&mut request.on_its_way);
+        if let Some(request) = self.clients[client].request.as_mut()
+            && std::mem::take(&mut request.on_its_way) > 0
+        {
+            let bytes = request.bytes();
+            self.hoards.statements.set(&mut request.counted, bytes);
         }
     }
 

@@ -557,7 +557,7 @@ impl Engine {
         state.variables = None;
         state.wait_timeout = None;
         state.trackers = None;
-        self.hoards.sessions -= std::mem::take(&mut state.counted_for_session) as usize;
+        self.hoards.sessions.give_back(&mut state.counted_for_session);
         state.doubts = None;
         state.priority = Priority::default();
         state.aftermath = state.aftermath.of_reset();

@@ -83,10 +83,8 @@ impl Engine {
         self.take_request(key);
         self.schema_check_left(key);
         self.forget_session(key);
+        self.count_off_input(key);
         let client = self.clients.remove(key);
-        self.buffered -= client.counted as usize;
-        self.hoards.sessions -= client.counted_for_session as usize;
-        self.hoards.logins -= usize::from(client.counted_for_login);
         self.client_ids.remove(&client.id);
         self.pool.workers.give_client();
         self.io.set_role(client.connection, Role::Free);

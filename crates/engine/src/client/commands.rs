@@ -149,12 +149,9 @@ impl Engine {
         // Nor is a file: it goes on packet by packet.
         let counts =
             client.identity.is_some() && !matches!(client.phase(), Phase::Running(Running::Uploading { .. }));
-        // A command has 1 GiB at most.
-        client.counted = if counts { u32::try_from(input.len()).unwrap_or(u32::MAX) } else { 0 };
-        self.buffered += client.counted as usize;
+        self.hoards.statements.set(&mut client.counted, if counts { input.len() } else { 0 });
         let of_login = if client.identity.is_none() { input.capacity() } else { 0 };
-        client.counted_for_login = u16::try_from(of_login).unwrap_or(u16::MAX);
-        self.hoards.logins += usize::from(client.counted_for_login);
+        self.hoards.logins.set(&mut client.counted_for_login, of_login);
         client.input = input;
         self.update_reading(key);
         self.keep_to_login_memory();
@@ -444,7 +441,7 @@ impl Engine {
             return self.answer_error(key, request.answer, &error);
         }
         let bytes = request.bytes();
-        self.buffered += bytes;
+        self.hoards.statements.set(&mut request.counted, bytes);
         self.views.measures.turn.note_statement(bytes, request.statement.fingerprint);
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
@@ -556,15 +553,16 @@ impl Engine {
 
     /// The same while the request goes on, see [`Self::put_request_back`].
     pub(crate) fn lift_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
-        let request = self.clients[key].request.take()?;
-        self.buffered -= request.bytes();
+        let mut request = self.clients[key].request.take()?;
+        self.hoards.statements.give_back(&mut request.counted);
         Some(request)
     }
 
     /// A request that was lifted goes on, and its bytes, which may have become others, count again.
-    pub(crate) fn put_request_back(&mut self, key: ClientKey, request: Box<Request>) {
+    pub(crate) fn put_request_back(&mut self, key: ClientKey, mut request: Box<Request>) {
         debug_assert!(self.clients[key].request.is_none(), "a client has one request");
-        self.buffered += request.bytes();
+        let bytes = request.bytes();
+        self.hoards.statements.set(&mut request.counted, bytes);
         self.clients[key].request = Some(request);
     }
 

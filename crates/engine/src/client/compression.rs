@@ -48,8 +48,8 @@ impl Engine {
         if let Some(compression) = client.wanted_compression.take() {
             // A client need not wait for the OK: what it has sent ahead is compressed, too, and nobody has opened it.
             let ahead = std::mem::take(&mut client.input);
-            self.buffered -= std::mem::take(&mut client.counted) as usize;
-            self.hoards.logins -= usize::from(std::mem::take(&mut client.counted_for_login));
+            self.hoards.statements.give_back(&mut client.counted);
+            self.hoards.logins.give_back(&mut client.counted_for_login);
             self.io.outbox.start_compression(client.connection, compression, CompressionSide::Server);
             if !ahead.is_empty() {
                 self.unread(key, &ahead);

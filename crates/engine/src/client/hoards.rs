@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
+use crate::tally::Tally;
 
 /// Said of a client that has to go.
 pub(super) const MEMORY_USED_UP: &str =
@@ -25,7 +26,7 @@ pub(super) const LOGIN_MEMORY_USED_UP: &str =
     "login_memory is used up, and it holds most of that without having logged in";
 
 /// Whoever logs in keeps no more than this: a request has some hundred bytes, and comes in one piece.
-const USUAL_LOGIN: u16 = 2 << 10;
+const USUAL_LOGIN: usize = 2 << 10;
 
 /// As many bytes as a statement of the usual size has, which nobody is closed for.
 const USUAL: usize = 4 << 10;
@@ -41,12 +42,14 @@ const QUIET: Duration = Duration::from_secs(1);
 pub(crate) struct Hoards {
     /// When nobody was found the last time.
     nobody_at: Option<Instant>,
-    /// What clients have sent that have not logged in.
-    pub(crate) logins: usize,
+    /// What counts against `statement_memory`: statements under way, and what is not whole yet.
+    pub(crate) statements: Tally,
+    /// What clients have sent that have not logged in: it counts against `login_memory`.
+    pub(crate) logins: Tally,
     /// What the layer below holds of clients' TLS handshakes, as it has said.
     pub(crate) handshakes: usize,
     /// What clients have set and hold, the states of their sessions aside.
-    pub(crate) sessions: usize,
+    pub(crate) sessions: Tally,
     /// Clients of which that is more than one may have.
     pub(super) beyond_share: Vec<ClientRef>,
     /// When clients were last looked through for who holds most of it.
@@ -67,11 +70,20 @@ impl Hoards {
 }
 
 impl Client {
+    /// All that it has of [`Hoards::statements`].
+    pub(crate) fn counted_statements(&self) -> usize {
+        let reading = if let Phase::Reading(reading) = self.phase() { reading.counted.bytes() } else { 0 };
+        self.counted.bytes()
+            + reading
+            + self.request.as_ref().map_or(0, |request| request.counted.bytes())
+            + self.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
+    }
+
     /// Bytes that it holds until it goes on by itself.
     fn hoard(&self) -> usize {
         match *self.phase() {
             Phase::Idle => {
-                self.counted as usize
+                self.counted.bytes()
                     + self.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
             }
             _ => 0,
@@ -83,24 +95,24 @@ impl Engine {
     /// What has come of a client is with its owner, or gone.
     pub(super) fn count_off_input(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
-        self.buffered -= std::mem::take(&mut client.counted) as usize;
-        self.hoards.logins -= usize::from(std::mem::take(&mut client.counted_for_login));
+        self.hoards.statements.give_back(&mut client.counted);
+        self.hoards.logins.give_back(&mut client.counted_for_login);
     }
 
     /// Ends logins where they hold too much together, until a quarter is free, so that all of them are gone through seldom: those that hold
     /// most, and of the usual ones those that began first. Who is quick is so the last to go.
     pub(super) fn keep_to_login_memory(&mut self) {
         let most = self.pool.login_memory(&self.settings);
-        if self.hoards.logins <= most {
+        if self.hoards.logins.bytes() <= most {
             return;
         }
         self.views.limit_reached(self.now, Limit::LoginMemory, self.settings.login_memory as u64);
-        let holders = self.clients.iter().filter(|(_, client)| client.counted_for_login > 0);
+        let holders = self.clients.iter().filter(|(_, client)| client.counted_for_login.bytes() > 0);
         let mut holders: Vec<_> = holders
-            .map(|(key, client)| (client.counted_for_login.max(USUAL_LOGIN), Reverse(client.id), key))
+            .map(|(key, client)| (client.counted_for_login.bytes().max(USUAL_LOGIN), Reverse(client.id), key))
             .collect();
         holders.sort_unstable();
-        while self.hoards.logins > most / 4 * 3 {
+        while self.hoards.logins.bytes() > most / 4 * 3 {
             let Some((.., key)) = holders.pop() else { return };
             let error = MySqlError::login_memory(self.settings.login_memory);
             let client = &self.clients[key];
@@ -133,7 +145,7 @@ impl Engine {
     }
 
     pub(crate) fn statement_memory_held(&self) -> usize {
-        self.buffered + self.pool.workers.others_hold_bytes(self.pool.worker)
+        self.hoards.statements.bytes() + self.pool.workers.others_hold_bytes(self.pool.worker)
     }
 
     /// Now and then: other workers' clients cannot be closed from where they are missed.

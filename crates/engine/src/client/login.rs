@@ -445,7 +445,7 @@ impl Engine {
         client.variables = None;
         client.wait_timeout = None;
         client.trackers = None;
-        self.hoards.sessions -= std::mem::take(&mut client.counted_for_session) as usize;
+        self.hoards.sessions.give_back(&mut client.counted_for_session);
         client.doubts = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {

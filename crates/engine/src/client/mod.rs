@@ -55,6 +55,7 @@ use crate::request::Request;
 use crate::session::SessionId;
 use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
+use crate::tally::Counted;
 use holdings::Holdings;
 use prepared::ClientStatements;
 use priority::Priority;
@@ -115,11 +116,11 @@ pub(crate) struct Client {
     /// Bytes that are not a whole command yet, or came while another one was under way.
     pub(crate) input: Vec<u8>,
     /// How much of it counts against `statement_memory`.
-    pub(crate) counted: u32,
-    /// And how much against `login_memory`: no more than a login has.
-    pub(crate) counted_for_login: u16,
+    pub(crate) counted: Counted,
+    /// And how much against `login_memory`.
+    pub(crate) counted_for_login: Counted,
     /// How much of what it has set and holds counts against `session_memory`, the state of its session aside.
-    pub(crate) counted_for_session: u32,
+    pub(crate) counted_for_session: Counted,
     /// It has sent more than its turn allows.
     pub(crate) too_far_ahead: bool,
     /// The server does not take its statement or file as fast as it comes.
@@ -210,9 +211,9 @@ impl Client {
             statements: None,
             request: None,
             input: Vec::new(),
-            counted: 0,
-            counted_for_login: 0,
-            counted_for_session: 0,
+            counted: Counted::default(),
+            counted_for_login: Counted::default(),
+            counted_for_session: Counted::default(),
             too_far_ahead: false,
             server_is_slow: false,
             reading_paused: false,

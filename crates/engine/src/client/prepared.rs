@@ -14,6 +14,7 @@ use sql::{KillTarget, Kind, Whom};
 use wire::{Capabilities, ClientMetadata, Expect};
 
 use crate::backend::prepared::Serves;
+use crate::client::Client;
 use crate::client::counters::{Counter, Counters};
 use crate::client::execution::Execution;
 use crate::control::facts::Facts;
@@ -26,6 +27,7 @@ use crate::server::Server;
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
 use crate::session::statements::{Definition, DefinitionId};
+use crate::tally::Counted;
 
 /// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
 const LAST: u32 = u32::MAX;
@@ -62,8 +64,12 @@ pub(crate) struct ClientStatement {
 
 /// What has come with COM_STMT_SEND_LONG_DATA since the latest execution.
 enum LongData {
-    /// The commands as they came.
-    Pieces(Vec<u8>),
+    Pieces {
+        /// As they came.
+        commands: Vec<u8>,
+        /// What they take of `statement_memory`.
+        counted: Counted,
+    },
     /// What was wrong with one: each execution says so, until COM_STMT_RESET.
     Wrong(MySqlError),
 }
@@ -142,7 +148,7 @@ impl ClientStatements {
 
 /// Bytes of what has come.
 fn bytes_of(long_data: Option<&LongData>) -> usize {
-    if let Some(LongData::Pieces(pieces)) = long_data { pieces.len() } else { 0 }
+    if let Some(LongData::Pieces { counted, .. }) = long_data { counted.bytes() } else { 0 }
 }
 
 impl Server {
@@ -157,13 +163,19 @@ impl Server {
     }
 }
 
+impl Client {
+    fn statement_mut(&mut self, number: u32, is_mariadb: bool) -> Option<&mut ClientStatement> {
+        let statements = self.statements.as_mut()?;
+        let number = if number == LAST && is_mariadb { statements.last? } else { number };
+        statements.get_mut(number)
+    }
+}
+
 impl Engine {
     /// The client's statement of this number, as it names it.
     pub(crate) fn client_statement(&mut self, key: ClientKey, number: u32) -> Option<&mut ClientStatement> {
         let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
-        let statements = self.clients[key].statements.as_mut()?;
-        let number = if number == LAST && is_mariadb { statements.last? } else { number };
-        statements.get_mut(number)
+        self.clients[key].statement_mut(number, is_mariadb)
     }
 
     /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE.
@@ -248,9 +260,11 @@ impl Engine {
     /// The commands with long data that came ahead of an execution.
     fn take_long_data(&mut self, key: ClientKey, number: u32) -> Vec<u8> {
         let long_data = self.client_statement(key, number).and_then(|statement| statement.long_data.take());
-        let Some(LongData::Pieces(pieces)) = long_data.map(|long_data| *long_data) else { return Vec::new() };
-        self.buffered -= pieces.len();
-        pieces
+        let Some(LongData::Pieces { commands, mut counted }) = long_data.map(|long_data| *long_data) else {
+            return Vec::new();
+        };
+        self.hoards.statements.give_back(&mut counted);
+        commands
     }
 
     /// What an execution's rows tell of FOUND_ROWS(): by its values, where its LIMIT has parameters. Those in long data are elsewhere.
@@ -381,13 +395,16 @@ impl Engine {
         if !counted {
             self.count(key, Counter::SendLongData);
         }
-        let statement = self.client_statement(key, number).expect("it was found a moment ago");
-        match statement.long_data.as_deref_mut() {
-            None => statement.long_data = Some(Box::new(LongData::Pieces(raw.to_vec()))),
-            Some(LongData::Pieces(pieces)) => pieces.extend_from_slice(raw),
-            Some(LongData::Wrong(_)) => return,
-        }
-        self.buffered += raw.len();
+        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let statement =
+            self.clients[key].statement_mut(number, is_mariadb).expect("it was found a moment ago");
+        let none = || Box::new(LongData::Pieces { commands: Vec::new(), counted: Counted::default() });
+        let LongData::Pieces { commands, counted } = &mut **statement.long_data.get_or_insert_with(none)
+        else {
+            return;
+        };
+        commands.extend_from_slice(raw);
+        self.hoards.statements.add(counted, raw.len());
         if self.lacks_statement_memory() && self.clients.contains(key) {
             let limit = self.settings.statement_memory;
             self.long_data_is_wrong(key, number, MySqlError::statement_memory(limit));
@@ -398,14 +415,20 @@ impl Engine {
         let Some(statement) = self.client_statement(key, number) else { return };
         let wrong = Box::new(LongData::Wrong(error));
         let before = statement.long_data.replace(wrong);
-        self.buffered -= bytes_of(before.as_deref());
+        self.count_off_long_data(before);
     }
 
     /// What was sent ahead is for no execution any more.
     pub(crate) fn forget_long_data(&mut self, key: ClientKey, number: u32) {
         let Some(statement) = self.client_statement(key, number) else { return };
-        let bytes = bytes_of(statement.long_data.take().as_deref());
-        self.buffered -= bytes;
+        let before = statement.long_data.take();
+        self.count_off_long_data(before);
+    }
+
+    fn count_off_long_data(&mut self, long_data: Option<Box<LongData>>) {
+        if let Some(LongData::Pieces { mut counted, .. }) = long_data.map(|long_data| *long_data) {
+            self.hoards.statements.give_back(&mut counted);
+        }
     }
 
     /// The same behind the last row of a cursor, where an error stays: sql_prepare.cc, `reset_stmt_params`.
@@ -474,7 +497,7 @@ impl Engine {
         let statements = self.clients[key].statements.as_mut().expect("it holds the statement");
         let Some(statement) = statements.remove(number) else { return };
         self.count(key, Counter::Close);
-        self.buffered -= bytes_of(statement.long_data.as_deref());
+        self.count_off_long_data(statement.long_data);
         self.sessions.statement_count -= 1;
         self.sessions.definitions.client_statement_removed(statement.definition);
         if (statement.cursor_is_open || statement.stays)
@@ -496,7 +519,7 @@ impl Engine {
         statements.counters = Counters::default();
         let answered = statements.answered.take();
         for statement in std::mem::take(&mut statements.statements) {
-            self.buffered -= bytes_of(statement.long_data.as_deref());
+            self.count_off_long_data(statement.long_data);
             self.sessions.statement_count -= 1;
             self.sessions.definitions.client_statement_removed(statement.definition);
             self.sessions.release_definition(statement.definition);

@@ -21,6 +21,7 @@ use crate::request::{QueryAttributes, Request, RequestKind, Statement};
 use crate::session::statements::Template;
 use crate::steps;
 use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
+use crate::tally::Counted;
 
 /// The first bytes of the commands that have texts, and where these begin in a packet.
 const QUERY: u8 = CommandKind::Query as u8;
@@ -46,11 +47,11 @@ pub(crate) struct FoundAhead {
 }
 
 /// A client's large text is being read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Reading {
     task: u64,
     /// That the statement takes of `statement_memory`.
-    bytes: usize,
+    pub(crate) counted: Counted,
     /// The sequence number of its answer.
     answer: u8,
 }
@@ -227,12 +228,12 @@ impl Engine {
         let client = &self.clients[key];
         let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
         let schema = client.session.and_then(|session| self.sessions.states.state(session).schema.clone());
-        let bytes = raw.len() + attributes.bytes();
+        let mut counted = Counted::default();
+        self.hoards.statements.set(&mut counted, raw.len() + attributes.bytes());
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
         let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };
         let task = self.io.give_task(asker, Work::Read(Box::new(text)), network);
-        self.buffered += bytes;
-        self.clients[key].read_elsewhere(Reading { task, bytes, answer });
+        self.clients[key].read_elsewhere(Reading { task, counted, answer });
         if self.lacks_statement_memory() {
             self.cancel_reading(key, &MySqlError::statement_memory(self.settings.statement_memory));
         }
@@ -250,20 +251,20 @@ impl Engine {
 
     /// Nobody waits for it any more.
     pub(super) fn forget_reading(&mut self, key: ClientKey) {
-        let Phase::Reading(reading) = self.clients[key].phase() else { return };
-        let Reading { task, bytes, .. } = **reading;
+        let Some(reading) = self.clients[key].reading_mut() else { return };
+        self.hoards.statements.give_back(&mut reading.counted);
+        let task = reading.task;
         self.io.give_up_task(task);
-        self.buffered -= bytes;
     }
 
     /// Its client's statement goes on.
     pub(crate) fn text_is_read(&mut self, client: ClientRef, read: ReadText) {
         let key = client.key;
         let Some(client) = self.clients.find_mut(client) else { return };
-        let Phase::Reading(reading) = client.phase() else { return };
-        let Reading { bytes, answer, .. } = **reading;
+        let Some(reading) = client.reading_mut() else { return };
+        self.hoards.statements.give_back(&mut reading.counted);
+        let answer = reading.answer;
         client.end_reading();
-        self.buffered -= bytes;
         self.resume.push(key);
         let mut request = *read.0;
         if let Some(lost) = self.clients[key].lost {

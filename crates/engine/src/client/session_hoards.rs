@@ -11,7 +11,7 @@ use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
 
 /// Of one client: some thousand names of temporary tables, or all variables of a server sixty times in a tracker's list.
-const MOST_OF_ONE: u32 = 1 << 20;
+const MOST_OF_ONE: usize = 1 << 20;
 
 /// Whoever holds no more is never closed for it, since little would come of that: 100,000 of them do not reach the default.
 const NOTHING_TO_GAIN: usize = 1 << 10;
@@ -33,9 +33,8 @@ impl Engine {
     /// Something has changed of what a client has set or holds.
     pub(crate) fn count_session(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
-        let bytes = u32::try_from(client.session_bytes()).unwrap_or(u32::MAX);
-        let before = std::mem::replace(&mut client.counted_for_session, bytes);
-        self.hoards.sessions = self.hoards.sessions - before as usize + bytes as usize;
+        let bytes = client.session_bytes();
+        self.hoards.sessions.set(&mut client.counted_for_session, bytes);
         if bytes > MOST_OF_ONE {
             self.hoards.beyond_share.push(ClientRef { key, id: client.id });
         }
@@ -43,7 +42,9 @@ impl Engine {
 
     /// Bytes of this worker's clients.
     pub(crate) fn session_memory_held(&self) -> usize {
-        self.hoards.sessions + self.sessions.states.state_bytes() + self.sessions.known_answers.bytes()
+        self.hoards.sessions.bytes()
+            + self.sessions.states.state_bytes()
+            + self.sessions.known_answers.bytes()
     }
 
     /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
@@ -53,7 +54,7 @@ impl Engine {
             let Some(client) = self.clients.find(holder) else { continue };
             if !matches!(client.phase(), Phase::Idle) {
                 self.hoards.beyond_share.push(holder);
-            } else if client.counted_for_session > MOST_OF_ONE {
+            } else if client.counted_for_session.bytes() > MOST_OF_ONE {
                 self.end_for_session(holder.key, ONES_SHARE);
             }
         }
@@ -69,7 +70,7 @@ impl Engine {
         let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
         let holds = |(key, client): (ClientKey, &Client)| {
             let state = client.session.map_or(0, |session| self.sessions.states.share_of_each(session));
-            (client.counted_for_session as usize + state, key)
+            (client.counted_for_session.bytes() + state, key)
         };
         let mut holders: Vec<_> = idle.map(holds).filter(|&(held, _)| held > NOTHING_TO_GAIN).collect();
         holders.sort_unstable();
@@ -151,6 +152,6 @@ mod tests {
         assert_eq!(told(&mut engine), [6]);
         assert!(engine.session_memory_held() < 10_000 && engine.hoards.beyond_share.is_empty());
         assert!(engine.clients.contains(client_key(7)), "who holds nothing has done nothing");
-        assert_eq!(engine.hoards.sessions, 0);
+        assert_eq!(engine.hoards.sessions.bytes(), 0);
     }
 }

@@ -257,6 +257,11 @@ impl Client {
         self.go("read_elsewhere", Phase::Reading(Box::new(reading)));
     }
 
+    /// Its text that is read elsewhere, where one is.
+    pub(crate) fn reading_mut(&mut self) -> Option<&mut Reading> {
+        if let Phase::Reading(reading) = &mut self.state.0 { Some(reading) } else { None }
+    }
+
     /// What was found in its text is there, or nobody wants it any more.
     pub(crate) fn end_reading(&mut self) {
         self.go("end_reading", Phase::Idle);

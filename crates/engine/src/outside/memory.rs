@@ -102,8 +102,8 @@ impl Engine {
     pub fn memory_parts(&self) -> MemoryParts {
         let of = |part: &MemoryPart| match part {
             MemoryPart::ClientTables => self.client_table_bytes(),
-            MemoryPart::Statements => self.buffered,
-            MemoryPart::Logins => self.hoards.logins,
+            MemoryPart::Statements => self.hoards.statements.bytes(),
+            MemoryPart::Logins => self.hoards.logins.bytes(),
             MemoryPart::Handshakes => self.hoards.handshakes,
             MemoryPart::Sessions => self.session_memory_held(),
             MemoryPart::PreparedStatements => self.sessions.definitions.bytes(),
@@ -146,7 +146,7 @@ impl Engine {
         let mut prepared_statements = self.sessions.definitions.bytes();
         let mut holdings = 0;
         for (_, client) in self.clients.iter() {
-            statements += client.input.capacity().saturating_sub(client.counted_for_login.into());
+            statements += client.input.capacity().saturating_sub(client.counted_for_login.bytes());
             if let Some(request) = &client.request {
                 statements += size_of_val(&**request) + request.raw.capacity() + request.attributes.bytes();
             }
@@ -161,7 +161,7 @@ impl Engine {
             clients: self.clients.len(),
             client_tables: holdings + self.client_table_bytes(),
             statements: statements + self.scheduling.coalescer.bytes(),
-            logins: self.hoards.logins,
+            logins: self.hoards.logins.bytes(),
             handshakes: self.hoards.handshakes,
             prepared_statements,
             diagnostics,

@@ -326,7 +326,7 @@ impl Engine {
                 .wanting_since
                 .is_some_and(|since| self.now.since(since) >= self.settings.stall_limit),
             session_states: self.sessions.states.len(),
-            buffered: self.buffered,
+            buffered: self.hoards.statements.bytes(),
             connections: u64::from(self.last_client_id),
             stored_code: self.stored_code_view(),
             totals: Totals {
@@ -380,9 +380,9 @@ impl Engine {
         let hoards = &self.hoards;
         let long = queued.of(Queue::Long);
         [
-            (Limit::StatementMemory, self.buffered as u64),
+            (Limit::StatementMemory, self.hoards.statements.bytes() as u64),
             // Each of the two has the bound.
-            (Limit::LoginMemory, hoards.logins.max(hoards.handshakes) as u64),
+            (Limit::LoginMemory, hoards.logins.bytes().max(hoards.handshakes) as u64),
             (Limit::SessionMemory, self.session_memory_held() as u64),
             (Limit::HeldAnswerMemory, self.server.held_answers() as u64),
             (Limit::PreparedStatementMemory, self.sessions.definitions.text_bytes() as u64),
