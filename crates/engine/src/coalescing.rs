@@ -156,7 +156,7 @@ impl Engine {
             && client.backend.is_none()
             && client.status.contains(StatusFlags::AUTOCOMMIT)
             && !client.in_transaction()
-            && client.unstarted.is_none()
+            && client.transaction.unstarted.is_none()
             && client.pins.is_empty()
             && self.pins_of(key, request).is_empty()
             && !self.scheduling.history.is_large(request.statement.fingerprint)
@@ -219,7 +219,7 @@ impl Engine {
 
     /// Queues the statement of a client that holds nothing, and has waited since then.
     fn queue_alone(&mut self, key: ClientKey, lane: Lane, since: Instant) {
-        let began = self.clients[key].began;
+        let began = self.clients[key].transaction.began;
         let standing = Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
         self.queue_for_share(since, key, lane, Need::Any, standing);
     }

@@ -149,9 +149,9 @@ impl Engine {
         let contended = self.is_of_contended_kind(key, request);
         let client = &mut self.clients[key];
         if request.statement.kind == Kind::Begin {
-            request.contends = std::mem::take(&mut client.contends);
+            request.contends = std::mem::take(&mut client.transaction.contends);
         }
-        client.contends |= contended;
+        client.transaction.contends |= contended;
     }
 
     /// A statement of a contended kind, or the first of a transaction that will have one.
@@ -180,7 +180,7 @@ impl Engine {
         let contended = may_enter && self.is_contended(key, request);
         let enters = contended || (may_enter && self.finds_kind_standing(key));
         if enters {
-            self.clients[key].contends |= contended;
+            self.clients[key].transaction.contends |= contended;
             self.change_lane(key, Lane::Contended);
         }
         enters

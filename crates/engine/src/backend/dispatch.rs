@@ -400,7 +400,7 @@ impl Engine {
         let inserts = request.statement.inserts;
         // Without autocommit an insert may begin a transaction itself.
         let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
-        let begun = client.in_transaction() || client.unstarted.is_some() || !autocommit;
+        let begun = client.in_transaction() || client.transaction.unstarted.is_some() || !autocommit;
         let needed = pins || reads_id || (inserts && begun);
         let there =
             client.aftermath.last_insert_id == 0 || client.aftermath.insert_id_at == Some(backend_key);
@@ -410,7 +410,9 @@ impl Engine {
         }
         // Preparing a statement has no part in a transaction, but for being refused in one that only reads.
         let prepares = request.command == RequestKind::Prepare;
-        if let Some(unstarted) = client.unstarted.filter(|unstarted| !prepares || unstarted.only_reads()) {
+        if let Some(unstarted) =
+            client.transaction.unstarted.filter(|unstarted| !prepares || unstarted.only_reads())
+        {
             ahead.effects.begin = true;
             ahead.texts.push(unstarted.text().to_vec());
         }

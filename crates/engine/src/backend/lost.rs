@@ -181,7 +181,7 @@ impl Engine {
         let Some(client) = self.clients.get_mut(key) else { return };
         let uploading = matches!(client.phase(), ClientPhase::Running(Running::Uploading { .. }));
         // A transaction that was about to begin with it may have begun.
-        let transaction = client.in_transaction() || client.unstarted.is_some();
+        let transaction = client.in_transaction() || client.transaction.unstarted.is_some();
         let (pinned, killed) = (!client.pins.is_empty(), client.killed);
         client.backend = None;
         client.end_statement();
@@ -197,7 +197,7 @@ impl Engine {
             );
         }
         let login = command == RequestKind::LoginSchema;
-        let sequence = if login { self.clients[key].login_sequence } else { answer };
+        let sequence = if login { self.clients[key].conversation.sequence } else { answer };
         if killed {
             self.answer_error(key, sequence, &MySqlError::killed());
             return self.close_client(key, ClosedFor::Killed, "killed");

@@ -189,7 +189,7 @@ impl Engine {
         let client = &mut self.clients[key];
         client.backend = None;
         client.queue_again();
-        let began = client.began;
+        let began = client.transaction.began;
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;
         request.started = false;

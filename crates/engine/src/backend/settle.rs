@@ -233,7 +233,7 @@ impl Engine {
     /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
     pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
         let login = request.command == RequestKind::LoginSchema;
-        let sequence = if login { self.clients[client].login_sequence } else { request.answer };
+        let sequence = if login { self.clients[client].conversation.sequence } else { request.answer };
         let mut payload = Vec::new();
         wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
             .put(&mut payload);
@@ -331,7 +331,7 @@ impl Engine {
             return self.answer_server_error(client, request, error);
         }
         self.remember_schema(client);
-        self.answer_login(client, self.clients[client].login_sequence);
+        self.answer_login(client, self.clients[client].conversation.sequence);
         self.schema_allowed(client);
         self.settle(key, client, false);
     }
@@ -426,7 +426,7 @@ impl Engine {
         let Some(state) = self.clients.get_mut(client) else { return };
         state.last_heard = now;
         state.backend = None;
-        state.blocks_others = false;
+        state.transaction.blocks_others = false;
         state.aftermath.insert_id_at = None;
         state.end_statement();
         self.resume.push(client);
@@ -548,7 +548,7 @@ impl Engine {
     /// The client's session state becomes that behind a reset: a fresh login's, its schema aside.
     pub(crate) fn forget_state(&mut self, client: ClientKey) {
         self.forget_statements(client);
-        self.clients[client].unstarted = None;
+        self.clients[client].transaction.unstarted = None;
         let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
         let charset = facts.charset_of_reset(state.collation);

@@ -208,7 +208,7 @@ impl Engine {
             && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
             && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
             && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
-            && self.clients[key].unstarted.is_none()
+            && self.clients[key].transaction.unstarted.is_none()
             && self.pins_of(key, request).is_empty()
             && ((request.command == RequestKind::Query && request.text().is_some())
                 || request.is_plain_execution())

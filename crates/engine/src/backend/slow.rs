@@ -2,7 +2,7 @@
 
 use super::compression::is_compressed;
 use super::{Afterwards, Summary};
-use crate::client::{Phase as ClientPhase, Running};
+use crate::client::{Backpressure, Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::ClosedFor;
@@ -56,14 +56,14 @@ impl Engine {
     /// The server takes a large statement or file slowly: its client has to wait.
     pub(crate) fn server_stalled(&mut self, key: BackendKey) {
         let Some(client) = self.server.backends[key].holder else { return };
-        self.clients[client].server_is_slow = true;
+        self.clients[client].backpressure.server_is_slow = true;
         self.update_reading(client);
     }
 
     /// The server has caught up with this client, or the client has nothing to do with it any more.
     pub(crate) fn server_keeps_up(&mut self, client: ClientKey) {
         if let Some(state) = self.clients.get_mut(client)
-            && std::mem::take(&mut state.server_is_slow)
+            && std::mem::take(&mut state.backpressure.server_is_slow)
         {
             self.update_reading(client);
         }
@@ -72,11 +72,12 @@ impl Engine {
     /// A client is read from unless it is too far ahead, or the server behind.
     pub(crate) fn update_reading(&mut self, client: ClientKey) {
         let state = &mut self.clients[client];
-        let pause = state.too_far_ahead || state.server_is_slow;
-        if pause == state.reading_paused {
+        let Backpressure { too_far_ahead, server_is_slow, .. } = state.backpressure;
+        let pause = too_far_ahead || server_is_slow;
+        if pause == state.backpressure.paused {
             return;
         }
-        state.reading_paused = pause;
+        state.backpressure.paused = pause;
         if pause {
             self.io.outbox.pause_reading(state.connection);
         } else {

@@ -99,7 +99,7 @@ impl Engine {
     pub(crate) fn continue_client(&mut self, key: ClientKey) {
         let input = std::mem::take(&mut self.clients[key].input);
         self.count_off_input(key);
-        self.clients[key].too_far_ahead = false;
+        self.clients[key].backpressure.too_far_ahead = false;
         self.work_off(key, input);
         if self.clients.contains(key) {
             self.update_reading(key);
@@ -144,7 +144,7 @@ impl Engine {
             _ => false,
         };
         let waits_for_us = !reads_on || client.stalled_since.is_some();
-        client.too_far_ahead |= waits_for_us && input.len() > AHEAD;
+        client.backpressure.too_far_ahead |= waits_for_us && input.len() > AHEAD;
         // What peers send before they have logged in is bounded above, and must not use up what is for statements.
         // Nor is a file: it goes on packet by packet.
         let counts =
@@ -509,17 +509,17 @@ impl Engine {
         let in_transaction = client.in_transaction();
         let beyond = client.pins.may_hold_locks();
         if !in_transaction && !beyond {
-            client.began = self.scheduling.scheduler.arrival();
-            client.holds_locks = false;
-            client.blocks_others = false;
+            client.transaction.began = self.scheduling.scheduler.arrival();
+            client.transaction.holds_locks = false;
+            client.transaction.blocks_others = false;
         }
         let standing = Standing {
             in_transaction,
-            holds_locks: beyond || client.holds_locks,
-            blocks_others: client.blocks_others,
-            began: client.began,
+            holds_locks: beyond || client.transaction.holds_locks,
+            blocks_others: client.transaction.blocks_others,
+            began: client.transaction.began,
         };
-        client.holds_locks |= request.may_lock();
+        client.transaction.holds_locks |= request.may_lock();
         standing
     }
 
@@ -533,7 +533,7 @@ impl Engine {
         let login = request.command == RequestKind::LoginSchema;
         let client = &mut self.clients[key];
         client.cancel();
-        let sequence = if login { client.login_sequence } else { request.answer };
+        let sequence = if login { client.conversation.sequence } else { request.answer };
         if login && error.code != MySqlError::interrupted().code {
             self.schema_refused(key, &error.packet(), &error.message);
         }

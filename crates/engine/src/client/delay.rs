@@ -51,7 +51,7 @@ impl Engine {
             let Some(delayed) = self.scheduling.delayed.pop_front() else { break };
             // It may have been killed or have gone, and the client may have come to its next statement since.
             let waits = self.clients.find(delayed.client).is_some_and(|client| {
-                matches!(client.phase(), Phase::Queued) && client.began == delayed.standing.began
+                matches!(client.phase(), Phase::Queued) && client.transaction.began == delayed.standing.began
             });
             if waits {
                 self.queue_for_share(self.now, delayed.client.key, delayed.lane, Need::Any, delayed.standing);

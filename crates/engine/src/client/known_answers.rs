@@ -281,7 +281,7 @@ impl Engine {
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && client.backend.is_none()
             && client.pins.is_empty()
-            && client.unstarted.is_none()
+            && client.transaction.unstarted.is_none()
             && !client.in_transaction()
     }
 

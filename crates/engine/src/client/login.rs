@@ -242,7 +242,7 @@ impl Engine {
         let compressions = compression::offered(&self.settings, servers);
         let client = &mut self.clients[key];
         client.capabilities = login.capabilities & offered;
-        client.wanted_compression = compression::wanted(compressions, login.capabilities, payload);
+        client.conversation.compression = compression::wanted(compressions, login.capabilities, payload);
         client.wants_end_for_loss = is_libmariadb(login.attributes);
         let (plugin, token) = (login.auth_plugin, login.auth_response);
         let mut attempt = Box::new(Attempt {
@@ -383,7 +383,7 @@ impl Engine {
 
     /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset.
     fn keep_user(&mut self, key: ClientKey) {
-        self.clients[key].login_until = None;
+        self.clients[key].conversation.until = None;
         self.clients[key].end_login();
         self.resume.push(key);
     }
@@ -421,7 +421,7 @@ impl Engine {
         client.lost = None;
         client.priority = Priority::default();
         client.tickets = self.scheduling.scheduler.full_tickets();
-        client.login_sequence = attempt.sequence;
+        client.conversation.sequence = attempt.sequence;
         client.scramble = attempt.scramble;
         client.end_login();
         match attempt.schema {
@@ -439,7 +439,7 @@ impl Engine {
         }
         self.forget_statements(key);
         let client = &mut self.clients[key];
-        client.unstarted = None;
+        client.transaction.unstarted = None;
         client.pins = crate::session::pins::Pins::NONE;
         client.holdings = None;
         client.variables = None;
@@ -494,8 +494,8 @@ impl Engine {
     /// From now on it has `connect_timeout`, if it has not begun already.
     pub(crate) fn begin_login(&mut self, key: ClientKey) {
         let (until, client) = (self.now + self.settings.connect_timeout, &mut self.clients[key]);
-        if client.login_until.is_none() {
-            client.login_until = Some(until);
+        if client.conversation.until.is_none() {
+            client.conversation.until = Some(until);
             let client = ClientRef { key, id: client.id };
             self.logins.by_deadline.push_back((until, client));
         }
@@ -508,9 +508,9 @@ impl Engine {
                 continue;
             }
             if let Some(client) = self.clients.find_mut(*client)
-                && client.login_until == Some(*until)
+                && client.conversation.until == Some(*until)
             {
-                client.login_until = Some(latest);
+                client.conversation.until = Some(latest);
             }
             *until = latest;
         }
@@ -524,7 +524,7 @@ impl Engine {
             }
             self.logins.by_deadline.pop_front();
             let key = client.key;
-            let is_its = |client: &&Client| client.login_until == Some(deadline);
+            let is_its = |client: &&Client| client.conversation.until == Some(deadline);
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };
             match *client.phase() {
                 Phase::AwaitingServer => {

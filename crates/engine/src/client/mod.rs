@@ -39,6 +39,7 @@ pub(crate) mod reading;
 pub(crate) mod security;
 mod session_hoards;
 mod state;
+mod statements;
 pub(crate) mod trackers;
 pub(crate) mod transaction;
 pub(crate) mod variables;
@@ -57,12 +58,12 @@ use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
 use crate::tally::Counted;
 use holdings::Holdings;
-use prepared::ClientStatements;
 use priority::Priority;
 use security::Security;
 use state::State;
+use statements::ClientStatements;
 use trackers::Trackers;
-use transaction::Unstarted;
+use transaction::{Transaction, Unstarted};
 use variables::Variables;
 use wait_timeout::WaitTimeout;
 
@@ -73,8 +74,6 @@ pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
     pub(crate) peer: Peer,
     pub(crate) security: Security,
-    /// What its login asked for and its end begins.
-    pub(crate) wanted_compression: Option<Compression>,
     /// What it saw in its greeting and CONNECTION_ID() gives.
     pub(crate) id: u32,
     state: State,
@@ -83,10 +82,7 @@ pub(crate) struct Client {
     pub(crate) collation: u8,
     /// The scramble of its greeting; COM_CHANGE_USER may refer to it.
     pub(crate) scramble: [u8; 20],
-    /// The sequence number of the packet that will end its login or COM_CHANGE_USER.
-    pub(crate) login_sequence: u8,
-    /// When its login or COM_CHANGE_USER has taken too long.
-    pub(crate) login_until: Option<Instant>,
+    pub(crate) conversation: Conversation,
     /// Set once it has logged in.
     pub(crate) identity: Option<IdentityId>,
     pub(crate) session: Option<SessionId>,
@@ -121,12 +117,7 @@ pub(crate) struct Client {
     pub(crate) counted_for_login: Counted,
     /// How much of what it has set and holds counts against `session_memory`, the state of its session aside.
     pub(crate) counted_for_session: Counted,
-    /// It has sent more than its turn allows.
-    pub(crate) too_far_ahead: bool,
-    /// The server does not take its statement or file as fast as it comes.
-    pub(crate) server_is_slow: bool,
-    /// Not read from, for one of the two reasons above.
-    pub(crate) reading_paused: bool,
+    pub(crate) backpressure: Backpressure,
     /// Since when it has not taken its reply.
     pub(crate) stalled_since: Option<Instant>,
     pub(crate) last_heard: Instant,
@@ -137,20 +128,31 @@ pub(crate) struct Client {
     pub(crate) wants_end_for_loss: bool,
     /// KILL CONNECTION came while its statement ran.
     pub(crate) killed: bool,
-    /// When its open transaction began.
-    pub(crate) transaction_since: Instant,
-    /// It has begun a transaction, of which no backend knows yet.
-    pub(crate) unstarted: Option<Unstarted>,
-    /// The place in the order of all arrivals at which its transaction began.
-    pub(crate) began: u64,
-    /// Its open transaction may have changed or locked something.
-    pub(crate) holds_locks: bool,
-    /// Others wait for what it holds.
-    pub(crate) blocks_others: bool,
-    /// Its latest transaction had a statement of a contended kind, see [`crate::backend::contended`].
-    pub(crate) contends: bool,
+    pub(crate) transaction: Transaction,
     /// A statement of it has gone to a backend.
     pub(crate) has_begun: bool,
+}
+
+/// What a login or a COM_CHANGE_USER is about to end with.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation {
+    /// The sequence number of the packet that will end it.
+    pub(crate) sequence: u8,
+    /// When it has taken too long.
+    pub(crate) until: Option<Instant>,
+    /// What a login asked for and its end begins.
+    pub(crate) compression: Option<Compression>,
+}
+
+/// Whether a client is read from.
+#[derive(Debug, Default)]
+pub(crate) struct Backpressure {
+    /// It has sent more than its turn allows.
+    pub(crate) too_far_ahead: bool,
+    /// The server does not take its statement or file as fast as it comes.
+    pub(crate) server_is_slow: bool,
+    /// It is not, for one of the two reasons above.
+    pub(crate) paused: bool,
 }
 
 /// What went with a backend that was lost while its client was idle.
@@ -187,14 +189,12 @@ impl Client {
             connection,
             peer,
             security: Security::default(),
-            wanted_compression: None,
             id,
             state: State::new(),
             capabilities: Capabilities(0),
             collation: 0,
             scramble: [0; 20],
-            login_sequence: 0,
-            login_until: None,
+            conversation: Conversation::default(),
             identity: None,
             session: None,
             backend: None,
@@ -214,20 +214,13 @@ impl Client {
             counted: Counted::default(),
             counted_for_login: Counted::default(),
             counted_for_session: Counted::default(),
-            too_far_ahead: false,
-            server_is_slow: false,
-            reading_paused: false,
+            backpressure: Backpressure::default(),
             stalled_since: None,
             last_heard: now,
             lost: None,
             wants_end_for_loss: false,
             killed: false,
-            transaction_since: now,
-            unstarted: None,
-            began: 0,
-            holds_locks: false,
-            blocks_others: false,
-            contends: false,
+            transaction: Transaction::new(now),
             has_begun: false,
         }
     }
@@ -243,7 +236,7 @@ impl Client {
 
     /// How it reads answers of our own, as far as no character set of it matters.
     pub(crate) fn reader(&self) -> Reader {
-        let begun = self.unstarted.map_or(StatusFlags::NONE, Unstarted::status);
+        let begun = self.transaction.unstarted.map_or(StatusFlags::NONE, Unstarted::status);
         let status = self.status.with(begun);
         Reader {
             status,

@@ -4,6 +4,7 @@
 //! statement, in the same text as session state does: a transaction in which nothing has happened holds no backend, and
 //! costs no round trip. One that ends like that never reaches the server at all.
 
+use seam::Instant;
 use sql::{Kind, TransactionCommand};
 use wire::{OkPacket, StatusFlags};
 
@@ -14,6 +15,36 @@ use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::request::{Request, Statement};
 use crate::settings::ThreadHandling;
+
+/// What is known of a client's transaction: of the open one, or of the one that its latest statement was by itself.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    /// When it began.
+    pub(crate) since: Instant,
+    /// The client has begun it, and no backend knows of that yet.
+    pub(crate) unstarted: Option<Unstarted>,
+    /// The place in the order of all arrivals at which it began.
+    pub(crate) began: u64,
+    /// It may have changed or locked something.
+    pub(crate) holds_locks: bool,
+    /// Others wait for what it holds.
+    pub(crate) blocks_others: bool,
+    /// It has, or the one before it had, a statement of a contended kind, see [`crate::backend::contended`].
+    pub(crate) contends: bool,
+}
+
+impl Transaction {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            since: now,
+            unstarted: None,
+            began: 0,
+            holds_locks: false,
+            blocks_others: false,
+            contends: false,
+        }
+    }
+}
 
 /// A transaction that a client has begun, and no server knows of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +90,8 @@ impl Engine {
             TransactionCommand::Commit | TransactionCommand::Rollback => None,
         };
         let client = &mut self.clients[key];
-        let before = client.unstarted.is_some();
-        client.unstarted = read_only.map(|read_only| {
+        let before = client.transaction.unstarted.is_some();
+        client.transaction.unstarted = read_only.map(|read_only| {
             let session = client.session.map(|session| self.sessions.states.state(session));
             let mut status = StatusFlags::IN_TRANS;
             if read_only || session.is_some_and(|state| state.begins_read_only()) {
@@ -79,7 +110,7 @@ impl Engine {
         let is_mysql = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
         let tells = trackers::told(client, self.server.facts.as_ref(), &self.sessions.states)
             .filter(|told| told.hears());
-        let told = told_of_unstarted(before, client.unstarted.is_some());
+        let told = told_of_unstarted(before, client.transaction.unstarted.is_some());
         let told = told.filter(|_| is_mysql && tells.is_some());
         let Some(session_changes) = &told else { return self.answer_ok(key, answer) };
         let status = client.reader().status().with(StatusFlags::SESSION_STATE_CHANGED);
@@ -139,7 +170,7 @@ impl Engine {
     /// The server knows of the client's transaction now.
     pub(crate) fn transaction_started(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
-        if let Some(unstarted) = client.unstarted.take() {
+        if let Some(unstarted) = client.transaction.unstarted.take() {
             client.status |= unstarted.status;
         }
     }

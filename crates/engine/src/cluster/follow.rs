@@ -253,7 +253,8 @@ impl Engine {
             return false;
         }
         let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
-        let is_open = client.in_transaction() || (sent && (client.unstarted.is_some() || !autocommit));
+        let is_open =
+            client.in_transaction() || (sent && (client.transaction.unstarted.is_some() || !autocommit));
         if is_open {
             let rolled_back = !sent || cannot_commit(request);
             if rolled_back {
@@ -302,10 +303,10 @@ impl Engine {
         client.backend = None;
         client.end_statement();
         client.lost = None;
-        client.unstarted = None;
+        client.transaction.unstarted = None;
         client.status = client.status.without(StatusFlags::IN_TRANS).without(StatusFlags::IN_TRANS_READONLY);
-        client.holds_locks = false;
-        client.blocks_others = false;
+        client.transaction.holds_locks = false;
+        client.transaction.blocks_others = false;
         client.aftermath.insert_id_lost();
         self.server_keeps_up(key);
         self.pool.workers.chosen.tally.rolled_back();

@@ -205,7 +205,9 @@ impl Engine {
             self.note_lock_wait(key, waits_for);
             let Some(client) = self.server.backends[key].holder else { continue };
             let blocks = holders.binary_search(&thread).is_ok();
-            if std::mem::replace(&mut self.clients[client].blocks_others, blocks) != blocks && blocks {
+            if std::mem::replace(&mut self.clients[client].transaction.blocks_others, blocks) != blocks
+                && blocks
+            {
                 self.scheduling.scheduler.goes_first(client);
             }
         }

@@ -236,7 +236,7 @@ impl Engine {
 
     /// The part of a login that began with the connection is over.
     pub(crate) fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
-        if let Some(until) = self.clients[key].login_until {
+        if let Some(until) = self.clients[key].conversation.until {
             let left = until.since(self.now);
             self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
         }
@@ -251,7 +251,7 @@ impl Engine {
             if let Some(client) = holder {
                 holders.add_holder(client);
                 if client.in_transaction() {
-                    let open = self.now.since(client.transaction_since);
+                    let open = self.now.since(client.transaction.since);
                     holders.oldest_transaction = holders.oldest_transaction.max(Some(open));
                 }
             }
@@ -282,8 +282,8 @@ impl Holders {
         for reason in client.pins.names() {
             *self.pins.entry(reason).or_default() += 1;
         }
-        self.lock_holders += u64::from(client.holds_locks || client.pins.may_hold_locks());
-        self.blocking += u64::from(client.blocks_others);
+        self.lock_holders += u64::from(client.transaction.holds_locks || client.pins.may_hold_locks());
+        self.blocking += u64::from(client.transaction.blocks_others);
     }
 }
 

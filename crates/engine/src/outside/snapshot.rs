@@ -265,8 +265,9 @@ impl Engine {
     /// The clients in `count` slots of the table from slot `from` on that want or hold something: those that have a statement, or
     /// keep a backend, or that others wait for. Most clients of most pools are none of these.
     pub fn busy_clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
-        let is_busy =
-            |client: &Client| client.request.is_some() || client.backend.is_some() || client.blocks_others;
+        let is_busy = |client: &Client| {
+            client.request.is_some() || client.backend.is_some() || client.transaction.blocks_others
+        };
         let rows = self.clients.in_slots(from, count).filter(|(_, client)| is_busy(client));
         let rows = rows.map(|(key, client)| self.client_view(key, client)).collect();
         let next = from.saturating_add(count);
@@ -410,7 +411,7 @@ impl Engine {
             schema: schema.map(lossy),
             state: ClientState::of(client.phase()),
             in_transaction: client.in_transaction(),
-            transaction: client.in_transaction().then(|| self.now.since(client.transaction_since)),
+            transaction: client.in_transaction().then(|| self.now.since(client.transaction.since)),
             backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
             pins: client.pins,
             queue: request.filter(|_| waits).map(|request| Queue::of(request.lane)),
@@ -427,8 +428,8 @@ impl Engine {
                 .map(|(_, shown)| lossy(shown)),
             input: client.input.len() + request.map_or(0, |request| request.bytes()),
             session_state: session.map(|(number, _)| number),
-            holds_locks: client.holds_locks || client.pins.may_hold_locks(),
-            blocks_others: client.blocks_others,
+            holds_locks: client.transaction.holds_locks || client.pins.may_hold_locks(),
+            blocks_others: client.transaction.blocks_others,
             lock_wait: answers.and_then(|backend| self.lock_wait_view(backend)),
             killed: client.killed,
         }

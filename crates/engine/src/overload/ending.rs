@@ -97,14 +97,14 @@ impl Engine {
         self.scheduling.shares.started(client, now);
         let state = &mut self.clients[client];
         if !state.in_transaction() {
-            state.transaction_since = now;
+            state.transaction.since = now;
         }
     }
 
     /// A statement has ended, which may have begun another transaction at once (COMMIT AND CHAIN, BEGIN after BEGIN).
     pub(crate) fn note_ended(&mut self, client: ClientKey, request: &Request) {
         if matches!(request.statement.kind, Kind::Begin | Kind::Commit | Kind::Rollback) {
-            self.clients[client].transaction_since = self.now;
+            self.clients[client].transaction.since = self.now;
         }
     }
 
@@ -124,7 +124,7 @@ impl Engine {
             .iter()
             .filter(|(_, client)| client.in_transaction() && client.lost.is_none() && !client.killed)
             .filter_map(|(key, client)| match *client.phase() {
-                _ if over(open, client.transaction_since) => Some((key, Lost::OpenTooLong)),
+                _ if over(open, client.transaction.since) => Some((key, Lost::OpenTooLong)),
                 Phase::Idle if over(idle, client.last_heard) => Some((key, Lost::IdleTooLong)),
                 _ => None,
             })

@@ -46,7 +46,7 @@ impl Engine {
         let since = request.arrival.at;
         // Whether its kind waits for locks is seen once its turn has come again.
         let lane = request.lane.filter(|&lane| lane == Lane::Long).unwrap_or(Lane::Low);
-        let standing = Standing { began: client.began, ..Standing::default() };
+        let standing = Standing { began: client.transaction.began, ..Standing::default() };
         let identity = client.identity.expect("whose user has a share");
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users).clone();
         let user = self.flow_of(key).user;
@@ -77,7 +77,7 @@ impl Engine {
             let statement = &request.statement;
             client.status.contains(StatusFlags::AUTOCOMMIT)
                 && !client.in_transaction()
-                && client.unstarted.is_none()
+                && client.transaction.unstarted.is_none()
                 && !statement.several
                 && statement.transaction.is_none()
                 && self.pins_of(key, request).is_empty()

@@ -1,0 +1,166 @@
+//! What a client has prepared, by the numbers that it knows.
+
+use std::rc::Rc;
+
+use crate::client::Client;
+use crate::client::counters::Counters;
+use crate::errors::MySqlError;
+use crate::session::statements::DefinitionId;
+use crate::tally::Counted;
+
+/// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
+const LAST: u32 = u32::MAX;
+
+/// What a client has prepared.
+#[derive(Default)]
+pub(crate) struct ClientStatements {
+    /// The number of its latest one; a failed attempt takes a number too, as on the servers.
+    last_number: u32,
+    /// What [`LAST`] stands for.
+    pub(super) last: Option<u32>,
+    /// In the order of their numbers.
+    pub(super) statements: Vec<ClientStatement>,
+    /// What is executed in the place of a statement that asks what the one before it has left: the same with literals.
+    pub(crate) answered: Option<DefinitionId>,
+    /// What it has asked for, all in all.
+    pub(crate) counters: Counters,
+}
+
+/// One of them.
+pub(crate) struct ClientStatement {
+    pub(super) number: u32,
+    pub(crate) definition: DefinitionId,
+    /// What its latest execution said of its parameters' types, two bytes each.
+    pub(super) types: Option<Rc<[u8]>>,
+    pub(super) long_data: Option<Box<LongData>>,
+    /// The digest of the column definitions that the client has had for it last, where that wants to be spared the same, and of
+    /// its character set then.
+    pub(super) metadata: Option<u64>,
+    pub(crate) cursor_is_open: bool,
+    /// See [`About::stays`].
+    pub(crate) stays: bool,
+}
+
+/// What has come with COM_STMT_SEND_LONG_DATA since the latest execution.
+pub(super) enum LongData {
+    Pieces {
+        /// As they came.
+        commands: Vec<u8>,
+        /// What they take of `statement_memory`.
+        counted: Counted,
+    },
+    /// What was wrong with one: each execution says so, until COM_STMT_RESET.
+    Wrong(MySqlError),
+}
+
+impl ClientStatements {
+    /// A statement has been prepared: its number.
+    pub(crate) fn add(&mut self, definition: DefinitionId, stays: bool) -> u32 {
+        let number = self.next_number();
+        self.last = Some(number);
+        let statement = ClientStatement {
+            number,
+            definition,
+            types: None,
+            long_data: None,
+            metadata: None,
+            cursor_is_open: false,
+            stays,
+        };
+        // At the end, but for a client that has come to the last number there is.
+        let place = self.statements.partition_point(|other| other.number < number);
+        if self.statements.len() == self.statements.capacity() {
+            // Not twice as many: with tens of thousands of clients a half that is empty is more than copying costs.
+            self.statements.reserve_exact((self.statements.len() / 8).max(4));
+        }
+        self.statements.insert(place, statement);
+        number
+    }
+
+    /// The next number that is nobody's and means nothing else.
+    fn next_number(&mut self) -> u32 {
+        loop {
+            self.last_number = self.last_number.wrapping_add(1);
+            let number = self.last_number;
+            if number != 0 && number != LAST && self.place(number).is_none() {
+                return number;
+            }
+        }
+    }
+
+    /// A statement could not be prepared.
+    pub(crate) fn note_failure(&mut self) {
+        self.next_number();
+        self.last = None;
+    }
+
+    fn place(&self, number: u32) -> Option<usize> {
+        self.statements.binary_search_by_key(&number, |statement| statement.number).ok()
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut ClientStatement> {
+        self.place(number).map(|place| &mut self.statements[place])
+    }
+
+    pub(super) fn remove(&mut self, number: u32) -> Option<ClientStatement> {
+        if self.last == Some(number) {
+            self.last = None;
+        }
+        self.place(number).map(|place| self.statements.remove(place))
+    }
+
+    pub(super) fn has_open_cursor(&self) -> bool {
+        self.statements.iter().any(|statement| statement.cursor_is_open)
+    }
+
+    /// Bytes on the heap; what several clients share is not counted.
+    pub(crate) fn bytes(&self) -> usize {
+        let statements = self.statements.capacity() * size_of::<ClientStatement>();
+        size_of::<Self>() + statements + self.long_data_bytes()
+    }
+
+    /// Bytes of long data that wait for their execution.
+    pub(crate) fn long_data_bytes(&self) -> usize {
+        self.statements.iter().map(|statement| bytes_of(statement.long_data.as_deref())).sum()
+    }
+}
+
+/// Bytes of what has come.
+fn bytes_of(long_data: Option<&LongData>) -> usize {
+    if let Some(LongData::Pieces { counted, .. }) = long_data { counted.bytes() } else { 0 }
+}
+
+impl Client {
+    /// The one of this number, as the client names it.
+    pub(super) fn statement_mut(&mut self, number: u32, is_mariadb: bool) -> Option<&mut ClientStatement> {
+        let statements = self.statements.as_mut()?;
+        let number = if number == LAST && is_mariadb { statements.last? } else { number };
+        statements.get_mut(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Statement;
+    use crate::session::statements::{Definitions, Template};
+    use crate::session::{SessionState, Sessions};
+
+    #[test]
+    fn numbers_begin_anew_behind_the_last_one_and_none_is_given_twice() {
+        let session = Sessions::default().hold(SessionState::default());
+        let statement = Statement::none();
+        let template = Template::plain(statement);
+        let (definition, _) = Definitions::default().hold(session, (*b"DO 1").into(), 0, template);
+        let mut statements = ClientStatements::default();
+        assert_eq!([statements.add(definition, false), statements.add(definition, false)], [1, 2]);
+        statements.last_number = u32::MAX - 2;
+        let numbers: Vec<_> = (0..3).map(|_| statements.add(definition, false)).collect();
+        assert_eq!(numbers, [u32::MAX - 1, 3, 4], "0 and LAST mean no statement, and 1 and 2 are in use");
+        statements.last_number = u32::MAX - 1;
+        statements.remove(1);
+        statements.note_failure();
+        assert_eq!(statements.add(definition, false), 5);
+        assert!([2, 3, 4, 5, u32::MAX - 1].iter().all(|&number| statements.get_mut(number).is_some()));
+    }
+}
