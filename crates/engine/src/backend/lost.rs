@@ -267,7 +267,12 @@ impl Engine {
         if !has_room_soon && self.change_failed(key) {
             return self.change_ended(key, &message);
         }
-        self.claim_refused(key, code, &message);
+        let is_changing = self.server.backends[key].is_changing();
+        let is_wrong = self.claim_refused(key, code, &message);
+        // A client's wrong password is no failure of ours.
+        if !is_changing && !is_wrong {
+            self.views.measures.connect_failures += 1;
+        }
         // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.
         if code == SERVER_FULL {
             return self.server_refused_for_room(key, message);
@@ -301,8 +306,9 @@ impl Engine {
         }
     }
 
-    /// Where the login was to find out whether a client's password is right, that is found out.
-    fn claim_refused(&mut self, key: BackendKey, code: u16, message: &str) {
+    /// Where the login was to find out whether a client's password is right, that is found out. Whether it was, and the password is
+    /// wrong.
+    fn claim_refused(&mut self, key: BackendKey, code: u16, message: &str) -> bool {
         let backend = &self.server.backends[key];
         let how = match code {
             SERVER_FULL => Unproved::NoRoom,
@@ -315,7 +321,8 @@ impl Engine {
                 Unproved::Refused(MySqlError { code, sql_state, message: message.to_owned() })
             }
         };
-        self.claim_failed(backend.token, how);
+        let is_wrong = matches!(how, Unproved::Wrong);
+        self.claim_failed(backend.token, how) && is_wrong
     }
 
     /// The server has as many connections as it takes: what stands is our limit now, which others share with us.

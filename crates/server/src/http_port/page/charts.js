@@ -26,7 +26,7 @@ export const PLOTS = [
     series: [["login_greeting_p95", "greeting"], ["login_tls_p95", "TLS"], ["login_request_p95", "client's name"],
       ["login_password_p95", "password"], ["login_first_backend_p95", "first backend"], ["login_p95", "to the end"]] },
   { id: "logins", title: "Logins", note: "a second", unit: "/s",
-    series: [["logins", "done"], ["refused_logins", "refused"], ["connections", "connections"], ["connect_failures", "server unreached"]] },
+    series: [["logins", "done"], ["refused_logins", "refused"], ["connections", "connections"], ["connect_failures", "failed at the server"]] },
   { id: "process", title: "Onramp itself", note: "how busy its busiest worker is", unit: "share", least: 1,
     series: [["busiest_worker", "busy"]] },
 ];

@@ -160,7 +160,7 @@ function server(found) {
       el("dt", {}, "state"), el("dd", { class: found.up ? null : "off" }, found.up ? "answers" : "does not answer"),
       el("dt", {}, "connections"), el("dd", {}, states.join(", ") || "none"),
       el("dt", {}, "to connect and log in"), el("dd", {}, found.connects.count ? `p50 ${time(found.connects.p50_us)}, p99 ${time(found.connects.p99_us)}` : "–"),
-      el("dt", {}, "could not be reached"), el("dd", {}, counted(found.connect_failures, "time")),
+      el("dt", {}, "failed to connect or to log in"), el("dd", {}, counted(found.connect_failures, "time")),
       el("dt", {}, "waiting for locks there"), el("dd", {}, counted(found.lock_waits, "statement"))));
 }
 
