@@ -2,36 +2,18 @@
 
 import json
 import re
-import shutil
 import subprocess
-import urllib.error
-import urllib.parse
-import urllib.request
-from pathlib import Path
 
 import pytest
 
 from harness import raw
-from harness.metrics import Metrics, ask
+from harness.metrics import ask
 from harness.onramp import Onramp
+from harness.prometheus import DEPLOY, PROGRAMS, Prometheus, needed
 from harness.server import free_port
 from harness.waiting import PATIENCE, until
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-
-# Where Debian's package has them.
-PROGRAMS = {name: shutil.which(name) for name in ("prometheus", "promtool")}
-
-pytestmark = pytest.mark.skipif(
-    None in PROGRAMS.values(), reason="no prometheus: .ci/install test installs Debian's package")
-
-CONFIGURATION = """
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
-rule_files: [{rules}]
-scrape_configs:
-  - job_name: onramp
-    static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
-"""
+pytestmark = needed
 
 # What Grafana puts in the place of its variables.
 VARIABLES = {"$__rate_interval": "10s", "$job": ".*", "$instance": ".*"}
@@ -39,45 +21,6 @@ VARIABLES = {"$__rate_interval": "10s", "$job": ".*", "$instance": ".*"}
 NAME = re.compile(r"\b(?:onramp|process)_[a-z_]+|\bup\b")
 # Behind a metric's name: its labels, a bracket of an aggregation aside.
 SELECTOR = re.compile(r"\b((?:onramp|process)_[a-z_]+|up)\b(\{[^}]*\})?")
-
-
-class Prometheus:
-    """One that scrapes an Onramp every second, with the rules of deploy/."""
-
-    def __init__(self, folder, port):
-        self.port = free_port()
-        place = Path(folder) / f"prometheus-{self.port}"
-        place.mkdir()
-        file = place / "prometheus.yml"
-        file.write_text(CONFIGURATION.format(rules=DEPLOY / "alerts.yml", port=port))
-        self.log = open(place / "log", "w")
-        self.process = subprocess.Popen(
-            [PROGRAMS["prometheus"], f"--config.file={file}", f"--storage.tsdb.path={place}/data",
-             f"--web.listen-address=127.0.0.1:{self.port}"], stdout=self.log, stderr=self.log)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(PATIENCE)
-        self.log.close()
-
-    def get(self, path, **parameters):
-        url = f"http://127.0.0.1:{self.port}{path}?{urllib.parse.urlencode(parameters)}"
-        try:
-            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-                return json.load(answer)["data"]
-        except urllib.error.HTTPError as refusal:
-            if refusal.code == 503:
-                return {}  # it is starting
-            raise AssertionError(f"{parameters}: {refusal.read().decode()}") from None
-        except OSError:
-            assert self.process.poll() is None, "prometheus has ended"
-            return {}
-
-    def query(self, expression):
-        return self.get("/api/v1/query", query=expression).get("result", [])
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +36,7 @@ def onramp(folder, server):
 @pytest.fixture(scope="module")
 def prometheus(folder, onramp):
     """Once it has seen some of everything: statements, logins and pins, in two scrapes at least, between which they grew."""
-    with Prometheus(folder, onramp.http_port) as prometheus, raw.connect(onramp) as pinned:
+    with Prometheus(folder, [onramp.http_port], DEPLOY / "alerts.yml") as prometheus, raw.connect(onramp) as pinned:
         pinned.query("SELECT GET_LOCK('prometheus', 10)")
 
         def is_seen():
@@ -141,24 +84,15 @@ def test_every_panel_has_data(prometheus):
 
 
 def test_what_alerts_are_about_is_there(prometheus):
-    groups = prometheus.get("/api/v1/rules")["groups"]
-    rules = [rule for group in groups for rule in group["rules"]]
+    rules = prometheus.rules()
     assert len(rules) > 5
-    for rule in rules:
-        until(lambda: rule_of(prometheus, rule["name"])["health"] != "unknown", f"{rule['name']} is not evaluated")
-        assert rule_of(prometheus, rule["name"])["health"] == "ok"
+    for name, rule in rules.items():
+        until(lambda: prometheus.rules()[name]["health"] != "unknown", f"{name} is not evaluated")
+        assert prometheus.rules()[name]["health"] == "ok"
         selectors = SELECTOR.findall(rule["query"])
         assert selectors, rule["query"]
-        for name, labels in selectors:
-            assert prometheus.query(name + labels), f"{rule['name']}: there is no {name}{labels}"
-    # This Onramp is well: nothing is told but what is not so.
-    firing = [rule["name"] for rule in rules if rule_of(prometheus, rule["name"])["state"] == "firing"]
-    assert not firing
-
-
-def rule_of(prometheus, name):
-    groups = prometheus.get("/api/v1/rules")["groups"]
-    return next(rule for group in groups for rule in group["rules"] if rule["name"] == name)
+        for metric, labels in selectors:
+            assert prometheus.query(metric + labels), f"{name}: there is no {metric}{labels}"
 
 
 def test_docs_name_all_metrics_and_no_others(onramp):
@@ -168,13 +102,3 @@ def test_docs_name_all_metrics_and_no_others(onramp):
     bodies = [ask(onramp.http_port, path).body for path in ("/metrics", "/metrics/digests")]
     told = {line.split()[2] for body in bodies for line in body.splitlines() if line.startswith("# TYPE")}
     assert named == told
-
-
-def test_an_alert_tells_of_a_server_that_is_away(own_server, own_onramp, folder):
-    port = free_port()
-    own_onramp(own_server, http_listen=f"127.0.0.1:{port}")
-    Metrics(port).wait(1, "onramp_server_up")
-    with Prometheus(folder, port) as prometheus:
-        until(lambda: prometheus.query("onramp_server_up == 1"), "it is not scraped")
-        own_server.kill()
-        until(lambda: rule_of(prometheus, "OnrampServerDown")["state"] in ("pending", "firing"), "no alert")

@@ -16,8 +16,8 @@ class Authority:
                  "-subj", f"/O=Onramp tests/CN={name}", "-addext", "keyUsage=critical,keyCertSign",
                  "-keyout", self._key(name), "-out", self.path)
 
-    def sign(self, name, subject=None, alternative="DNS:localhost,IP:127.0.0.1", rsa=False):
-        """A certificate and its key, as paths. The same name again makes new ones in the same place."""
+    def sign(self, name, subject=None, alternative="DNS:localhost,IP:127.0.0.1", rsa=False, days=2):
+        """A certificate, which counts for so many days, and its key, as paths. The same name again makes new ones in the same place."""
         kind = ["rsa:2048"] if rsa else ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
         request = self.folder / f"{name}.csr"
         extensions = self.folder / f"{name}.ext"
@@ -25,7 +25,7 @@ class Authority:
         certificate, key = self.folder / f"{name}.pem", self._key(name)
         _openssl("req", "-newkey", *kind, "-nodes", "-subj", subject or f"/CN={name}", "-keyout", key, "-out", request)
         _openssl("x509", "-req", "-in", request, "-CA", self.path, "-CAkey", self._key(self.name), "-CAcreateserial",
-                 "-days", "2", "-extfile", extensions, "-out", certificate)
+                 "-days", days, "-extfile", extensions, "-out", certificate)
         return str(certificate), str(key)
 
     def _key(self, name):
