@@ -92,14 +92,15 @@ end-to-end:
 	tests/drivers/run usual
 
 # A MySQL server is brought into one more ignored folder. Where it cannot be had, the tests that need it are skipped; the last lines
-# say so. The second run does without MySQL, for the sake of time: what is a driver's or the workers' own does not depend on the kind of server.
+# say so. The second run, for the sake of time, does without MySQL, since what is a driver's or the workers' own does not depend on the
+# kind of server, and without tests in which neither of them plays a part.
 test-all: test
 	@.ci/install mysql || true
 	TMPDIR="$$($(PLACE))" cargo test --workspace --locked $(AT_LENGTH)
 	tests/drivers/run rest
 	tests/drivers/run ledger --connections 100 --seconds 10
 	TMPDIR="$$($(PLACE))" ONRAMP_DRIVER=epoll cargo test --locked --package onramp --test serve
-	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 ONRAMP_COALESCE_READS=on MYSQL_HOME= tests/drivers/run
+	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 ONRAMP_COALESCE_READS=on MYSQL_HOME= tests/drivers/run again
 
 check:
 	cargo fmt --all --check

@@ -21,7 +21,7 @@ from harness.raw import Err, Ok
 from harness.server import Server, free_port
 from harness.waiting import in_background, until
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.once]
 
 RULES = (DEPLOY / "alerts.yml").read_text()
 ALERTS = re.findall(r"- alert: (\w+)", RULES)

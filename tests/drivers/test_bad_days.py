@@ -9,6 +9,8 @@ import pytest
 from harness.onramp import Onramp
 from harness.server import free_port
 
+pytestmark = pytest.mark.once
+
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "bad-days"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:SELECT|SET GLOBAL|SHOW) [^`]+)`")

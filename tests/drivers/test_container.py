@@ -15,6 +15,8 @@ from harness.onramp import USUAL, binary
 from harness.server import SERVICE, free_port
 from harness.waiting import PATIENCE, until
 
+pytestmark = [pytest.mark.once, pytest.mark.heavy]
+
 # As a cautious operator starts it.
 HARDENED = ("--read-only", "--cap-drop=all", "--security-opt=no-new-privileges")
 OUR_CALLS = f"--security-opt=seccomp={DEPLOY}/seccomp.json"

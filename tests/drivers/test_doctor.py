@@ -4,9 +4,13 @@ import json
 import os
 import subprocess
 
+import pytest
+
 from harness.onramp import binary
 from harness.server import ADMIN
 from harness.waiting import PATIENCE
+
+pytestmark = pytest.mark.once
 
 
 def of_the_server(server, *options, password=ADMIN[1]):

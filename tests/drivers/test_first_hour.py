@@ -11,6 +11,8 @@ import pytest
 from harness.onramp import binary
 from harness.waiting import PATIENCE
 
+pytestmark = pytest.mark.once
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "FIRST_HOUR.md"
 BLOCK = re.compile(r"^```sh ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -14,6 +14,8 @@ from harness.onramp import binary
 from harness.server import free_port
 from harness.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.once
+
 KUBERNETES = DEPLOY / "kubernetes"
 # The oldest that has sidecars, and the newest that the schemas are here of.
 VERSIONS = ("1.29", kubernetes_validate.latest_version())

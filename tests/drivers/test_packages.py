@@ -18,6 +18,7 @@ PACKAGES = os.environ.get("ONRAMP_PACKAGES")
 Place = collections.namedtuple("Place", "host port")
 
 pytestmark = [
+    pytest.mark.once,
     pytest.mark.slow,
     pytest.mark.skipif(not PACKAGES, reason="ONRAMP_PACKAGES names no folder of packages: make test-packages"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a machine of one's own takes root"),

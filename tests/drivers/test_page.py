@@ -81,6 +81,7 @@ def operator(site):
     return raw.connect(site.admin, "admin", "operator")
 
 
+@pytest.mark.once
 def test_idle(page):
     text = page.shows("All is well.", "Nobody waits.", "nobody holds anything", "Nobody was seen to wait for anybody's lock.")
     assert "live" in text and "not ready" not in text
@@ -141,6 +142,7 @@ def test_a_dead_server(page, own_server, client):
     page.shows("All is well.", within="header")
 
 
+@pytest.mark.once
 def test_old_data_are_said_to_be_old(page, site):
     page.shows("All is well.")
     site.process.kill()
@@ -149,6 +151,7 @@ def test_old_data_are_said_to_be_old(page, site):
     assert "old" in page.run("document.body.className").split()
 
 
+@pytest.mark.once
 def test_pins_say_how_to_do_without(page, client):
     one = client()
     one.query("SELECT GET_LOCK('page', 1)")
@@ -165,6 +168,7 @@ def test_logins_by_stage_and_those_refused(page, site, client):
     assert page.run("[...document.querySelectorAll('#logins tbody tr')].length") == 5
 
 
+@pytest.mark.once
 def test_texts_of_others_stay_texts(page, client, own_admin):
     evil = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
     own_admin.query("CREATE USER '<b>evil</b>'@'%' IDENTIFIED BY 'x'")
@@ -190,6 +194,7 @@ def test_a_thousand_digests_are_few(page, site, client):
         json.loads(answer.body)
 
 
+@pytest.mark.once
 def test_what_is_asked_for_stands_in_the_address(page, site, client):
     with client() as one, client() as two:
         one.query("SELECT 1 AS first_one")
@@ -206,6 +211,7 @@ def test_what_is_asked_for_stands_in_the_address(page, site, client):
         assert "first_one" not in page.text("#statements")
 
 
+@pytest.mark.once
 def test_by_keyboard_alone(page):
     until(lambda: points(page, "throughput") >= 4, "the charts get no samples")
     page.key("/", "/")
@@ -222,6 +228,7 @@ def test_by_keyboard_alone(page):
     until(lambda: "back to now" not in page.text("#moment"), "the moment is not let go")
 
 
+@pytest.mark.once
 def test_a_narrow_window_has_no_sideways_scroll(page):
     page.resize(360, 800)
     try:
@@ -230,6 +237,7 @@ def test_a_narrow_window_has_no_sideways_scroll(page):
         page.resize(1280, 900)
 
 
+@pytest.mark.once
 def test_why_it_was_slow_then(page, client):
     client().query("SELECT SLEEP(2)")
     page.shows("select sleep (?)", within="#statements")
@@ -245,6 +253,7 @@ def test_why_it_was_slow_then(page, client):
     page.shows("At ", "back to now", "It is the server", "p99 on the server 2", within="#moment")
 
 
+@pytest.mark.once
 def test_a_foreign_host_gets_nothing(site):
     for path in ("/", "/api/now", "/api/tables", "/page.js"):
         connection = http.client.HTTPConnection("127.0.0.1", site.http_port, timeout=PATIENCE)
@@ -254,6 +263,7 @@ def test_a_foreign_host_gets_nothing(site):
         connection.close()
 
 
+@pytest.mark.once
 def test_answers_are_not_kept_and_nothing_else_is_loaded(site):
     for path in ("/", "/api/now", "/page.js"):
         with urllib.request.urlopen(f"{site.page.rstrip('/')}{path}", timeout=PATIENCE) as answer:
@@ -261,6 +271,7 @@ def test_answers_are_not_kept_and_nothing_else_is_loaded(site):
             assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self';")
 
 
+@pytest.mark.once
 def test_only_who_may_sees_it(own_server, own_onramp, browser):
     port = free_port()
     own_onramp(own_server, http_listen=f"127.0.0.1:{port}", http_password="secret")

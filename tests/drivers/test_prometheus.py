@@ -13,7 +13,7 @@ from harness.prometheus import DEPLOY, PROGRAMS, Prometheus, needed
 from harness.server import free_port
 from harness.waiting import PATIENCE, until
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.once]
 
 # What Grafana puts in the place of its variables.
 VARIABLES = {"$__rate_interval": "10s", "$job": ".*", "$instance": ".*"}

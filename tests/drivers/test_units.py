@@ -12,7 +12,10 @@ UNITS = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
 # systemd calls a service of less than 2.0 well protected. Ours needs a network, Unix sockets, users' ids and limits of the system.
 EXPOSURE = 1.5
 
-pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"),
+]
 
 
 @pytest.fixture

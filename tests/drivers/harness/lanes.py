@@ -38,7 +38,8 @@ class Lane:
         """The longest files first, so that no lane is left alone with one at the end."""
         weights = Counter()
         for item in items:
-            weights[item.path] += OWN_SERVER if "own_server" in item.fixturenames else 1
+            heavy = "own_server" in item.fixturenames or item.get_closest_marker("heavy")
+            weights[item.path] += OWN_SERVER if heavy else 1
         items.sort(key=lambda item: (-weights[item.path], item.path))
 
     @pytest.hookimpl(tryfirst=True)
