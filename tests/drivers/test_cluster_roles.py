@@ -158,4 +158,14 @@ def test_metrics(cluster, own_onramp, monkeypatch):
         metrics.wait(1, "onramp_cluster_server_up", server=name)
         metrics.wait(1, "onramp_cluster_server_role", server=name, role=role)
         metrics.wait(1 if role == "primary" else 0, "onramp_cluster_server_writable", server=name)
+        metrics.wait(1 if role == "primary" else 0, "onramp_cluster_server_in_use", server=name)
     metrics.wait(0, "onramp_cluster_server_lag_seconds")
+    assert metrics.get("onramp_missing_primaries_total") == metrics.get("onramp_failovers_total") == 0
+    # Without the first as a primary there is none, and then the second is.
+    cluster.order(0, "SET GLOBAL read_only = 1")
+    metrics.wait(0, "onramp_cluster_server_in_use")
+    metrics.wait(1, "onramp_missing_primaries_total")
+    cluster.promote(1)
+    metrics.wait(1, "onramp_cluster_server_in_use", server=f"127.0.0.1:{cluster.servers[1].port}")
+    metrics.wait(1, "onramp_failovers_total")
+    assert metrics.get("onramp_missing_primaries_total") == 1

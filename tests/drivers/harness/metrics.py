@@ -53,6 +53,11 @@ class Metrics:
         """The sum of all series of a name with these labels; None where there is none."""
         return total(self.all(), name, **labels)
 
+    def settle(self):
+        """Until they are none of those of before: what the process has used of processors is read anew with the rest."""
+        before = self.get("process_cpu_seconds_total")
+        until(lambda: self.get("process_cpu_seconds_total") != before, "the metrics stand")
+
     def wait(self, wanted, name, **labels):
         """Until it is this much."""
         until(lambda: self.get(name, **labels) == wanted, lambda: f"{name} {labels}: {self.get(name, **labels)}, not {wanted}")
