@@ -26,7 +26,7 @@ SELECTOR = re.compile(r"\b((?:onramp|process)_[a-z_]+|up)\b(\{[^}]*\})?")
 @pytest.fixture(scope="module")
 def onramp(folder, server):
     port = free_port()
-    onramp = Onramp(server, folder, max_backends=4, http_listen=f"127.0.0.1:{port}")
+    onramp = Onramp(server, folder, max_backends=4, http_listen=f"127.0.0.1:{port}", metrics_top=10)
     onramp.http_port = port
     onramp.start()
     yield onramp
@@ -75,7 +75,7 @@ def test_it_is_scraped_without_an_error(prometheus):
 def test_every_panel_has_data(prometheus):
     dashboard = json.loads((DEPLOY / "grafana.json").read_text())
     rows = [panel["title"] for panel in dashboard["panels"] if panel["type"] == "row"]
-    assert rows == ["Overview", "Queue", "Latency heat map", "Pins and locks", "Backends", "Logins"]
+    assert rows == ["Overview", "Queue", "Latency heat map", "Pins and locks", "Backends", "Logins", "Users and schemas"]
     assert {"job", "instance"} <= {variable["name"] for variable in dashboard["templating"]["list"]}
     asked = list(expressions(dashboard))
     assert len(asked) > 30
