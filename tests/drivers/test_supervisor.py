@@ -87,6 +87,15 @@ def test_sighup_reads_the_options_again(own_onramp, server, tmp_path):
         assert permits() == b"6", "a file with a fault changes nothing"
 
 
+def test_an_option_that_is_wrong_is_in_the_status(one_socket, tmp_path):
+    """systemd shows that to everybody, and the log to few."""
+    file = tmp_path / "onramp.toml"
+    file.write_text("max_conections = 1\n")
+    done = subprocess.run([binary(), "serve", "--config", file], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2, done.stderr
+    one_socket.until(lambda message: status(message, f'{file}:1: unknown option "max_conections"; did you mean max_connections?'))
+
+
 def test_the_status_says_how_it_stands(own_onramp, server, one_socket, monkeypatch):
     # For looks that come soon.
     monkeypatch.setenv("WATCHDOG_USEC", "600000")

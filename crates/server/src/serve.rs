@@ -56,7 +56,11 @@ pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode 
     };
     let configuration = match arguments.load() {
         Ok(configuration) => configuration,
-        Err(error) => return crate::usage_error(&error.to_string()),
+        Err(error) => {
+            // What is said on the terminal is in a journal that not everybody may read.
+            Supervisor::of_environment().status(&error.to_string());
+            return crate::usage_error(&error.to_string());
+        }
     };
     drivers::give_large_blocks_back();
     let log = match logging::start(configuration.log_level, configuration.log_format) {
