@@ -11,10 +11,10 @@ import pytest
 
 from harness import raw
 from harness.machine import Debian, Machine
+from harness.packages import PACKAGES, package
 from harness.server import SERVICE, free_port
 from harness.waiting import PATIENCE, until
 
-PACKAGES = os.environ.get("ONRAMP_PACKAGES")
 Place = collections.namedtuple("Place", "host port")
 
 pytestmark = [
@@ -23,11 +23,6 @@ pytestmark = [
     pytest.mark.skipif(not PACKAGES, reason="ONRAMP_PACKAGES names no folder of packages: make test-packages"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a machine of one's own takes root"),
 ]
-
-
-def package(folder, ending):
-    [found] = (Path(PACKAGES) / folder).glob(f"*.{ending}")
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +56,19 @@ def wait_until_served(place):
     until(served, f"nobody serves at {place}")
 
 
+def configure(debian, place, *lines):
+    """The package's file with another `listen`, and more lines."""
+    file = debian.root / "etc/onramp/onramp.toml"
+    kept = [line for line in file.read_text().splitlines() if not line.startswith("listen = ")]
+    # In its place, with the rights that it has.
+    file.write_text("\n".join([*kept, f'listen = "{place.host}:{place.port}"', 'http_listen = "off"', *lines, ""]))
+
+
+def nothing_is_left(debian):
+    assert {path for path in debian.files() if "onramp" in path} == set()
+    debian.run("! getent passwd onramp && ! getent group onramp")
+
+
 def test_a_life_without_systemd(debian, server):
     before = debian.files(), debian.read("etc/passwd"), debian.read("etc/group")
     said = debian.run("dpkg -i /packages/out.deb")
@@ -69,15 +77,16 @@ def test_a_life_without_systemd(debian, server):
         "750 root onramp\n640 root onramp\n700 root root\n")
     assert debian.run("getent passwd onramp").endswith(":/nonexistent:/usr/sbin/nologin\n")
     for path in ["man/man1/onramp.1.gz", "man/man1/onramp-serve.1.gz", "bash-completion/completions/onramp", "zsh/vendor-completions/_onramp",
-                 "fish/vendor_completions.d/onramp.fish", "doc/onramp/changelog.gz", "doc/onramp/copyright"]:
+                 "fish/vendor_completions.d/onramp.fish", "doc/onramp/changelog.gz", "doc/onramp/copyright", "doc/onramp/docs/bad-days/README.md",
+                 "doc/onramp/deploy/alerts.yml"]:
         # Small systems leave out most of the documentation (dpkg's path-exclude); this one does not.
         assert (debian.root / "usr/share" / path).stat().st_size > 0, path
     assert debian.run("bash -c 'source /usr/share/bash-completion/completions/onramp && complete -p onramp'").endswith(" -F _onramp onramp\n")
-    # Nothing is set, and all of it is well.
-    assert debian.run("onramp serve --check --config /etc/onramp/onramp.toml").startswith("well: 1 options are given, of ")
+    # The file's own name and `listen`.
+    assert debian.run("onramp serve --check --config /etc/onramp/onramp.toml").startswith("well: 2 options are given, of ")
+    assert debian.run("onramp serve --check --config /usr/share/onramp/all-options.toml").startswith("well: 1 options are given, of ")
     place = Place("127.0.0.1", free_port())
-    with open(debian.root / "etc/onramp/onramp.toml", "a", encoding="utf-8") as file:
-        file.write(f'backend = "{url(server)}"\nlisten = "{place.host}:{place.port}"\nhttp_listen = "off"\n')
+    configure(debian, place, f'backend = "{url(server)}"')
     assert f"in front of {server.host}:{server.port}" in debian.run("onramp serve --check --config /etc/onramp/onramp.toml")
     process = subprocess.Popen(["chroot", "--userspec=onramp:onramp", str(debian.root), "onramp", "serve", "--config", "/etc/onramp/onramp.toml"],
                                stderr=subprocess.DEVNULL)
@@ -101,7 +110,7 @@ def test_a_life_without_systemd(debian, server):
 
 @pytest.fixture
 def machine(debian):
-    debian.run("DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 install -q -y --no-install-recommends systemd")
+    debian.install("systemd")
     machine = Machine(debian)
     yield machine
     machine.stop()
@@ -113,8 +122,7 @@ def test_a_life_with_systemd(debian, machine, server):
     machine.run("! systemctl start onramp")
     assert "no backend is given, and private_server = off" in machine.run("journalctl --unit=onramp --output=cat")
     place, later = Place("127.0.0.1", free_port()), Place("127.0.0.1", free_port())
-    with open(debian.root / "etc/onramp/onramp.toml", "a", encoding="utf-8") as file:
-        file.write(f'listen = "{place.host}:{place.port}"\nhttp_listen = "off"\n')
+    configure(debian, place)
     secret = debian.root / "etc/onramp/credentials/backend"
     secret.write_text(url(server) + "\n")
     secret.chmod(0o600)
@@ -144,9 +152,79 @@ def test_a_life_with_systemd(debian, machine, server):
     assert machine.run("systemctl is-active onramp.service onramp.socket", check=False).split() == ["inactive", "inactive"]
     machine.run("dpkg -P onramp")
     shutil.rmtree(folder)
-    left = {path for path in debian.files() if "onramp" in path}
-    assert left == set(), "nothing is left"
-    machine.run("! getent passwd onramp")
+    nothing_is_left(debian)
+
+
+def show(machine, what):
+    return machine.run(f"systemctl show --value --property={what} onramp").strip()
+
+
+def test_who_is_connected_when_it_is_purged(debian, machine, server):
+    place = Place("127.0.0.1", free_port())
+    machine.run("dpkg -i /packages/out.deb")
+    configure(debian, place, f'backend = "{url(server)}"', 'shutdown_timeout = "1h"')
+    machine.run("systemctl start onramp")
+    with raw.connect(place) as client, raw.connect(place) as idle:
+        client.query("BEGIN")
+        client.query("SELECT 1 FROM information_schema.ENGINES")
+        purging = subprocess.Popen(machine.inside("dpkg", "-P", "onramp"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            assert idle.socket.recv(1) == b"", "who rests goes at once"
+            assert client.value("SELECT 7") == b"7" and purging.poll() is None, "a transaction is waited for"
+            client.query("COMMIT")
+            assert purging.wait(PATIENCE) == 0
+        finally:
+            purging.kill()
+    nothing_is_left(debian)
+
+
+def test_the_same_version_again(debian, machine, server):
+    place = Place("127.0.0.1", free_port())
+    machine.run("dpkg -i /packages/out.deb")
+    configure(debian, place, f'backend = "{url(server)}"')
+    machine.run("systemctl start onramp")
+    process, file = show(machine, "MainPID"), debian.read("etc/onramp/onramp.toml")
+    with raw.connect(place) as client:
+        machine.run("dpkg -i /packages/out.deb")
+        assert client.value("SELECT 7") == b"7"
+    assert (show(machine, "MainPID"), debian.read("etc/onramp/onramp.toml")) == (process, file)
+    machine.run("dpkg -P onramp")
+    nothing_is_left(debian)
+
+
+def test_an_upgrade_that_brings_another_file(debian, machine, server):
+    debian.run("rm -rf /packages/opened && dpkg-deb -R /packages/later.deb /packages/opened && echo '# more' >>/packages/opened/etc/onramp/onramp.toml"
+               " && dpkg-deb -b /packages/opened /packages/other.deb && rm -r /packages/opened")
+    place = Place("127.0.0.1", free_port())
+    machine.run("dpkg -i /packages/out.deb")
+    configure(debian, place, f'backend = "{url(server)}"')
+    machine.run("systemctl start onramp")
+    process, file = show(machine, "MainPID"), debian.read("etc/onramp/onramp.toml")
+    # Nobody answers dpkg's question.
+    assert "end of file on stdin" in machine.run("! dpkg -i /packages/other.deb")
+    query(place)
+    machine.run("dpkg --force-confold -i /packages/other.deb")
+    assert (show(machine, "MainPID"), debian.read("etc/onramp/onramp.toml")) == (process, file)
+    assert debian.read("etc/onramp/onramp.toml.dpkg-dist").endswith("# more\n")
+    machine.run("systemctl restart onramp")
+    query(place)
+    machine.run("dpkg -P onramp")
+    nothing_is_left(debian)
+
+
+def test_a_file_that_is_wrong(debian, machine):
+    """What is wrong is said to whoever looks, and the service is not tried again and again."""
+    machine.run("dpkg -i /packages/out.deb")
+    with open(debian.root / "etc/onramp/onramp.toml", "a", encoding="utf-8") as file:
+        file.write("bakcend = 3\n")
+    line = len(debian.read("etc/onramp/onramp.toml").splitlines())
+    reason = f'/etc/onramp/onramp.toml:{line}: unknown option "bakcend"; did you mean backend?'
+    assert "systemctl status onramp.service" in machine.run("! systemctl start onramp")
+    assert reason in machine.run("systemctl status --lines=0 onramp", check=False)
+    assert f"onramp: {reason}\n" in machine.run("journalctl --unit=onramp --output=cat")
+    assert (show(machine, "ActiveState"), show(machine, "NRestarts"), show(machine, "ExecMainStatus")) == ("failed", "0", "2")
+    machine.run("dpkg -P onramp")
+    nothing_is_left(debian)
 
 
 @pytest.mark.skipif(shutil.which("rpm") is None, reason="rpm is not installed")
@@ -162,6 +240,7 @@ def test_the_rpm(tmp_path):
     place = ["--root", str(root), "--nodeps", "--noscripts"]
     subprocess.run(["rpm", *place, "-i", rpm], check=True)
     assert subprocess.run([root / "usr/bin/onramp", "--version"], check=True, capture_output=True, text=True).stdout == "onramp 0.1.0\n"
+    assert (root / "usr/share/doc/onramp/docs/bad-days/README.md").is_file()
     with open(root / "etc/onramp/onramp.toml", "a", encoding="utf-8") as file:
         file.write("workers = 2\n")
     subprocess.run(["rpm", *place, "-U", package("later", "rpm")], check=True)

@@ -576,3 +576,16 @@ fn the_default_file_sets_nothing_and_each_of_its_lines_can_be_used() {
     }
     assert!(text.lines().all(|line| line.len() <= 160), "lines that a terminal shows");
 }
+
+#[test]
+fn each_line_of_the_packages_file_can_be_used() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/packages/onramp.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    assert_eq!(with_file(&text).unwrap().chosen.into_keys().collect::<Vec<_>>(), ["listen"]);
+    let examples: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("#backend")).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        assert!(with_file(&format!("backend{example}")).unwrap().chosen.contains_key("backend"), "{example}");
+    }
+    assert!(text.lines().all(|line| line.len() <= 130), "lines that a terminal shows");
+}

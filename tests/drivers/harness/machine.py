@@ -14,9 +14,10 @@ MASKED = [
     "dev-mqueue.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-kernel-config.mount", "sys-fs-fuse-connections.mount",
 ]
 
+SPACES = ["--mount", "--pid", "--ipc", "--uts"]
+
 # Runs in namespaces of its own. What systemd mounts for a service has to be seen by the service, so mounts are shared within.
 BOOT = """
-set -e
 mount --make-rprivate /
 mount --bind "$1" "$1"
 cd "$1"
@@ -45,6 +46,14 @@ class Debian:
         """Runs a command of the shell's there."""
         return finish(["chroot", str(self.root), "/bin/sh", "-c", command], check)
 
+    def install(self, *packages):
+        """By apt; nothing is started for it."""
+        policy = self.root / "usr/sbin/policy-rc.d"
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+        self.run(f"DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 install -q -y --no-install-recommends {' '.join(packages)}")
+        policy.unlink()
+
     def files(self):
         """All that is there but for what the package manager keeps for itself."""
         own = ["var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "run", "tmp", "proc", "sys", "dev"]
@@ -58,15 +67,16 @@ class Debian:
 
 
 class Machine:
-    """One whose systemd runs."""
+    """One whose systemd runs; with the network around it, or with one of its own, where the usual ports are free."""
 
-    def __init__(self, debian):
+    def __init__(self, debian, own_network=False):
         units = debian.root / "etc/systemd/system"
         for unit in MASKED:
             if not (units / unit).is_symlink():
                 (units / unit).symlink_to("/dev/null")
-        spaces = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
-        self.process = subprocess.Popen([*spaces, "/bin/sh", "-c", BOOT, "boot", str(debian.root)],
+        self.spaces = [*SPACES, "--net"] if own_network else SPACES
+        boot = f"set -e\n{'ip link set lo up' if own_network else ''}\n{BOOT}"
+        self.process = subprocess.Popen(["unshare", *self.spaces, "--fork", "--kill-child", "/bin/sh", "-c", boot, "boot", str(debian.root)],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
         self.first = until(self._first, lambda: "it does not start")
         until(lambda: self.run("systemctl is-system-running", check=False).strip() in ("running", "degraded"), "its systemd does not come up")
@@ -77,9 +87,13 @@ class Machine:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return next((int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd"), None)
 
+    def inside(self, *command):
+        """A command of this machine that runs one there, with nothing of our environment."""
+        enter = ["nsenter", f"--target={self.first}", *self.spaces, "--"]
+        return [*enter, "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *command]
+
     def run(self, command, check=True):
-        inside = ["nsenter", f"--target={self.first}", "--mount", "--pid", "--ipc", "--uts", "--"]
-        return finish([*inside, "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "/bin/sh", "-c", command], check)
+        return finish(self.inside("/bin/sh", "-c", command), check)
 
     def stop(self):
         os.kill(self.first, signal.SIGKILL)
