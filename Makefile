@@ -130,7 +130,7 @@ packages:
 test-packages: packages
 	@.ci/install packages
 	deploy/packages/build target/packages/later 99.0.0
-	ONRAMP_BIN="$(abspath $(BUILT))/release/onramp" ONRAMP_PACKAGES="$(abspath target/packages)" tests/drivers/run test_packages.py
+	ONRAMP_BIN="$(abspath $(BUILT))/release/onramp" ONRAMP_PACKAGES="$(abspath target/packages)" tests/drivers/run test_packages.py test_first_minutes.py
 
 docs-options:
 	UPDATE_DOCS=1 cargo test --package config --locked reference_page

@@ -65,12 +65,18 @@ def may_be_alone(folder):
     return subprocess.run([*ALONE, "bash", "-c", OWN_FOLDERS, "bash", trial], capture_output=True).returncode == 0
 
 
+def blocks(page):
+    """The page's commands, each with its purpose: nothing, what serves, what comes behind, or the short way with a package."""
+    found = BLOCK.findall(page)
+    assert {purpose for purpose, _ in found} == {"", "serve", "stop", "service"}
+    return found
+
+
 def script(page):
-    """The page's commands; behind each a mark with its number, and what serves in the background."""
+    """The commands of the long way; behind each a mark with its number, and what serves in the background."""
     lines = ["cd /"]
-    blocks = BLOCK.findall(page)
-    for number, (purpose, commands) in enumerate(blocks, 1):
-        assert purpose in ("", "serve", "stop"), purpose
+    long_way = [block for block in blocks(page) if block[0] != "service"]
+    for number, (purpose, commands) in enumerate(long_way, 1):
         if purpose == "serve":
             lines.append(f'exec_serve() {{ exec {commands.strip()}; }}\nexec_serve >"$1/onramp.log" 2>&1 &\nserving=$!')
         elif purpose == "stop":
@@ -78,7 +84,7 @@ def script(page):
         else:
             lines.append(commands)
         lines.append(f"echo 'done: {number}'")
-    return "\n".join(lines), len(blocks)
+    return "\n".join(lines), len(long_way)
 
 
 def test_its_commands_work_as_they_stand(tmp_path):
