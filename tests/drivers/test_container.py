@@ -1,5 +1,6 @@
 """The image: what is in it, who it runs as, how it ends, and what it runs on where io_uring is forbidden."""
 
+import gzip
 import json
 import os
 import signal
@@ -195,6 +196,9 @@ def test_what_is_in_the_image(podman, root):
     assert config["StopSignal"] in ("SIGTERM", "15")
     assert image["HealthCheck" if "HealthCheck" in image else "Healthcheck"]["Test"] == ["CMD", "/usr/bin/onramp", "health"]
     assert list(config["ExposedPorts"]) == ["3306/tcp"]
+    licenses = gzip.decompress((root / "usr/share/doc/onramp/third-party-licenses.gz").read_bytes()).decode()
+    # One of a crate, and one of what a crate brings in C.
+    assert "\nrustls " in licenses and "Zstandard software" in licenses
     files = {path.relative_to(root) for path in root.rglob("*") if not path.is_dir()}
     programs = {str(path) for path in files if os.access(root / path, os.X_OK) and ".so" not in path.name}
     assert programs == {"usr/bin/onramp"}
@@ -223,6 +227,20 @@ def test_names_are_looked_up(podman):
 
 
 def test_without_a_server_it_says_what_is_missing(podman):
+    """And not that one should be installed, which nobody can in an image."""
     with Container(podman, *HARDENED, listen="127.0.0.1:0", http_listen="off") as onramp:
-        assert onramp.wait() == 1
-        assert "backend" in onramp.log_text(), onramp.log_text()
+        assert onramp.wait() == 2
+        assert "onramp: no backend is given, and private_server = off: say where the server is" in onramp.log_text(), onramp.log_text()
+
+
+def test_a_server_that_is_away_is_no_reason_to_start_anew(podman, own_server):
+    place = Place()
+    user, password = SERVICE
+    with Container(podman, *HARDENED, OUR_CALLS, backend=f"mysql://{user}:{password}@{own_server.host}:{own_server.port}/",
+                   backend_trusted_networks="127.0.0.1", listen=f"127.0.0.1:{place.port}", http_listen=f"127.0.0.1:{place.http}") as onramp:
+        onramp.says("ready: listening on")
+        until(lambda: onramp.health("--ready")[0] == 0, lambda: f"never ready:\n{onramp.log_text()}")
+        own_server.kill()
+        onramp.says("cannot be used")
+        assert onramp.health() == (0, "live\n")
+        assert podman.run("healthcheck", "run", onramp.name).returncode == 0
