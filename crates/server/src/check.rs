@@ -7,34 +7,42 @@ use std::process::ExitCode;
 
 use config::Configuration;
 
+use crate::addresses;
 use crate::arguments::Arguments;
-use crate::tls_files::{self, TlsFiles};
-use crate::{Failure, addresses};
+use crate::tls_files::{Findings, TlsFiles};
 
 /// The flag that asks for it.
 pub(crate) const FLAG: &str = "--check";
 
-/// Exit code 0 and a line where all is well, else 1 and a line for each fault.
+/// Exit code 0 and a line where all is well, else 1 and a line for each fault. What is doubtful, and keeps `serve` from nothing, is a
+/// warning and changes no exit code.
 pub(crate) fn command(arguments: &Arguments) -> ExitCode {
-    let faults = match arguments.check() {
-        Ok(configuration) => match outside(&configuration) {
-            faults if faults.is_empty() => return crate::print(&well(&configuration)),
-            faults => faults.iter().map(ToString::to_string).collect(),
-        },
-        Err(faults) => faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    let (well, faults, doubts) = match arguments.check() {
+        Ok(configuration) => {
+            let Findings { faults, doubts } = outside(&configuration);
+            (well(&configuration), lines(&faults), doubts)
+        }
+        Err(faults) => (String::new(), lines(&faults), Vec::new()),
     };
     for fault in &faults {
         eprintln!("onramp: {fault}");
     }
-    ExitCode::FAILURE
+    for doubt in &doubts {
+        eprintln!("onramp: warning: {doubt}");
+    }
+    if faults.is_empty() { crate::print(&well) } else { ExitCode::FAILURE }
+}
+
+fn lines(faults: &[impl ToString]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
 }
 
 /// What is wrong with that to which the options point.
-fn outside(configuration: &Configuration) -> Vec<Failure> {
+fn outside(configuration: &Configuration) -> Findings {
     let names = configuration.backends.chunks(1).map(|backend| addresses::resolve(backend).map(drop));
-    let files =
-        [TlsFiles::read(configuration).map(drop), tls_files::server_keys(&configuration.tls).map(drop)];
-    names.chain(files).filter_map(Result::err).collect()
+    let mut findings = TlsFiles::look(configuration);
+    findings.faults.splice(..0, names.filter_map(Result::err));
+    findings
 }
 
 fn well(configuration: &Configuration) -> String {

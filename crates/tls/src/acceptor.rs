@@ -11,7 +11,7 @@ use rustls_pki_types::PrivateKeyDer;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, FileFault};
-use crate::{Pem, certificate};
+use crate::{Authorities, Pem, certificate};
 
 /// The certificate that a server shows, and its demand for one of the client's. One for all workers; a change counts for
 /// connections that begin after it.
@@ -37,14 +37,19 @@ impl Identity {
     /// From PEM files: our certificate, followed by those that lead to a known authority, and its key.
     ///
     /// # Errors
-    /// What is wrong with which file, in words that show nothing of the key.
-    pub fn from_pem(certificate: &Pem, key: &Pem) -> Result<Self, Error> {
-        let chain = certificate.certificates()?;
-        let signing = signing_key(key.key()?).map_err(|error| key.fault(FileFault::UselessKey(error)))?;
+    /// All that is wrong with which file, in words that show nothing of the key.
+    pub fn from_pem(certificate: &Pem, key: &Pem) -> Result<Self, Vec<Error>> {
+        let signing = key
+            .key()
+            .and_then(|found| signing_key(found).map_err(|error| key.fault(FileFault::UselessKey(error))));
+        let (chain, signing) = match (certificate.certificates(), signing) {
+            (Ok(chain), Ok(signing)) => (chain, signing),
+            (chain, signing) => return Err(chain.err().into_iter().chain(signing.err()).collect()),
+        };
         let certified = CertifiedKey::new(chain, signing);
         // Certificates without extensions (X.509 version 1) serve as well, and cannot be compared.
         if let Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) = certified.keys_match() {
-            return Err(key.fault(FileFault::OtherKey(certificate.name.clone())));
+            return Err(vec![key.fault(FileFault::OtherKey(certificate.name.clone()))]);
         }
         Ok(Self(certified))
     }
@@ -79,8 +84,8 @@ impl Acceptor {
     /// has to come from one of these. Without them nobody is asked.
     ///
     /// # Errors
-    /// Authorities that cannot be read.
-    pub fn new(identity: Identity, client_authorities: Option<&Pem>) -> Result<Self, Error> {
+    /// Authorities that cannot be used, or a system without random bytes.
+    pub fn new(identity: Identity, client_authorities: Option<&Authorities>) -> Result<Self, Error> {
         Ok(Self { shown: RwLock::new(shown(identity, client_authorities)?) })
     }
 
@@ -89,7 +94,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// As [`Self::new`]; nothing has changed then.
-    pub fn change(&self, identity: Identity, client_authorities: Option<&Pem>) -> Result<(), Error> {
+    pub fn change(&self, identity: Identity, client_authorities: Option<&Authorities>) -> Result<(), Error> {
         let fresh = shown(identity, client_authorities)?;
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
@@ -105,16 +110,15 @@ impl Acceptor {
     }
 }
 
-fn shown(identity: Identity, client_authorities: Option<&Pem>) -> Result<Shown, Error> {
+fn shown(identity: Identity, client_authorities: Option<&Authorities>) -> Result<Shown, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = match client_authorities {
         None => Arc::new(NoClientAuth),
-        Some(pem) => {
-            let authorities = Arc::new(pem.authorities()?);
-            WebPkiClientVerifier::builder_with_provider(authorities, Arc::clone(&provider))
+        Some(authorities) => {
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&authorities.store), Arc::clone(&provider))
                 .allow_unauthenticated()
                 .build()
-                .map_err(|error| pem.fault(FileFault::UselessAuthorities(error)))?
+                .map_err(|error| authorities.fault(FileFault::UselessAuthorities(error)))?
         }
     };
     let fingerprint = identity.0.cert.first().map(|own| Sha256::digest(own).into()).unwrap_or_default();

@@ -57,8 +57,22 @@ pub(crate) fn names(der: &[u8]) -> Option<PeerCertificate> {
     Some(PeerCertificate { subject: one_line(subject)?, issuer: one_line(issuer)? })
 }
 
+/// From when and until when a certificate counts, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Its first second.
+    pub from: i64,
+    /// Its last one.
+    pub until: i64,
+}
+
 /// Until when it counts, in seconds since 1970; `None` where it is no certificate, or that was before.
 pub(crate) fn expiry(der: &[u8]) -> Option<u64> {
+    u64::try_from(validity(der)?.until).ok()
+}
+
+/// When it counts; `None` where it is no certificate.
+pub(crate) fn validity(der: &[u8]) -> Option<Validity> {
     let (_, certificate, _) = element(der, SEQUENCE)?;
     let (_, mut fields, _) = element(certificate, SEQUENCE)?;
     if fields.first() == Some(&VERSION) {
@@ -69,7 +83,13 @@ pub(crate) fn expiry(der: &[u8]) -> Option<u64> {
         fields = any(fields)?.2;
     }
     let (_, validity, _) = element(fields, SEQUENCE)?;
-    let (tag, time, _) = any(any(validity)?.2)?;
+    let (tag, from, rest) = any(validity)?;
+    let (until_tag, until, _) = any(rest)?;
+    Some(Validity { from: seconds(tag, from)?, until: seconds(until_tag, until)? })
+}
+
+/// A time of a certificate, in seconds since 1970.
+fn seconds(tag: u8, time: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(time).ok().filter(|text| text.is_ascii())?.strip_suffix('Z')?;
     let (year, rest) = match tag {
         // Two digits are those of 1950 to 2049 (RFC 5280, section 4.1.2.5.1).
@@ -83,7 +103,7 @@ pub(crate) fn expiry(der: &[u8]) -> Option<u64> {
     let two = |at: usize| rest.get(at..at + 2)?.parse::<u8>().ok();
     let date = Date::from_calendar_date(year, Month::try_from(two(0)?).ok()?, two(2)?).ok()?;
     let time = date.with_hms(two(4)?, two(6)?, two(8)?).ok()?;
-    u64::try_from(time.assume_utc().unix_timestamp()).ok()
+    Some(time.assume_utc().unix_timestamp())
 }
 
 /// As `X509_NAME_oneline` of OpenSSL writes it, which is what both servers compare with (`acl_check_ssl` of MySQL's
@@ -183,6 +203,7 @@ mod tests {
             parameters.not_after = date_time_ymd(year, month, day);
             let der = parameters.self_signed(&key).unwrap().der().to_vec();
             assert_eq!(expiry(&der), Some(seconds), "{year}-{month}-{day}");
+            assert_eq!(validity(&der).map(|found| found.from), Some(0));
             assert_eq!(expiry(&der[..100]), None);
         }
         assert_eq!(expiry(b""), None);

@@ -9,7 +9,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureSch
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::error::{Error, FileFault};
-use crate::{Identity, Pem};
+use crate::{Authorities, Identity};
 
 /// How a server's certificate is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Connector {
     /// What is missing or cannot be used.
     pub fn new(
         check: ServerCheck,
-        authorities: Option<&Pem>,
+        authorities: Option<&Authorities>,
         identity: Option<Identity>,
     ) -> Result<Self, Error> {
         Ok(Self { config: RwLock::new(config(check, authorities, identity)?) })
@@ -48,7 +48,7 @@ impl Connector {
     pub fn change(
         &self,
         check: ServerCheck,
-        authorities: Option<&Pem>,
+        authorities: Option<&Authorities>,
         identity: Option<Identity>,
     ) -> Result<(), Error> {
         let fresh = config(check, authorities, identity)?;
@@ -63,7 +63,7 @@ impl Connector {
 
 fn config(
     check: ServerCheck,
-    authorities: Option<&Pem>,
+    authorities: Option<&Authorities>,
     identity: Option<Identity>,
 ) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -73,10 +73,13 @@ fn config(
         (_, None) => {
             return Err(Error::NoAuthority);
         }
-        (_, Some(pem)) => Some(
-            WebPkiServerVerifier::builder_with_provider(Arc::new(pem.authorities()?), Arc::clone(&provider))
-                .build()
-                .map_err(|error| pem.fault(FileFault::UselessAuthorities(error)))?,
+        (_, Some(authorities)) => Some(
+            WebPkiServerVerifier::builder_with_provider(
+                Arc::clone(&authorities.store),
+                Arc::clone(&provider),
+            )
+            .build()
+            .map_err(|error| authorities.fault(FileFault::UselessAuthorities(error)))?,
         ),
     };
     let verifier = Arc::new(Verifier { chain, names: check == ServerCheck::Name, algorithms });

@@ -25,9 +25,10 @@ mod turns;
 
 pub use acceptor::{Acceptor, Identity};
 pub use blocking::BlockingStream;
+pub use certificate::Validity;
 pub use connector::{Connector, ServerCheck};
 pub use error::{Error, FileFault};
 pub use handshake::{Handshake, Outcome};
 pub use layer::Tls;
-pub use pem::Pem;
+pub use pem::{Authorities, Pem};
 pub use turns::Turns;

@@ -1,9 +1,12 @@
 //! Certificates and keys from the text of PEM files.
 
+use std::sync::Arc;
+
 use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::certificate::{self, Validity};
 use crate::error::{Error, FileFault};
 
 /// The text of a PEM file.
@@ -14,7 +17,43 @@ pub struct Pem {
     pub text: Vec<u8>,
 }
 
+/// Certificates that others are signed by.
+#[derive(Clone)]
+pub struct Authorities {
+    /// [`Pem::name`].
+    name: String,
+    pub(crate) store: Arc<RootCertStore>,
+}
+
+impl Authorities {
+    /// All certificates of a PEM file.
+    ///
+    /// # Errors
+    /// Where there is none, one cannot be read, or one cannot sign others.
+    pub fn from_pem(pem: &Pem) -> Result<Self, Error> {
+        let mut store = RootCertStore::empty();
+        for certificate in pem.certificates()? {
+            let added = store.add(certificate);
+            added.map_err(|error| pem.fault(FileFault::NoAuthority(error)))?;
+        }
+        Ok(Self { name: pem.name.clone(), store: Arc::new(store) })
+    }
+
+    /// What is wrong with them.
+    pub(crate) fn fault(&self, fault: FileFault) -> Error {
+        Error::File { file: self.name.clone(), fault }
+    }
+}
+
 impl Pem {
+    /// When its certificates count, in the order of the text, of those that say so in a form that is known; nothing where
+    /// they cannot be read.
+    #[must_use]
+    pub fn validities(&self) -> Vec<Validity> {
+        let certificates = self.certificates().unwrap_or_default();
+        certificates.iter().filter_map(|der| certificate::validity(der)).collect()
+    }
+
     /// All certificates, in the order of the text.
     ///
     /// # Errors
@@ -23,19 +62,6 @@ impl Pem {
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.text).collect();
         let found = found.map_err(|error| self.fault(FileFault::UnreadableCertificate(error)))?;
         if found.is_empty() { Err(self.fault(FileFault::NoCertificate)) } else { Ok(found) }
-    }
-
-    /// All certificates, as authorities that others are signed by.
-    ///
-    /// # Errors
-    /// As [`Self::certificates`], or where one cannot sign others.
-    pub(crate) fn authorities(&self) -> Result<RootCertStore, Error> {
-        let mut authorities = RootCertStore::empty();
-        for certificate in self.certificates()? {
-            let added = authorities.add(certificate);
-            added.map_err(|error| self.fault(FileFault::NoAuthority(error)))?;
-        }
-        Ok(authorities)
     }
 
     /// The first private key.

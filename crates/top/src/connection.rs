@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use login::{Credentials, Login};
-use tls::{BlockingStream, Connector, Pem, ServerCheck};
+use tls::{Authorities, BlockingStream, Connector, Pem, ServerCheck};
 use wire::{
     CommandKind, EOF_HEADER, ERR_HEADER, ErrPacket, OK_HEADER, OkPacket, WireError, parse_column_count,
     parse_column_definition, parse_text_row, read_message,
@@ -70,7 +70,9 @@ impl Place {
 }
 
 fn connector(check: ServerCheck, authorities: Option<&Pem>) -> Result<Connector, String> {
-    Connector::new(check, authorities, None).map_err(|error| error.to_string())
+    let authorities =
+        authorities.map(Authorities::from_pem).transpose().map_err(|error| error.to_string())?;
+    Connector::new(check, authorities.as_ref(), None).map_err(|error| error.to_string())
 }
 
 /// Why there is no answer.

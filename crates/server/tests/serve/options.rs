@@ -1,6 +1,9 @@
 //! What is wrong is said before anything is opened.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
 use crate::harness::{TestFolder, command, run};
 
@@ -74,6 +77,60 @@ fn a_check_says_all_that_is_wrong_and_serves_nobody() {
     let output = run(&folder, &["serve", "--check", "--config", "missing.toml"]);
     assert!(stderr(&output).contains("missing.toml cannot be read: "), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_check_says_all_that_is_wrong_with_the_files_of_tls() {
+    let folder = TestFolder::new();
+    let path = |name: &str| folder.path().join(name);
+    let (own, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut parameters = CertificateParams::new([String::from("db.example")]).unwrap();
+    (parameters.not_before, parameters.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
+    std::fs::write(path("expired.pem"), parameters.self_signed(&own).unwrap().pem()).unwrap();
+    std::fs::write(path("garbage.pem"), "no PEM").unwrap();
+    for (name, key, mode) in [("own.key", &own, 0o644), ("other.key", &other, 0o640)] {
+        std::fs::write(path(name), key.serialize_pem()).unwrap();
+        std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let told = |check: bool, options: &str| {
+        let text =
+            format!("backend = \"mysql://onramp:hush@127.0.0.1:1/\"\nlisten = \"127.0.0.1:0\"\n{options}");
+        std::fs::write(path("onramp.toml"), text).unwrap();
+        let words = ["serve", "--config", "onramp.toml", "--check"];
+        let output = run(&folder, &words[..if check { 4 } else { 3 }]);
+        (output.status.code(), stderr(&output))
+    };
+    let wrong = "tls_certificate = \"expired.pem\"\ntls_key = \"other.key\"\ntls_client_ca = \"garbage.pem\"\n\
+        backend_tls = \"verify-ca\"\nbackend_tls_ca = \"missing-ca.pem\"\nbackend_tls_certificate = \"missing.pem\"\n\
+        backend_tls_key = \"missing.key\"\nbackend_public_key = \"garbage.pem\"\n";
+    let faults = [
+        "tls_key (other.key) is not the key of the certificate in tls_certificate (expired.pem)",
+        "tls_client_ca (garbage.pem) holds no certificate (PEM)",
+        "backend_tls_ca (missing-ca.pem) cannot be read: ",
+        "backend_tls_certificate (missing.pem) cannot be read: ",
+        "backend_tls_key (missing.key) cannot be read: ",
+        "backend_public_key (garbage.pem) holds no RSA public key ",
+    ];
+    let (code, said) = told(true, wrong);
+    assert_eq!((code, said.lines().count()), (Some(1), faults.len() + 1), "{said}");
+    for (line, fault) in said.lines().zip(faults) {
+        assert!(line.starts_with(&format!("onramp: {fault}")), "{fault}: {said}");
+    }
+    let last = said.lines().last().unwrap();
+    assert!(
+        last.starts_with("onramp: warning: tls_certificate (expired.pem) holds a certificate that expired ")
+    );
+    // At the start they are one line, but for what is not of TLS alone, and comes before.
+    let (code, said) = told(false, &wrong.replace("backend_public_key = \"garbage.pem\"\n", ""));
+    assert_eq!(code, Some(1));
+    let line = said.lines().find(|line| line.contains("tls_key")).unwrap();
+    assert!(faults[..5].iter().all(|fault| line.contains(fault)), "{said}");
+    // What can be served with is no fault.
+    let (code, said) = told(true, "tls_certificate = \"expired.pem\"\ntls_key = \"own.key\"\n");
+    assert_eq!((code, said.lines().count()), (Some(0), 2), "{said}");
+    for part in ["that expired ", "tls_key (own.key) may be read by everybody on this machine"] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]

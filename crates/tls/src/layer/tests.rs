@@ -12,7 +12,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use seam::{CloseReason, ListenerId, Peer, PeerCertificate, TlsVersion};
 
 use super::*;
-use crate::{Identity, Pem, ServerCheck};
+use crate::{Authorities, Identity, Pem, ServerCheck};
 
 mod away;
 
@@ -119,6 +119,10 @@ impl Authority {
         (pem("the certificate", &certificate), pem("the key", &key.serialize_pem()))
     }
 
+    fn authorities(&self) -> Authorities {
+        Authorities::from_pem(&self.pem).unwrap()
+    }
+
     fn identity(&self, name: &str) -> Identity {
         let (certificate, key) = self.sign(name);
         Identity::from_pem(&certificate, &key).unwrap()
@@ -141,7 +145,7 @@ fn client_config(
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[version])
         .unwrap()
-        .with_root_certificates(authority.pem.authorities().unwrap());
+        .with_root_certificates(authority.authorities().store);
     Arc::new(match identity {
         None => builder.with_no_client_auth(),
         Some(pair) => {
@@ -289,8 +293,8 @@ impl Pair {
 }
 
 fn acceptor(authority: &Authority, clients: bool) -> Arc<Acceptor> {
-    let authorities = clients.then_some(&authority.pem);
-    Arc::new(Acceptor::new(authority.identity("db.example"), authorities).unwrap())
+    let authorities = clients.then(|| authority.authorities());
+    Arc::new(Acceptor::new(authority.identity("db.example"), authorities.as_ref()).unwrap())
 }
 
 const VERSIONS: [&rustls::SupportedProtocolVersion; 2] = [&rustls::version::TLS12, &rustls::version::TLS13];
@@ -496,7 +500,7 @@ fn server_config(authority: &Authority, name: &str, clients: bool) -> ServerConf
         .with_safe_default_protocol_versions()
         .unwrap();
     if clients {
-        let roots = Arc::new(authority.pem.authorities().unwrap());
+        let roots = authority.authorities().store;
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier =
             rustls::server::WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap();
@@ -512,8 +516,8 @@ fn connected(
     signer: &Authority,
     name: &str,
 ) -> Result<(), String> {
-    let authorities = (check != ServerCheck::None).then_some(&authority.pem);
-    let connector = Connector::new(check, authorities, None).unwrap();
+    let authorities = (check != ServerCheck::None).then(|| authority.authorities());
+    let connector = Connector::new(check, authorities.as_ref(), None).unwrap();
     let mut pair = Pair::server(connector, server_config(signer, name, false));
     pair.say(b"greeting");
     pair.run(100, 2);
@@ -567,11 +571,16 @@ fn a_key_has_to_belong_to_its_certificate() {
     let authority = Authority::new();
     let (certificate, _) = authority.sign("a");
     let (_, key) = authority.sign("b");
-    let refused = Identity::from_pem(&certificate, &key).err().unwrap().to_string();
-    assert_eq!(refused, "the key is not the key of the certificate in the certificate");
-    let refused = Identity::from_pem(&key, &key).err().unwrap().to_string();
-    assert_eq!(refused, "the key holds no certificate (PEM)");
-    let refused = Identity::from_pem(&certificate, &certificate).err().unwrap().to_string();
-    assert!(refused.starts_with("the certificate holds no private key"), "{refused}");
+    let refused = |certificate: &Pem, key: &Pem| {
+        let faults = Identity::from_pem(certificate, key).err().unwrap();
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(&certificate, &key), ["the key is not the key of the certificate in the certificate"]);
+    assert_eq!(refused(&key, &key), ["the key holds no certificate (PEM)"]);
+    let [fault] = &refused(&certificate, &certificate)[..] else { panic!("one is wrong") };
+    assert!(fault.starts_with("the certificate holds no private key"), "{fault}");
+    let [first, second] = &refused(&key, &certificate)[..] else { panic!("both are wrong") };
+    assert_eq!(first, "the key holds no certificate (PEM)");
+    assert!(second.starts_with("the certificate holds no private key"), "{second}");
     assert!(Acceptor::new(Identity::self_signed().unwrap(), None).is_ok());
 }
