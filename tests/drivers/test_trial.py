@@ -31,7 +31,7 @@ class Trial(Onramp):
         user, password = self.service
         command = [binary(), "trial", "--for", self.time, "--json", self.json, "--html", self.html,
                    "--listen", f"{self.host}:{self.port}", "--http-listen", "off"]
-        for name, value in self.options.items():
+        for name, value in {**self.trust(), **self.options}.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         environment = dict(os.environ, ONRAMP_BACKEND=f"mysql://{user}:{password}@{self.server.host}:{self.server.port}/")
         environment.pop("ONRAMP_BIN", None)
