@@ -164,6 +164,7 @@ def test_logins_by_stage_and_those_refused(page, site, client):
     with raw.Connection(site) as stranger:
         assert stranger.login("app", "wrong").code == 1045
     page.shows("greeting", "request", "password", "first backend", "1 refused (", within="#logins")
+    page.shows("Not accepted yet: 0 of ", " at 127.0.0.1:", within="#logins")
     # Nobody has used TLS.
     assert page.run("[...document.querySelectorAll('#logins tbody tr')].length") == 5
 

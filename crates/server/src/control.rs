@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use config::Configuration;
 use seam::Signal;
 
+use crate::accept_queues::AcceptQueues;
 use crate::arguments::Arguments;
 use crate::ask::{Answer, Ask};
 use crate::happening::Happening;
@@ -30,6 +31,7 @@ pub(crate) struct Program {
     pub(crate) arguments: Arguments,
     pub(crate) reach: Reach,
     pub(crate) driver: drivers::DriverKind,
+    pub(crate) accept_queues: Arc<AcceptQueues>,
     pub(crate) happenings: SyncSender<Happening>,
     pub(crate) log: Log,
     pub(crate) slow_log: SlowLog,

@@ -10,6 +10,7 @@
     reason = "this is the program that talks to the system, off the data path"
 )]
 
+mod accept_queues;
 mod addresses;
 mod admin_port;
 mod arguments;

@@ -158,6 +158,7 @@ fn serve(
             arguments,
             reach,
             driver: workers.driver(),
+            accept_queues: workers.accept_queues(),
             happenings: sender,
             log,
             slow_log: slow_log.clone(),

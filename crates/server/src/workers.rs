@@ -18,6 +18,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use seam::Signal;
 
 use crate::Failure;
+use crate::accept_queues::AcceptQueues;
 use crate::addresses;
 use crate::ask::Ask;
 use crate::handshakes::Handshakes;
@@ -35,6 +36,7 @@ pub(crate) struct Workers {
     trusted: Networks,
     signallers: Vec<Signaller>,
     driver: DriverKind,
+    accept_queues: Arc<AcceptQueues>,
 }
 
 /// How the admin port reaches each worker. An [`Ask`] comes with [`Signal::Wake`], or [`Signal::Report`] where the driver's
@@ -69,6 +71,8 @@ impl Workers {
         } else {
             addresses::take_over(&configuration.listen, handed_over, back_log, count)?
         };
+        let accept_queues = AcceptQueues::of(&shares, &listening, back_log)
+            .map_err(|error| format!("listen: a socket cannot be looked at: {error}"))?;
         let client_tls = listening.iter().map(|one| configuration.tls_of(&one.given)).collect();
         let listening = listening.into_iter().map(|one| one.actual).collect();
         let mut workers = Self {
@@ -78,6 +82,7 @@ impl Workers {
             trusted: configuration.proxy_protocol_networks.clone(),
             signallers: Vec::new(),
             driver: DriverKind::Epoll,
+            accept_queues: Arc::new(accept_queues),
         };
         for (number, sockets) in shares.into_iter().enumerate() {
             let (begin, begun) = channel();
@@ -106,6 +111,11 @@ impl Workers {
     /// Returns the driver that they run on.
     pub(crate) fn driver(&self) -> DriverKind {
         self.driver
+    }
+
+    /// Connections that the kernel holds for them.
+    pub(crate) fn accept_queues(&self) -> Arc<AcceptQueues> {
+        Arc::clone(&self.accept_queues)
     }
 
     /// How many there are.

@@ -4,8 +4,8 @@ mod onramp;
 mod servers;
 
 pub use onramp::{
-    Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient, Queued,
-    Server, ServerCheck, Setting, StatementKind, Status, Variable, Wait, Worker,
+    AcceptQueue, Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient,
+    Queued, Server, ServerCheck, Setting, StatementKind, Status, Variable, Wait, Worker,
 };
 pub use servers::{
     ColumnRow, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, SchemaRow, TableRow, TpConnection,
@@ -18,7 +18,8 @@ use crate::Table;
 use crate::row::Row;
 
 /// All of them, by schema and name.
-pub static ALL: [&Table; 31] = [
+pub static ALL: [&Table; 32] = [
+    AcceptQueue::TABLE,
     Backend::TABLE,
     Blocker::TABLE,
     Client::TABLE,

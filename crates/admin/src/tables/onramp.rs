@@ -344,6 +344,21 @@ table! {
 }
 
 table! {
+    /// Connections that the kernel holds until a worker accepts them, at each socket that clients connect to. What did not fit is
+    /// in `Onramp_accept_queue_overflows` and `Onramp_accept_queue_drops` of the table `status`.
+    AcceptQueue in Onramp as "accept_queues" {
+        /// Where clients connect to.
+        address: String,
+        /// The worker that accepts there; NULL where all of them do, at one socket.
+        worker: Option<u32>,
+        /// Connections that nobody has accepted yet; NULL for a Unix socket, and where the kernel does not say.
+        waiting: Option<u64>,
+        /// How many may wait: `back_log`, or less where net.core.somaxconn was less at the start. The kernel takes one more.
+        bound: u32,
+    }
+}
+
+table! {
     /// A worker: an event loop with its clients, backends and queues.
     Worker in Onramp as "workers" {
         /// Its number, from 0.

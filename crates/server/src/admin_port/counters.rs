@@ -56,6 +56,19 @@ const OTHERS: &[Counter] = &[
         .grows("network_bytes", &[("direction", "sent")]),
     of_workers("Connections", "Connections of clients since the start.", |view| view.connections)
         .grows("connections", &[]),
+    of_process(
+        "Onramp_accept_queue_drops",
+        "Connections that the kernel dropped at listening sockets since the start, for full queues and other reasons (ListenDrops): \
+         of all programs in the network namespace.",
+        |control, _| control.program.accept_queues.lost().drops,
+    )
+    .grows("accept_queue_drops", &[]),
+    of_process(
+        "Onramp_accept_queue_overflows",
+        "How often since the start a connection met a full accept queue (ListenOverflows): of all programs in the network namespace.",
+        |control, _| control.program.accept_queues.lost().overflows,
+    )
+    .grows("accept_queue_overflows", &[]),
     of_workers(
         "Onramp_backends",
         "Connections to the server, those that are being opened included.",

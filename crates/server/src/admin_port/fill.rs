@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use admin::Rows;
 use admin::tables::{
-    Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient, PoolGroup,
-    PoolQueue, PoolStats, PoolWait, Process, Queued, Server, ServerCheck, StatementKind, Status,
+    AcceptQueue, Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient,
+    PoolGroup, PoolQueue, PoolStats, PoolWait, Process, Queued, Server, ServerCheck, StatementKind, Status,
     TpConnection, TpGroupState, TpGroupStats, TpThreadState, Wait, Worker,
 };
 use engine::{BackendState, BackendView, Digest, DigestView, Histogram, PermitState, WaitReason, Waits};
@@ -23,6 +23,9 @@ use crate::control::{Control, answers};
 pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     if rows.wants::<Event>() {
         control.program.log.kept.events().iter().for_each(|event| rows.put(event));
+    }
+    if rows.wants::<AcceptQueue>() {
+        put_accept_queues(control, rows);
     }
     let Some(what) = look(rows) else { return };
     let signal = if needs_counters(rows) { Signal::Report } else { Signal::Wake };
@@ -64,6 +67,13 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     }
     digests.finish(rows);
     fill_wholes(control, rows, &wholes);
+}
+
+fn put_accept_queues(control: &Control, rows: &mut Rows<'_>) {
+    for queue in control.program.accept_queues.look() {
+        let (address, worker) = (String::from(queue.address), queue.worker);
+        rows.put(&AcceptQueue { address, worker, waiting: queue.waiting, bound: queue.bound });
+    }
 }
 
 /// Returns the question for the workers; `None` where no worker has to be asked.

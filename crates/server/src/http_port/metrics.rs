@@ -21,6 +21,7 @@ use web::{Answer, ContentType};
 
 pub(super) use digests::Digests;
 
+use crate::accept_queues::AcceptQueue;
 use crate::admin_port::counters::{self, Counter};
 use crate::control::Control;
 use crate::control::glance::{Glance, Glances};
@@ -65,6 +66,8 @@ pub(super) struct Scene<'a> {
     measures: Measures,
     holders: Holders,
     memory: MemoryParts,
+    /// As they are when somebody asks.
+    accept_queues: Vec<AcceptQueue<'a>>,
     /// Those that have had most work done, where they are wanted by name.
     users: Shown,
     schemas: Shown,
@@ -74,7 +77,9 @@ impl<'a> Scene<'a> {
     fn new(control: &'a Control, glance: &'a Glance, tops: &mut Tops) -> Self {
         let (waits, measures, holders, memory) = Default::default();
         let (users, schemas) = Default::default();
-        let mut scene = Self { control, glance, waits, measures, holders, memory, users, schemas };
+        let accept_queues = control.program.accept_queues.look();
+        let mut scene =
+            Self { control, glance, waits, measures, holders, memory, accept_queues, users, schemas };
         let mut tallies = TalliesByName::default();
         for whole in glance.wholes.values() {
             whole.waits.iter().for_each(|waits| scene.waits += waits);

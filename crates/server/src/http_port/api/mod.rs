@@ -156,7 +156,7 @@ impl Api {
             "crowd": crowd.json(), "digests": digests, "pins": pins, "events": standing::events(control),
             "options": standing::options(control), "limits": standing::limits(&together.limits, &glance),
             "workers": standing::workers(control, &glance), "server": standing::server(control, &together),
-            "logins": standing::logins(&together),
+            "logins": standing::logins(control, &together),
         });
         let mut named = HashSet::new();
         digests_in(&tables["crowd"], &mut named);

@@ -7,6 +7,7 @@ use admin::tables::Limit;
 use engine::{Histogram, Holders, LoginStage};
 use serde_json::{Value, json};
 
+use crate::accept_queues::AcceptQueue;
 use crate::admin_port::values::micros;
 use crate::control::Control;
 use crate::control::glance::Glance;
@@ -111,8 +112,8 @@ pub(super) fn server(control: &Control, together: &Together) -> Value {
     })
 }
 
-/// Logins by their stages, since the start.
-pub(super) fn logins(together: &Together) -> Value {
+/// Logins by their stages, since the start, and what the kernel holds in front of them.
+pub(super) fn logins(control: &Control, together: &Together) -> Value {
     let stage = |&stage: &LoginStage| {
         let says = match stage {
             LoginStage::Greeting => {
@@ -127,10 +128,20 @@ pub(super) fn logins(together: &Together) -> Value {
         };
         json!({ "stage": stage.name(), "says": says, "times": times(together.measures.login_stage(stage)) })
     };
+    let accept_queue = |queue: AcceptQueue<'_>| {
+        json!({
+            "address": queue.address, "worker": queue.worker, "waiting": queue.waiting, "bound": queue.bound,
+        })
+    };
+    let queues = &control.program.accept_queues;
+    let lost = queues.lost();
     let refused = together.measures.refused().filter(|&(_, count)| count > 0);
     let refused: Vec<_> =
         refused.map(|(reason, count)| json!({ "reason": reason.name(), "count": count })).collect();
     json!({
+        "accept_queues": queues.look().into_iter().map(accept_queue).collect::<Vec<_>>(),
+        "accept_queue_overflows": lost.overflows,
+        "accept_queue_drops": lost.drops,
         "whole": times(&together.measures.logins),
         "refused_for": refused,
         "stages": LoginStage::ALL.iter().map(stage).collect::<Vec<_>>(),

@@ -6,6 +6,7 @@ use engine::{Command, Holders, LoginStage, Queue, ServerState, ServerView, Worke
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Family, Figures, Kind, Scene};
+use crate::accept_queues::AcceptQueue;
 use crate::admin_port::limits;
 use crate::http_port::together::REFUSING;
 
@@ -108,6 +109,22 @@ pub(super) const ALL: &[Family] = &[
                     figures.number(&[("server", &server.address.to_string())], lag.as_secs_f64());
                 }
             }
+        },
+    },
+    Family {
+        name: "accept_queue_connections",
+        help: "Connections that the kernel holds until a worker accepts them, by the address that clients connect to; not of Unix sockets.",
+        kind: Kind::Gauge,
+        labels: &["address", "worker"],
+        figures: |scene, figures| accept_queues(scene, figures, |queue| queue.waiting),
+    },
+    Family {
+        name: "accept_queue_bound",
+        help: "How many of them may wait, likewise: back_log, or less where net.core.somaxconn is less.",
+        kind: Kind::Gauge,
+        labels: &["address", "worker"],
+        figures: |scene, figures| {
+            accept_queues(scene, figures, |queue| queue.waiting.map(|_| u64::from(queue.bound)));
         },
     },
     Family {
@@ -494,6 +511,15 @@ fn statements(scene: &Scene<'_>, figures: &mut Figures) {
             [("ok", ended.times.count() - ended.errors), ("error", ended.errors), ("lost", ended.lost)]
         {
             figures.count(&[("command", command.name()), ("result", result)], count);
+        }
+    }
+}
+
+fn accept_queues(scene: &Scene<'_>, figures: &mut Figures, of: fn(&AcceptQueue<'_>) -> Option<u64>) {
+    for queue in &scene.accept_queues {
+        let worker = queue.worker.map_or_else(|| String::from("all"), |worker| worker.to_string());
+        if let Some(figure) = of(queue) {
+            figures.count(&[("address", queue.address), ("worker", &worker)], figure);
         }
     }
 }

@@ -141,6 +141,19 @@ const LOGIN_TIMES = [
   ["p99", (row) => time(row.times.p99_us), "number"], ["longest", (row) => time(row.times.max_us), "number"],
 ];
 
+/** Those of each address together; of Unix sockets the kernel does not tell. */
+function acceptQueues(found) {
+  const known = found.accept_queues.filter((queue) => queue.waiting !== null);
+  const sum = (queues, name) => queues.reduce((all, queue) => all + queue[name], 0);
+  const parts = [...new Set(known.map((queue) => queue.address))].flatMap((address, at) => {
+    const queues = known.filter((queue) => queue.address === address);
+    return [at ? "; " : "", el("span", { class: queues.some((queue) => queue.waiting > queue.bound) ? "off" : null },
+      `${count(sum(queues, "waiting"))} of ${count(sum(queues, "bound"))} at ${address}`)];
+  });
+  return el("p", { class: "accept-queues" }, "Not accepted yet: ", ...(parts.length ? parts : ["not known"]),
+    `. ${counted(found.accept_queue_overflows, "time")} since the start a connection met a full queue, of whichever program here.`);
+}
+
 function logins(found) {
   const rows = [...found.stages.map((row) => ({ ...row, stage: row.stage.replaceAll("_", " ") })),
     { stage: "all of it", says: "from the connection to the end of the login", times: found.whole }];
@@ -148,6 +161,7 @@ function logins(found) {
   return section("logins", "Logins",
     el("p", {}, `${counted(found.connections, "connection")} since the start, ${count(found.refused)} refused${reasons ? ` (${reasons})` : ""}; `,
       `${count(found.logging_in)} at it now.`),
+    acceptQueues(found),
     table("By stage, since the start", [["stage", (row) => row.stage], ["what it is", (row) => row.says, "text"], ...LOGIN_TIMES],
       rows.filter((row) => row.times.count > 0), "Nobody has logged in."));
 }

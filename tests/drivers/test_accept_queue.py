@@ -1,0 +1,107 @@
+"""Connections that the kernel holds, since nobody accepts them: those that do not fit are counted, and the queue is shown."""
+
+import json
+import os
+import signal
+import socket
+
+import pymysql
+import pytest
+
+from conftest import closing
+from harness.metrics import Metrics, ask
+from harness.server import free_port
+from harness.waiting import PATIENCE, until
+
+BACK_LOG = 4
+
+
+@pytest.fixture
+def onramp(server, own_onramp, monkeypatch):
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", "secret")
+    admin, http = free_port(), free_port()
+    onramp = own_onramp(server, back_log=BACK_LOG, workers=1, admin_listen=f"127.0.0.1:{admin}", http_listen=f"127.0.0.1:{http}")
+    onramp.admin_port, onramp.http_port = admin, http
+    return onramp
+
+
+@pytest.fixture
+def connect():
+    """Begins a connection, and does not wait for it."""
+    def begin(onramp):
+        begun = socket.socket()
+        begun.setblocking(False)
+        begun.connect_ex((onramp.host, onramp.port))
+        return begun
+
+    with closing(begin) as open_one:
+        yield open_one
+
+
+@pytest.fixture
+def stopped(onramp):
+    """While this runs, the process does not."""
+    def stop():
+        os.kill(onramp.process.pid, signal.SIGSTOP)
+        # Of all threads: the group has stopped once its parent is told.
+        os.waitpid(onramp.process.pid, os.WUNTRACED)
+
+    yield stop
+    if onramp.process.poll() is None:
+        os.kill(onramp.process.pid, signal.SIGCONT)
+
+
+def held(port):
+    """How many the kernel holds for a listening port, as /proc/net/tcp has it (proc(5))."""
+    with open("/proc/net/tcp") as rows:
+        for row in rows:
+            columns = row.split()
+            if columns[1].endswith(f":{port:04X}") and columns[3] == "0A":
+                return int(columns[4].partition(":")[2], 16)
+    return None
+
+
+def rows(onramp, statement):
+    connection = pymysql.connect(host=onramp.host, port=onramp.admin_port, user="admin", password="secret", autocommit=True)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
+    finally:
+        connection.close()
+
+
+def logins(onramp):
+    """What the page shows of logins."""
+    return json.loads(ask(onramp.http_port, "/api/tables").body)["logins"]
+
+
+def lost(onramp):
+    return {name: int(value) for name, value in rows(onramp, "SHOW STATUS LIKE 'Onramp_accept_queue%'")}
+
+
+def test_those_that_do_not_fit_are_told_everywhere(onramp, connect, stopped):
+    metrics = Metrics(onramp.http_port)
+    place = {"address": f"{onramp.host}:{onramp.port}", "worker": "0"}
+    metrics.wait(0, "onramp_accept_queue_connections", **place)
+    metrics.wait(BACK_LOG, "onramp_accept_queue_bound", **place)
+    before = lost(onramp)
+    stopped()
+    begun = [connect(onramp) for _ in range(3 * BACK_LOG)]
+    # The kernel takes one more than it is told.
+    until(lambda: held(onramp.port) == BACK_LOG + 1, lambda: f"the kernel holds {held(onramp.port)}")
+    os.kill(onramp.process.pid, signal.SIGCONT)
+    # Of the others some may never be greeted: with SYN cookies they take themselves for connected.
+    for one in begun[:BACK_LOG + 1]:
+        one.settimeout(PATIENCE)
+        assert one.recv(5)[4:5] == b"\x0a"
+    behind = lost(onramp)
+    for name in ("Onramp_accept_queue_overflows", "Onramp_accept_queue_drops"):
+        assert behind[name] >= before[name] + 2 * BACK_LOG - 1, f"{name}: {behind} behind {before}"
+        figure = name.lower() + "_total"
+        until(lambda: metrics.get(figure) >= behind[name], lambda: f"{figure}: {metrics.get(figure)}, not {behind[name]}")
+    # Those that come again may be met in passing.
+    until(lambda: rows(onramp, "SELECT * FROM accept_queues") == ((place["address"], 0, 0, BACK_LOG),), "the queue does not empty")
+    queue = {"address": place["address"], "worker": 0, "waiting": 0, "bound": BACK_LOG}
+    until(lambda: logins(onramp)["accept_queues"] == [queue], lambda: f"{logins(onramp)}")
+    assert logins(onramp)["accept_queue_overflows"] >= behind["Onramp_accept_queue_overflows"]
