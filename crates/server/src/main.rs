@@ -28,6 +28,7 @@ mod http_port;
 #[cfg(debug_assertions)]
 mod injected;
 mod json_line;
+mod kinds;
 mod logging;
 mod manual;
 mod memory;

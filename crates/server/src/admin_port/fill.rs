@@ -9,7 +9,7 @@ use admin::tables::{
     PoolGroup, PoolQueue, PoolStats, PoolWait, Process, Queued, Server, ServerCheck, StatementKind, Status,
     TpConnection, TpGroupState, TpGroupStats, TpThreadState, Wait, Worker,
 };
-use engine::{BackendState, BackendView, Digest, DigestView, Histogram, PermitState, WaitReason, Waits};
+use engine::{BackendState, BackendView, Digest, Histogram, PermitState, WaitReason, Waits};
 use seam::Signal;
 
 use super::counters::Wholes;
@@ -18,6 +18,7 @@ use super::values::{digest_name, micros};
 use super::{pins, servers, status};
 use crate::ask::{Ask, Look, Sight};
 use crate::control::{Control, answers};
+use crate::kinds::Kinds;
 
 /// Fills what `rows` wants.
 pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
@@ -31,7 +32,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     let signal = if needs_counters(rows) { Signal::Report } else { Signal::Wake };
     let mut answers = control.ask(signal, |answer| Ask::Look { what, answer });
     let mut people = People::default();
-    let mut digests = Kinds::default();
+    let mut kinds = Kinds::default();
     let mut wholes = Wholes::new();
     while let Some((worker, sight)) = answers.next() {
         let number = u32::try_from(worker).unwrap_or(u32::MAX);
@@ -48,7 +49,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
                     rows.put(&backend_row(number, backend));
                 }
             }
-            Sight::Digests(found) => found.iter().for_each(|digest| digests.add(digest)),
+            Sight::Digests(found) => found.into_iter().for_each(|kind| kinds.add(kind)),
             Sight::DigestCosts(_) | Sight::Done | Sight::NotHere => {}
         }
         if std::time::Instant::now() > rows.deadline() {
@@ -65,7 +66,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
         whole.servers.iter().for_each(|server| servers::put(rows, server));
         whole.failovers.iter().for_each(|failover| servers::put_failover(rows, failover));
     }
-    digests.finish(rows);
+    put_kinds(rows, &kinds);
     fill_wholes(control, rows, &wholes);
 }
 
@@ -206,62 +207,34 @@ fn backend_row(worker: u32, view: BackendView) -> Backend {
     }
 }
 
-/// Kinds of statements, those of all workers together.
-#[derive(Default)]
-pub(crate) struct Kinds(BTreeMap<Option<u64>, DigestView>);
-
-impl Kinds {
-    /// Adds what a worker knows of one.
-    pub(crate) fn add(&mut self, view: &DigestView) {
-        match self.0.entry(view.digest.fingerprint) {
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(view.clone());
-            }
-            std::collections::btree_map::Entry::Occupied(mut entry) => {
-                let known = entry.get_mut();
-                known.digest += &view.digest;
-                known.first_seen = known.first_seen.max(view.first_seen);
-                known.last_seen = known.last_seen.min(view.last_seen);
-                known.taken_for |= view.taken_for;
-                known.permit_percent = known.permit_percent.min(view.permit_percent);
-            }
-        }
-    }
-
-    /// By their fingerprints.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Digest> {
-        self.0.values().map(|view| &view.digest)
-    }
-
-    fn finish(self, rows: &mut Rows<'_>) {
-        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-        for view in self.0.values() {
-            let then = |age| admin::tables::time_text(now.saturating_sub(age));
-            let digest: &Digest = &view.digest;
-            let (usual, least) = digest.usual_and_least();
-            let taken_for: Vec<_> = view.taken_for.names().collect();
-            rows.put(&StatementKind {
-                digest: digest.fingerprint.map(digest_name),
-                text: digest.text.as_deref().map(String::from),
-                count: digest.count,
-                errors: digest.errors,
-                coalesced: digest.coalesced,
-                rows_sent: digest.rows_sent,
-                rows_affected: digest.rows_affected,
-                time_us: micros(digest.execution.sum()),
-                min_time_us: micros(digest.execution.min()),
-                max_time_us: micros(digest.execution.max()),
-                p50_us: micros(digest.quantile(0.5)),
-                p99_us: micros(digest.quantile(0.99)),
-                wait_us: micros(digest.wait.sum()),
-                max_wait_us: micros(digest.wait.max()),
-                first_seen: then(view.first_seen),
-                last_seen: then(view.last_seen),
-                taken_for: (!taken_for.is_empty()).then(|| taken_for.join(",")),
-                permit_percent: view.permit_percent,
-                recent_us: micros(usual),
-                least_us: micros(least),
-            });
-        }
+fn put_kinds(rows: &mut Rows<'_>, kinds: &Kinds) {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    for view in kinds.iter() {
+        let then = |age| admin::tables::time_text(now.saturating_sub(age));
+        let digest: &Digest = &view.digest;
+        let (usual, least) = digest.usual_and_least();
+        let taken_for: Vec<_> = view.taken_for.names().collect();
+        rows.put(&StatementKind {
+            digest: digest.fingerprint.map(digest_name),
+            text: digest.text.as_deref().map(String::from),
+            count: digest.count,
+            errors: digest.errors,
+            coalesced: digest.coalesced,
+            rows_sent: digest.rows_sent,
+            rows_affected: digest.rows_affected,
+            time_us: micros(digest.execution.sum()),
+            min_time_us: micros(digest.execution.min()),
+            max_time_us: micros(digest.execution.max()),
+            p50_us: micros(digest.quantile(0.5)),
+            p99_us: micros(digest.quantile(0.99)),
+            wait_us: micros(digest.wait.sum()),
+            max_wait_us: micros(digest.wait.max()),
+            first_seen: then(view.first_seen),
+            last_seen: then(view.last_seen),
+            taken_for: (!taken_for.is_empty()).then(|| taken_for.join(",")),
+            permit_percent: view.permit_percent,
+            recent_us: micros(usual),
+            least_us: micros(least),
+        });
     }
 }

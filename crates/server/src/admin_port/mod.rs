@@ -9,7 +9,6 @@ mod servers;
 mod status;
 pub(crate) mod values;
 
-pub(crate) use fill::Kinds;
 pub(crate) use values::digest_name;
 
 use std::io;

@@ -25,8 +25,8 @@ use super::together::Together;
 use crate::ask::{Ask, Look, Sight};
 use crate::control::Control;
 use crate::control::glance::{Glance, Glances};
+use crate::kinds::Kinds;
 use crowd::{Crowd, Filter};
-use digests::Kinds;
 use notes::Scene;
 
 /// Digests are compared over so long, where nobody says since when.
@@ -69,8 +69,8 @@ impl Api {
         Self { glances, ring, tables: Mutex::new(tables) }
     }
 
-    /// `/api/now?span=minutes&since=0`: how things stand, and the samples later than `since`, in milliseconds since 1970; `span` is `minutes`
-    /// or `day`.
+    /// `/api/now?span=minutes&since=0`: how things stand, and the samples later than `since`, in milliseconds since 1970; `span` is
+    /// `minutes` or `day`.
     pub(super) fn now(&self, request: &Request) -> Answer {
         let span = match query::value(&request.query, "span").as_deref() {
             Some("day") => Span::Day,
@@ -141,13 +141,13 @@ impl Api {
             match sight {
                 Sight::Whole(whole) => reports.extend(whole.pins),
                 Sight::Clients(clients) => clients.iter().for_each(|client| crowd.put(client)),
-                Sight::Digests(digests) => digests.into_iter().for_each(|digest| kinds.put(digest)),
+                Sight::Digests(digests) => digests.into_iter().for_each(|kind| kinds.add(kind)),
                 _ => {}
             }
         }
         let at = millis(UNIX_EPOCH.elapsed().unwrap_or_default());
         let (from, to) = wanted.window.unwrap_or((at.saturating_sub(LATELY), at));
-        let digests = kinds.json(&self.ring, &wanted.filter, from, to, wanted.window.is_none());
+        let digests = digests::json(&kinds, &self.ring, &wanted.filter, (from, to), wanted.window.is_none());
         let pins = pins::json(&crowd.pins, reports.iter());
         let glance = self.glances.now();
         let together = Together::of(control, &glance);
@@ -160,7 +160,7 @@ impl Api {
         });
         let mut named = HashSet::new();
         digests_in(&tables["crowd"], &mut named);
-        tables["texts"] = kinds.texts(&named);
+        tables["texts"] = digests::texts(&kinds, &named);
         tables["took_us"] = json!(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         tables
     }

@@ -10,10 +10,10 @@ use seam::Signal;
 use web::{Answer, ContentType};
 
 use super::{Collected, CollectedFamily, Figure, named, owned, text_of};
-use crate::admin_port::Kinds;
 use crate::admin_port::digest_name;
 use crate::ask::{Ask, Look, Sight};
 use crate::control::Control;
+use crate::kinds::Kinds;
 
 /// So many at most: with five figures each they are 250 series, and what is behind the fiftieth is seldom worth a chart.
 const MOST: usize = 50;
@@ -116,9 +116,10 @@ fn look(control: &Control, mut known: Known) -> Known {
 
 fn collected(known: &Known) -> Collected {
     let mut kinds = Kinds::default();
-    known.values().flatten().for_each(|view| kinds.add(view));
+    known.values().flatten().for_each(|view| kinds.add(view.clone()));
     // Those that are counted together are no digest.
-    let mut most: Vec<_> = kinds.iter().filter_map(|digest| Some((digest.fingerprint?, digest))).collect();
+    let mut most: Vec<_> =
+        kinds.iter().filter_map(|kind| Some((kind.digest.fingerprint?, &kind.digest))).collect();
     most.sort_by_key(|(_, digest)| std::cmp::Reverse(digest.execution.sum()));
     most.truncate(MOST);
     let of = |family: &PerDigest| CollectedFamily {
