@@ -71,6 +71,10 @@ Options:
   -h, --help     print this text; also after a command
 ";
 
+/// The commands of [`USAGE`], and the one that is there for those who are used to it. [`manual`] has the first of them with their options.
+const COMMANDS: [&str; 10] =
+    ["serve", "trial", "top", "bench", "doctor", "health", "challenge", "docs", "help", "version"];
+
 fn main() -> ExitCode {
     let mut arguments = Vec::new();
     for argument in std::env::args_os().skip(1) {
@@ -116,9 +120,7 @@ fn main() -> ExitCode {
 }
 
 fn unknown_command(command: &str) -> ExitCode {
-    let known =
-        ["serve", "trial", "top", "bench", "challenge", "doctor", "health", "docs", "help", "version"];
-    match config::nearest(command, known) {
+    match config::nearest(command, COMMANDS) {
         Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
         None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),
     }

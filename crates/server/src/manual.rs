@@ -122,8 +122,8 @@ fn serve() -> Command {
     Command::new("serve")
         .about("Serves MySQL clients over few connections to a server")
         .long_about(
-            "Serves MySQL clients over few connections to a server. Without --backend it starts a private one.\n\nEach option may also come \
-             from the environment (ONRAMP_ and its name in capitals, with _ for -), from a credential or from the file that --config \
+            "Serves MySQL clients over few connections to a server. Without --backend it starts a private one.\n\n\
+             Each option may also come from the environment (ONRAMP_ and its name in capitals, with _ for -), from a credential or from the file that --config \
              names. A flag outranks the environment, which outranks credentials, which outrank the file. Times are whole numbers \
              with a unit: 500ms, 10s, 5m, 8h, 1d. Sizes are bytes or carry a unit: 256KiB, 64MiB, 1GiB.",
         )
@@ -196,6 +196,19 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         command().debug_assert();
+    }
+
+    /// By the help, by what an unknown command is held against, and by pages and completions.
+    #[test]
+    fn the_commands_are_the_same_everywhere() {
+        let (_, list) = crate::USAGE.split_once("\nCommands:\n").unwrap();
+        let (list, _) = list.split_once("\n\n").unwrap();
+        let told: Vec<_> = list.lines().filter_map(|line| line.split_ascii_whitespace().next()).collect();
+        assert_eq!([&told[..], &["version"]].concat(), crate::COMMANDS);
+        let command = command();
+        let mut pages: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
+        pages.push("help");
+        assert_eq!(pages, told);
     }
 
     #[test]

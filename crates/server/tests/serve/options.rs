@@ -149,6 +149,22 @@ fn help_and_version_go_to_the_output_stream() {
 }
 
 #[test]
+fn each_command_that_the_help_lists_has_a_help_of_its_own() {
+    let folder = TestFolder::new();
+    let stdout = |arguments: &[&str]| {
+        let output = run(&folder, arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let help = stdout(&["help"]);
+    let list = help.split_once("\nCommands:\n").and_then(|(_, rest)| rest.split_once("\n\n")).unwrap().0;
+    for line in list.lines() {
+        let name = line.split_ascii_whitespace().next().unwrap();
+        assert!(stdout(&["help", name]).contains("onramp"), "{name}");
+    }
+}
+
+#[test]
 fn a_port_in_use_is_named_with_what_to_do() {
     let folder = TestFolder::new();
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
