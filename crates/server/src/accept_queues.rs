@@ -2,8 +2,8 @@
 //! many did not fit.
 //!
 //! It is read when somebody looks, by whoever looks. /proc/self/net/tcp has listening sockets in front (`tcp_seq_start` of Linux's
-//! `net/ipv4/tcp_ipv4.c`), so that reading stops before the first connection, however many there are. Of Unix sockets only sock_diag(7) tells
-//! the same, for which the unit that systemd runs lets nobody ask.
+//! `net/ipv4/tcp_ipv4.c`), so that reading stops before the first connection, however many there are. Of Unix sockets only
+//! sock_diag(7) tells the same, which the unit that systemd runs lets nobody ask.
 
 use std::collections::BTreeMap;
 use std::fs::File;

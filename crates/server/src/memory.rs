@@ -65,8 +65,8 @@ fn log(engines: &[Memory], drivers: &[Counters]) {
     let sum = |figure: fn(&Counters) -> u64| drivers.iter().map(figure).sum::<u64>();
     let clients: Vec<_> = engines.iter().map(|memory| memory.clients.to_string()).collect();
     tracing::info!(
-        "memory: {} clients by worker; engine {}: client tables {}, statements {}, logins {}, handshakes {}, kept warnings {}, backends {}, {} session \
-         states {}, digests {}, outputs {}, compression {}; driver {}: connection tables {}, receive buffers {}, send buffers {}, rings {} \
+        "memory: {} clients by worker; engine {}: client tables {}, statements {}, logins {}, handshakes {}, kept warnings {}, backends {}, \
+         {} session states {}, digests {}, outputs {}, compression {}; driver {}: connection tables {}, receive buffers {}, send buffers {}, rings {} \
          ({}); resident {}",
         clients.join(" + "),
         kilobytes(engine.total() as u64),

@@ -44,7 +44,8 @@ const ADVICE: [(&str, &str); 22] = [
     ("xa", "It ends with XA COMMIT or XA ROLLBACK: keep the time between small."),
     (
         "routine",
-        "COM_RESET_CONNECTION when done: most pools of connections can send it on return. Or let Onramp read stored code (docs/ACCOUNTS.md), so that harmless routines do not pin.",
+        "COM_RESET_CONNECTION when done: most pools of connections can send it on return. Or let Onramp read stored code \
+         (docs/ACCOUNTS.md), so that harmless routines do not pin.",
     ),
     ("sequence", "INSERT ... RETURNING instead of NEXTVAL and LASTVAL."),
     ("unknown", "The statement is not understood for sure: see its text. COM_RESET_CONNECTION ends it."),

@@ -189,7 +189,8 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "user_statements",
-        help: "Statements that the server has answered, by user: those that it has taken most for, and `other` for the rest (`metrics_top`).",
+        help: "Statements that the server has answered, by user: those that it has taken most for, and `other` for the rest \
+               (`metrics_top`).",
         kind: Kind::Counter,
         labels: &["user"],
         figures: |scene, figures| {
@@ -240,8 +241,8 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "logins_refused",
-        help: "Logins refused, by what for. Of `denied` the log says whether there was no such account for the address, or the password was \
-               wrong.",
+        help: "Logins refused, by what for. Of `denied` the log says whether there was no such account for the address, or the password \
+               was wrong.",
         kind: Kind::Counter,
         labels: &["reason"],
         figures: |scene, figures| {
@@ -263,8 +264,8 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "login_stage_seconds",
-        help: "Parts of logins: to the greeting, TLS, from the connection to what the client says of itself, from there to where its password \
-               is known to be right, and its first statement's wait for a backend.",
+        help: "Parts of logins: to the greeting, TLS, from the connection to what the client says of itself, from there to where its \
+               password is known to be right, and its first statement's wait for a backend.",
         kind: Kind::Histogram,
         labels: &["stage"],
         figures: |scene, figures| {
@@ -433,8 +434,8 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "memory_bytes",
-        help: "Memory by what it is held for, as far as that is counted as it happens; the rest of the resident memory is the program itself, \
-               what event loops receive into and send from, and what the allocator keeps.",
+        help: "Memory by what it is held for, as far as that is counted as it happens; the rest of the resident memory is the program \
+               itself, what event loops receive into and send from, and what the allocator keeps.",
         kind: Kind::Gauge,
         labels: &["part"],
         figures: |scene, figures| {
