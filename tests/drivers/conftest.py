@@ -11,7 +11,7 @@ import mysql.connector
 import pymysql
 import pytest
 
-from harness import browser, lanes
+from harness import browser, galera, lanes
 from harness import mysql as private_mysql
 from harness import raw
 from harness.certificates import Authority
@@ -248,6 +248,8 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"with MySQL {'.'.join(map(str, version))}")
     if browser.program() is None:
         terminalreporter.write_line("WITHOUT CHROMIUM: the page was not tested; .ci/install test installs it", red=True)
+    if galera.provider() is None:
+        terminalreporter.write_line("WITHOUT GALERA: no test ran with a cluster of it; .ci/install test installs it", red=True)
     if shutil.which("prometheus") is None:
         terminalreporter.write_line("WITHOUT PROMETHEUS: metrics, dashboard and alerts were not tested with one; .ci/install test installs it", red=True)
 

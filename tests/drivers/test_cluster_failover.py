@@ -1,20 +1,16 @@
 """Several servers, and the primary changes: what clients hear of it, and where each write is afterwards."""
 
-import itertools
+import functools
 import signal
-import threading
 
-import pymysql
 import pytest
 
-from harness import raw
+from harness import raw, several
 from harness.cluster import Cluster
 from harness.raw import Closed, Err, Ok
 from harness.server import SERVICE, free_port
-from harness.waiting import PATIENCE, in_background, until
-
-PASSWORD = "admin-secret"
-CLIENTS = 40
+from harness.several import CLIENTS, Load, rows, until_in_use
+from harness.waiting import in_background, until
 
 
 @pytest.fixture
@@ -29,123 +25,7 @@ def cluster(folder, template):
 
 @pytest.fixture
 def start(cluster, own_onramp, monkeypatch):
-    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
-
-    def start(**options):
-        port = free_port()
-        onramp = own_onramp(
-            cluster.servers[0], backend=options.pop("backend", cluster.backends(*SERVICE)), admin_listen=f"127.0.0.1:{port}",
-            **{"max_backends": 16, "workers": 2, "failover_hold": f"{PATIENCE}s", **options})
-        onramp.admin = pymysql.connect(host="127.0.0.1", port=port, user="admin", password=PASSWORD)
-        return onramp
-
-    return start
-
-
-def rows(onramp, statement):
-    with onramp.admin.cursor(pymysql.cursors.DictCursor) as cursor:
-        cursor.execute(statement)
-        return cursor.fetchall()
-
-
-def in_use(onramp):
-    return [row["in_use"] for row in rows(onramp, "SELECT in_use FROM servers")]
-
-
-def until_in_use(onramp, values):
-    until(lambda: in_use(onramp) == values,
-          lambda: f"not {values}: {rows(onramp, 'SELECT * FROM servers')}\n{onramp.log_text()[-3000:]}")
-
-
-class Load:
-    """Clients of three kinds, each of which goes on until it is told to stop, and what became of their markers."""
-
-    def __init__(self, onramp, clients=CLIENTS):
-        self.onramp = onramp
-        self.numbers = itertools.count(1)
-        self.lock = threading.Lock()
-        self.acknowledged, self.refused, self.unknown = set(), set(), set()
-        self.errors = {"read": [], "write": [], "transaction": []}
-        self.reads = 0
-        self.ends = threading.Event()
-        kinds = itertools.cycle(("read", "write", "write", "transaction"))
-        self.threads = [threading.Thread(target=self.run, args=(kind,), daemon=True) for kind, _ in zip(kinds, range(clients))]
-        for thread in self.threads:
-            thread.start()
-
-    def run(self, kind):
-        connection = raw.connect(self.onramp, schema="onramp_app")
-        while not self.ends.is_set():
-            try:
-                getattr(self, kind)(connection)
-            except (Closed, ConnectionError) as error:
-                self.note_error(kind, error)
-                connection = raw.connect(self.onramp, schema="onramp_app")
-        connection.close()
-
-    def note_error(self, kind, error):
-        with self.lock:
-            self.errors[kind].append(error)
-
-    def read(self, connection):
-        answer = connection.query("SELECT COUNT(*) FROM markers")
-        if isinstance(answer, Err):
-            self.note_error("read", answer)
-        with self.lock:
-            self.reads += 1
-
-    def write(self, connection):
-        with self.lock:
-            number = next(self.numbers)
-        outcome = self.unknown
-        try:
-            answer = connection.query(f"INSERT INTO markers VALUES ({number})")
-            if isinstance(answer, Ok):
-                outcome = self.acknowledged
-            else:
-                self.note_error("write", answer)
-                outcome = self.unknown if answer.code == 2013 else self.refused
-        finally:
-            with self.lock:
-                outcome.add(number)
-
-    def transaction(self, connection):
-        with self.lock:
-            numbers = [next(self.numbers), next(self.numbers)]
-        steps = ["BEGIN", *(f"INSERT INTO markers VALUES ({number})" for number in numbers), "COMMIT"]
-        outcome = self.refused
-        try:
-            for step in steps:
-                # Only what is in flight at the COMMIT is in doubt.
-                outcome = self.unknown if step == "COMMIT" else self.refused
-                answer = connection.query(step)
-                if isinstance(answer, Err):
-                    self.note_error("transaction", answer)
-                    outcome = self.unknown if answer.code == 2013 and step == "COMMIT" else self.refused
-                    return
-            outcome = self.acknowledged
-        finally:
-            with self.lock:
-                outcome.update(numbers)
-
-    def until_acknowledged(self, more):
-        """Until so many more writes were."""
-        target = len(self.acknowledged) + more
-        until(lambda: len(self.acknowledged) >= target,
-              lambda: f"{len(self.acknowledged)} of {target}, {self.errors}\n{self.onramp.log_text()[-3000:]}")
-
-    def stop(self):
-        self.ends.set()
-        for thread in self.threads:
-            thread.join(PATIENCE)
-            assert not thread.is_alive(), self.onramp.log_text()[-3000:]
-
-    def balance(self, cluster, number):
-        """The ledger against what the server has in the end."""
-        stored = {int(row[0]) for row in cluster.order(number, "SELECT id FROM onramp_app.markers").rows}
-        assert self.acknowledged <= stored, f"lost: {sorted(self.acknowledged - stored)[:10]}"
-        assert not self.refused & stored, f"refused, and there: {sorted(self.refused & stored)[:10]}"
-        assert stored <= self.acknowledged | self.unknown
+    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2)
 
 
 def test_the_primary_is_killed_and_a_script_promotes_the_replica(cluster, start):

@@ -1,4 +1,4 @@
-"""Several MariaDB servers that replicate from one of them, by GTIDs and semi-synchronously: what was acknowledged is on a replica."""
+"""Several servers. Of MariaDB, with one that the others replicate from, by GTIDs and semi-synchronously: what was acknowledged is on a replica."""
 
 import pymysql
 
@@ -14,22 +14,11 @@ REPLICATION = [
 ]
 
 
-class Cluster:
-    """Servers by their numbers from 0; the first is the primary at the start."""
+class Servers:
+    """By their numbers from 0, whatever they are to each other."""
 
-    def __init__(self, folder, template, count=2):
-        self.servers = [Server(folder, template=template) for _ in range(count)]
-        for number, server in enumerate(self.servers):
-            self.start(number, read_only=number > 0)
-        for number in range(1, count):
-            self.follow(number, 0)
-        self.until_replicas_are_there(count - 1)
-
-    def start(self, number, read_only):
-        """A server that comes up, or comes back."""
-        # A replica that comes back does not go on by itself: whom it follows by then, the test says.
-        self.servers[number].start(*REPLICATION, f"--server-id={number + 1}", f"--read-only={'ON' if read_only else 'OFF'}",
-                                   "--skip-slave-start")
+    def __init__(self, servers):
+        self.servers = servers
 
     def order(self, number, *statements):
         """Statements of the administrator's, whom read_only does not hold."""
@@ -41,6 +30,32 @@ class Cluster:
 
     def value(self, number, statement):
         return self.order(number, statement).rows[0][0]
+
+    def backends(self, service, password):
+        """What `--backend` is given, once for each."""
+        return [f"mysql://{service}:{password}@{server.host}:{server.port}/" for server in self.servers]
+
+    def discard(self):
+        for server in self.servers:
+            server.discard()
+
+
+class Cluster(Servers):
+    """The first is the primary at the start."""
+
+    def __init__(self, folder, template, count=2):
+        super().__init__([Server(folder, template=template) for _ in range(count)])
+        for number, server in enumerate(self.servers):
+            self.start(number, read_only=number > 0)
+        for number in range(1, count):
+            self.follow(number, 0)
+        self.until_replicas_are_there(count - 1)
+
+    def start(self, number, read_only):
+        """A server that comes up, or comes back."""
+        # A replica that comes back does not go on by itself: whom it follows by then, the test says.
+        self.servers[number].start(*REPLICATION, f"--server-id={number + 1}", f"--read-only={'ON' if read_only else 'OFF'}",
+                                   "--skip-slave-start")
 
     def follow(self, number, primary):
         """A server replicates from another one."""
@@ -72,11 +87,3 @@ class Cluster:
                 cursor.execute("SHOW SLAVE STATUS")
                 row = cursor.fetchone()
         return row["Read_Master_Log_Pos"] == row["Exec_Master_Log_Pos"] and row["Slave_SQL_Running"] == "Yes"
-
-    def backends(self, service, password):
-        """What `--backend` is given, once for each."""
-        return [f"mysql://{service}:{password}@{server.host}:{server.port}/" for server in self.servers]
-
-    def discard(self):
-        for server in self.servers:
-            server.discard()

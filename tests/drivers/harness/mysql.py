@@ -50,6 +50,11 @@ def version():
     return tuple(map(int, re.search(r"Ver (\d+)\.(\d+)\.(\d+)", answer).groups()))
 
 
+def has_plugin(name):
+    """Whether it brings a plugin, by the name of its file without the ending."""
+    return installed() is not None and (installed().plugins() / f"{name}.so").is_file()
+
+
 # Marks a test, or as a module's `pytestmark` all of them.
 needed = pytest.mark.mysql
 

@@ -145,15 +145,16 @@ class Server:
         if template:
             folders.copy(template, self.data)
 
-    def start(self, *options):
-        """Starts and waits until the server takes connections."""
+    def start(self, *options, programs=None):
+        """Starts and waits until the server takes connections. `programs` is a folder of programs that the server runs."""
         assert self.process is None, "already running"
         self.temporary.mkdir(exist_ok=True)
+        environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}") if programs else None
         self.process = subprocess.Popen(
             [find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}",
              f"--tmpdir={self.temporary}", *as_user(),
              f"--port={self.inner_port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait_until_up()
         return self
 

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::client::held::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
 use crate::client::trackers::{self, Told};
-use crate::cluster::follow::is_read_only_error;
+use crate::cluster::follow::is_refusal_by_role;
 use crate::coalescing::Group;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
@@ -130,9 +130,9 @@ impl ReplySink for Relay<'_> {
             }
             ReplyEvent::Err(error) | ReplyEvent::PreludeErr(error) => {
                 summary.prelude_failed = matches!(event, ReplyEvent::PreludeErr(_));
-                let is_first = summary.relayed == 0 && !summary.prelude_failed;
+                let is_first = summary.relayed == 0;
                 summary.withheld =
-                    self.withholds && is_first && is_read_only_error(error.code, error.message);
+                    self.withholds && is_first && is_refusal_by_role(error.code, error.message);
                 summary.error = Some(ServerError {
                     code: error.code,
                     sql_state: error.sql_state,
@@ -331,9 +331,11 @@ impl Engine {
         // Whoever was slow has its answer now, and what follows is for somebody else.
         self.resume_backend(key);
         match statement.owner {
+            Owner::Client { client, .. } if statement.summary.withheld => {
+                self.refused_by_role(key, client, statement.group.take().as_deref());
+            }
             Owner::Client { client, command } => match statement.group.take() {
                 Some(group) => self.group_ended(key, client, &mut statement, group),
-                None if statement.summary.withheld => self.refused_as_read_only(key, client),
                 None if self.closed_behind_answer(key, client, &statement.summary) => {}
                 None => self.client_statement_ended(key, client, command, &mut statement),
             },

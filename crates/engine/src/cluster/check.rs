@@ -36,6 +36,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// After the server has refused the service account: attempts more often than so may lock it (failed_login_attempts of MySQL).
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
+/// Refusals that say nothing of the account, and that end by themselves: ER_CON_COUNT_ERROR, ER_SERVER_SHUTDOWN, and
+/// ER_SERVER_OFFLINE_MODE of a member that its group has left out.
+const OF_THE_SERVER: [u16; 3] = [1040, 1053, 3032];
+
 /// Whether a connection that the driver tells of is that of a check.
 pub(crate) fn is_of_check(token: u64) -> bool {
     token >= FIRST_TOKEN
@@ -223,7 +227,8 @@ impl Cluster {
                 let message = String::from_utf8_lossy(&message);
                 let user = &step.settings.service_user;
                 let reason = format!("it refused the service account '{user}' with error {code}: {message}");
-                self.check_failed(step, place, &reason, REFUSED_PAUSE);
+                let pause = if OF_THE_SERVER.contains(&code) { Duration::ZERO } else { REFUSED_PAUSE };
+                self.check_failed(step, place, &reason, pause);
             }
             Outcome::Withheld(why) => {
                 let reason = format!("the service account cannot log in: {}", why.message());

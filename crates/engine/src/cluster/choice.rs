@@ -34,19 +34,36 @@ pub(crate) fn choose(servers: &[Standing], former: Option<usize>) -> Result<usiz
     match writable.as_slice() {
         [] => Err(NoPrimary::None),
         &[only] => Ok(only),
-        several => first_node(servers, several).ok_or_else(|| NoPrimary::Several(several.to_vec())),
+        several => {
+            of_one_cluster(servers, several, former).ok_or_else(|| NoPrimary::Several(several.to_vec()))
+        }
     }
 }
 
-/// All nodes of one Galera take writes, and those of two nodes at a time fail each other's certification. The lowest place in the
-/// cluster's own list is the same for whoever asks.
-fn first_node(servers: &[Standing], places: &[usize]) -> Option<usize> {
-    let node = |place: &usize| servers[*place].believed().node.as_ref();
-    let cluster = &node(places.first()?)?.0;
-    if cluster.is_empty() || !places.iter().all(|place| node(place).is_some_and(|(own, _)| own == cluster)) {
+/// Members of one cluster that take writes. Those that have not heard of the last change of its members do not count: it may have left
+/// them out, as one that has hung and comes to. Of the others the lowest place in the list that all of them have alike writes, the same
+/// for whoever asks: writes on two nodes of Galera fail each other's certification.
+fn of_one_cluster(servers: &[Standing], places: &[usize], former: Option<usize>) -> Option<usize> {
+    let membership = |place: usize| servers[place].believed().membership.as_ref();
+    let first = membership(*places.first()?)?;
+    let is_of_it =
+        |place: usize| membership(place).is_some_and(|membership| membership.cluster == first.cluster);
+    if first.cluster.is_empty() || !places.iter().all(|&place| is_of_it(place)) {
         return None;
     }
-    places.iter().copied().min_by_key(|place| node(place).map(|&(_, index)| index))
+    let latest = places.iter().filter_map(|&place| membership(place)).max_by_key(|own| own.view)?;
+    let is_present = |place: usize| membership(place).is_some_and(|own| own.view == latest.view);
+    let present: Vec<usize> = places.iter().copied().filter(|&place| is_present(place)).collect();
+    if latest.place.is_none() {
+        // One member alone writes: two that both say that they do are not to be believed.
+        return present.first().copied().filter(|_| present.len() == 1);
+    }
+    // Places have moved up with the change: they mean something once all have been asked since.
+    let asked = (0..servers.len()).filter(|&place| is_present(place)).count();
+    let is_settled = present.len() == places.len() || asked >= latest.members as usize;
+    former.filter(|former| !is_settled && places.contains(former)).or_else(|| {
+        present.into_iter().min_by_key(|&place| membership(place).map(|membership| membership.place))
+    })
 }
 
 #[cfg(test)]
@@ -57,17 +74,17 @@ mod tests {
 
     use super::*;
     use crate::cluster::standing::Checked;
-    use crate::cluster::verdict::Verdict;
+    use crate::cluster::verdict::{Membership, Verdict};
     use crate::outside::named::ServerRole;
 
-    fn standing(identity: &str, writable: bool, node: Option<(&str, u32)>) -> Standing {
+    fn standing(identity: &str, writable: bool, membership: Option<Membership>) -> Standing {
         let mut standing = Standing::new();
         let verdict = Verdict {
             role: ServerRole::Primary,
             is_well: !identity.is_empty(),
             is_writable: writable,
             identity: String::from(identity),
-            node: node.map(|(cluster, index)| (String::from(cluster), index)),
+            membership,
             ..Verdict::unreached(String::new())
         };
         standing.take(Checked { at: Instant::START, took: Duration::ZERO, verdict });
@@ -100,14 +117,59 @@ mod tests {
         assert_eq!(choose(&servers, Some(1)), Ok(1), "it is in use");
     }
 
+    /// A node of a Galera of so many members, at a place in the view with this number.
+    fn node(name: &str, cluster: &str, (view, members): (u64, u32), place: u32) -> Standing {
+        let cluster = String::from(cluster);
+        standing(name, true, Some(Membership { cluster, view: (0, view), members, place: Some(place) }))
+    }
+
     #[test]
     fn of_the_nodes_of_one_galera_the_lowest_writes() {
-        let node = |name, cluster, index| standing(name, true, Some((cluster, index)));
-        let servers = [node("a", "c", 2), node("b", "c", 0), node("d", "c", 1)];
+        let servers = [node("a", "c", (3, 3), 2), node("b", "c", (3, 3), 0), node("d", "c", (3, 3), 1)];
         assert_eq!(choose(&servers, Some(0)), Ok(1));
-        let servers = [node("a", "c", 2), node("b", "another", 0)];
+        let servers = [node("a", "c", (3, 1), 2), node("b", "another", (3, 1), 0)];
         assert_eq!(choose(&servers, None), Err(NoPrimary::Several(vec![0, 1])));
-        let servers = [node("a", "c", 2), standing("b", true, None)];
+        let servers = [node("a", "c", (3, 1), 2), standing("b", true, None)];
         assert_eq!(choose(&servers, None), Err(NoPrimary::Several(vec![0, 1])));
+    }
+
+    /// Their places move up when one has gone. Until all have been asked since, a second one may have the place of the first.
+    #[test]
+    fn the_writer_does_not_change_twice_when_a_node_has_gone() {
+        let (old, new) = ((3, 3), (4, 2));
+        let gone = || standing("", false, None);
+        assert_eq!(choose(&[gone(), node("b", "c", old, 1), node("d", "c", old, 2)], Some(0)), Ok(1));
+        assert_eq!(choose(&[gone(), node("b", "c", old, 1), node("d", "c", new, 1)], Some(1)), Ok(1));
+        assert_eq!(choose(&[gone(), node("b", "c", new, 0), node("d", "c", new, 1)], Some(1)), Ok(1));
+        // It has come back, and the others have not all been asked.
+        let (back, last) = (node("a", "c", (5, 3), 0), (5, 3));
+        let servers = [back, node("b", "c", new, 0), node("d", "c", new, 1)];
+        assert_eq!(choose(&servers, Some(1)), Ok(1));
+        let servers = [node("a", "c", last, 0), node("b", "c", last, 1), node("d", "c", last, 2)];
+        assert_eq!(choose(&servers, Some(1)), Ok(0));
+    }
+
+    /// One that hangs, or has lost the others, does not know yet that they go on without it.
+    #[test]
+    fn a_node_that_the_others_have_left_out_does_not_write() {
+        let servers = [node("a", "c", (3, 3), 0), node("b", "c", (4, 2), 0), node("d", "c", (4, 2), 1)];
+        assert_eq!(choose(&servers, Some(0)), Ok(1));
+    }
+
+    #[test]
+    fn of_a_group_with_one_primary_the_last_elected_writes() {
+        let member = |name: &str, view, writes| {
+            let membership = Membership { cluster: String::from("g"), view, members: 3, place: None };
+            standing(name, writes, Some(membership))
+        };
+        // The first hung while the others elected another one, and has come to.
+        let servers = [member("a", (7, 3), true), member("b", (7, 4), true), member("c", (7, 4), false)];
+        assert_eq!(choose(&servers, Some(0)), Ok(1));
+        assert_eq!(choose(&servers, Some(1)), Ok(1));
+        let servers = [member("a", (7, 4), true), member("b", (7, 4), true)];
+        assert_eq!(choose(&servers, Some(0)), Err(NoPrimary::Several(vec![0, 1])));
+        // A group that was begun anew.
+        let servers = [member("a", (7, 9), true), member("b", (8, 1), true)];
+        assert_eq!(choose(&servers, Some(0)), Ok(1));
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Chosen {
     may_end: AtomicBool,
     /// Why there is none, for people.
     why: Mutex<Arc<str>>,
-    /// When a server has last refused a write, although it was the primary, in microseconds; 0 for never.
+    /// When a server has last refused a statement, although it was the primary, in microseconds; 0 for never.
     refused: AtomicU64,
     pub(crate) tally: Tally,
 }
@@ -76,7 +76,7 @@ impl Chosen {
         self.word.store(number << 32 | place, SeqCst);
     }
 
-    /// A worker has been refused a write on it as of this choice: nobody is the primary until the server has been asked again.
+    /// A worker has been refused a statement on it as of this choice: nobody is the primary until the server has been asked again.
     /// False where another choice has been made meanwhile.
     pub(crate) fn doubt(&self, now: Instant, choice: Choice) -> bool {
         let word = |choice: Choice| {
@@ -88,7 +88,9 @@ impl Chosen {
         if is_it {
             self.may_end.store(true, SeqCst);
             self.refused.store(now.as_micros().max(1), SeqCst);
-            self.say(Arc::from("the primary has refused a write: it is read-only"));
+            self.say(Arc::from(
+                "the primary has refused a statement: it is read-only, or its cluster goes on without it",
+            ));
         }
         is_it
     }

@@ -13,6 +13,7 @@ use crate::accounts::task::Asker;
 use crate::backend::{Afterwards, InFlight, Owner};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
+use crate::coalescing::Group;
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
@@ -22,6 +23,9 @@ use crate::workers::letter::Letter;
 /// ER_OPTION_PREVENTS_STATEMENT, with which a server refuses writes under `read_only`, and ER_READ_ONLY_MODE, under `innodb_read_only`.
 const PREVENTED: u16 = 1290;
 const READ_ONLY_MODE: u16 = 1836;
+/// ER_UNKNOWN_COM_ERROR, with which a node of Galera that is out of the primary component refuses whatever it is sent, before it
+/// begins with it (mysql_execute_command in sql_parse.cc of MariaDB).
+const UNKNOWN_COMMAND: u16 = 1047;
 
 /// What a worker knows of the choice.
 pub(crate) struct Following {
@@ -314,7 +318,7 @@ impl Engine {
         self.resume.push(key);
     }
 
-    /// Says whether the server's refusal of a write may be kept from the client of a statement, since it goes elsewhere.
+    /// Says whether the server's refusal of a statement may be kept from its client, since it goes elsewhere.
     pub(crate) fn may_go_elsewhere(&self, statement: &InFlight) -> bool {
         let Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } = statement.owner
         else {
@@ -326,8 +330,7 @@ impl Engine {
         let client = &self.clients[client];
         let Some(request) = client.request.as_deref() else { return false };
         let is_over = self.now.since(request.arrival.at) >= self.settings.cluster.hold;
-        statement.group.is_none()
-            && statement.code_change.is_none()
+        statement.code_change.is_none()
             && client.pins.is_empty()
             && !client.killed
             && !is_over
@@ -335,8 +338,8 @@ impl Engine {
             && (client.in_transaction() || (may_be_sent_again(request) && !request.raw.is_empty()))
     }
 
-    /// The server has refused a statement since it is read-only: nothing of it has run.
-    pub(crate) fn refused_as_read_only(&mut self, backend: BackendKey, key: ClientKey) {
+    /// The server has refused a statement for what it is to the others: nothing of it has run.
+    pub(crate) fn refused_by_role(&mut self, backend: BackendKey, key: ClientKey, group: Option<&Group>) {
         if !self.is_on_former_server(backend)
             && self.pool.workers.chosen.doubt(self.now, self.following.choice)
         {
@@ -351,19 +354,28 @@ impl Engine {
             self.server.backends[backend].holder = None;
             self.tell_rolled_back(key, answer);
             // The end of its connection rolls back.
-            return self.close_backend(backend, "its server has become read-only");
+            return self.close_backend(backend, "its server takes no statements any more");
         }
         self.server.backends[backend].holder = None;
         self.clients[key].aftermath.insert_id_at = None;
+        let followers: Vec<_> = group.iter().flat_map(|group| self.followers(group)).collect();
         self.queue_again(key);
+        for follower in followers {
+            self.goes_alone(follower);
+        }
     }
 }
 
-/// Says whether a server's error means that it takes no writes now.
-pub(crate) fn is_read_only_error(code: u16, message: &[u8]) -> bool {
-    // The former is also for other options that forbid a statement; both servers write --read-only, MySQL --super-read-only too.
-    let names_it = || message.windows(9).any(|part| part == b"read-only" || part == b"read_only");
-    code == READ_ONLY_MODE || (code == PREVENTED && names_it())
+/// Says whether a server's error means that it takes no writes now, or nothing at all.
+pub(crate) fn is_refusal_by_role(code: u16, message: &[u8]) -> bool {
+    let names = |words: &[u8]| message.windows(words.len()).any(|part| part == words);
+    match code {
+        READ_ONLY_MODE => true,
+        // Also for other options that forbid a statement; both servers write --read-only, MySQL --super-read-only too.
+        PREVENTED => names(b"read-only") || names(b"read_only"),
+        UNKNOWN_COMMAND => names(b"WSREP has not yet prepared node"),
+        _ => false,
+    }
 }
 
 /// What is in flight comes to its end without anything more that is sent, and then nothing of a client's follows by itself.
@@ -477,10 +489,12 @@ mod tests {
     fn other_options_that_forbid_a_statement_are_the_clients_affair() {
         let read_only =
             b"The MariaDB server is running with the --read-only option so it cannot execute this statement";
-        assert!(is_read_only_error(1290, read_only));
-        assert!(is_read_only_error(1290, b"The MySQL server is running with the --super-read-only option"));
-        assert!(is_read_only_error(1836, b"Running in read-only mode"));
-        assert!(!is_read_only_error(1290, b"The MySQL server is running with the --secure-file-priv option"));
-        assert!(!is_read_only_error(1792, b"Cannot execute statement in a READ ONLY transaction"));
+        assert!(is_refusal_by_role(1290, read_only));
+        assert!(is_refusal_by_role(1290, b"The MySQL server is running with the --super-read-only option"));
+        assert!(is_refusal_by_role(1836, b"Running in read-only mode"));
+        assert!(!is_refusal_by_role(1290, b"The MySQL server is running with the --secure-file-priv option"));
+        assert!(is_refusal_by_role(1047, b"WSREP has not yet prepared node for application use"));
+        assert!(!is_refusal_by_role(1047, b"Unknown command"));
+        assert!(!is_refusal_by_role(1792, b"Cannot execute statement in a READ ONLY transaction"));
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Cluster {
     last_token: u64,
     /// The place of the primary, or of the last one.
     primary: Option<usize>,
-    /// The server there has refused a write at this time: what it has said of itself before counts no more.
+    /// The server there has refused a statement at this time: what it has said of itself before counts no more.
     doubt: Option<(usize, Instant)>,
     failovers: Failovers,
     /// When the primary was last found to be well, and what had been counted then.

@@ -126,6 +126,12 @@ impl Cluster {
         if let Some(former) = present {
             self.failovers.begin(now, former, self.before, chosen);
         }
+        if let NoPrimary::Several(places) = why
+            && is_new
+        {
+            // One of them may just have become read-only, or have heard that the others go on without it.
+            places.iter().for_each(|&place| self.checks[place].hurry(now));
+        }
         if is_new {
             chosen.say(Arc::from(reason.as_str()));
         }

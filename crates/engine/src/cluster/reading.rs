@@ -23,21 +23,24 @@ pub(crate) enum Question {
 /// Asked of each server, whatever it is: a name that a server does not know is a row less, and no error.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
     'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','wsrep_on','wsrep_desync',\
-    'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name')";
+    'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name',\
+    'group_replication_single_primary_mode')";
 
 /// A set of many ranges is longer than SHOW VARIABLES shows (1,024 bytes).
 const GTID_EXECUTED: &str = "SELECT @@global.gtid_executed";
 
 const GALERA: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status',\
     'wsrep_local_state','wsrep_local_state_comment','wsrep_local_index','wsrep_local_recv_queue',\
-    'wsrep_cluster_state_uuid','wsrep_last_committed')";
+    'wsrep_cluster_state_uuid','wsrep_cluster_conf_id','wsrep_cluster_size','wsrep_last_committed')";
 
-const GROUP: &str = "SELECT MEMBER_ID, MEMBER_HOST, MEMBER_PORT, MEMBER_STATE, MEMBER_ROLE \
-    FROM performance_schema.replication_group_members";
+const GROUP: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, m.MEMBER_ROLE, s.VIEW_ID \
+    FROM performance_schema.replication_group_members AS m \
+    LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
 /// Before 8.0.2 the members have no roles: the one that writes is told by `super_read_only`.
-const GROUP_WITHOUT_ROLES: &str = "SELECT MEMBER_ID, MEMBER_HOST, MEMBER_PORT, MEMBER_STATE, '' AS MEMBER_ROLE \
-    FROM performance_schema.replication_group_members";
+const GROUP_WITHOUT_ROLES: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, '' AS MEMBER_ROLE, s.VIEW_ID \
+    FROM performance_schema.replication_group_members AS m \
+    LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
 impl Question {
     /// Its text for a server of this version.
@@ -120,6 +123,10 @@ pub(crate) struct Galera {
     pub(crate) in_maintenance: bool,
     /// The cluster, the same of all of its nodes.
     pub(crate) cluster: String,
+    /// The number of the change of members that it has heard of last.
+    pub(crate) view: u64,
+    /// How many it has left.
+    pub(crate) members: u32,
 }
 
 /// The group, as a member sees it.
@@ -130,6 +137,12 @@ pub(crate) struct Group {
     pub(crate) members: u32,
     /// Those that take part: ONLINE or RECOVERING.
     pub(crate) alive: u32,
+    /// The same of all members.
+    pub(crate) name: String,
+    /// When the group began, and the number of the change of members that this one has heard of last.
+    pub(crate) view: (u64, u64),
+    /// The member's place by the ids of all, where all take writes.
+    pub(crate) place: Option<u32>,
 }
 
 /// A line of `replication_group_members`.
@@ -146,7 +159,9 @@ pub(crate) struct Round {
     reading: Reading,
     server_uuid: String,
     of_galera: bool,
-    of_group: bool,
+    /// The group's name; empty where the server is of none.
+    group: String,
+    has_many_primaries: bool,
 }
 
 impl Round {
@@ -185,7 +200,7 @@ impl Round {
             Question::Variables if !version.is_mariadb() => Some(Question::Position),
             Question::Variables | Question::Position => Some(Question::Replication),
             Question::Replication if self.of_galera => Some(Question::Galera),
-            Question::Replication | Question::Galera if self.of_group => Some(Question::Group),
+            Question::Replication | Question::Galera if !self.group.is_empty() => Some(Question::Group),
             _ => None,
         }
     }
@@ -208,7 +223,8 @@ impl Round {
         self.reading.super_read_only = is_on("super_read_only");
         self.reading.innodb_read_only = is_on("innodb_read_only");
         self.reading.position = value("gtid_current_pos");
-        self.of_group = !value("group_replication_group_name").is_empty();
+        self.group = value("group_replication_group_name");
+        self.has_many_primaries = value("group_replication_single_primary_mode").eq_ignore_ascii_case("OFF");
         self.of_galera = is_on("wsrep_on");
         if self.of_galera {
             let says_none = |name: &str, none: &str| {
@@ -241,24 +257,36 @@ impl Round {
         galera.state_comment = value("wsrep_local_state_comment");
         galera.local_index = value("wsrep_local_index").parse().unwrap_or(u32::MAX);
         galera.cluster = value("wsrep_cluster_state_uuid");
-        if self.reading.position.is_empty() {
-            self.reading.position = value("wsrep_last_committed");
-        }
+        galera.view = value("wsrep_cluster_conf_id").parse().unwrap_or(0);
+        galera.members = value("wsrep_cluster_size").parse().unwrap_or(0);
+        // Its GTIDs are those of the nodes that wrote, and each knows the others' by halves (gtid_current_pos): they cannot be compared.
+        self.reading.position = format!("{}:{}", galera.cluster, value("wsrep_last_committed"));
     }
 
     fn take_group(&mut self, kept: &[u8]) {
         let table = Named::of(kept);
-        let mut group = Group::default();
+        let mut group = Group { name: self.group.clone(), ..Group::default() };
+        let mut before = 0;
         for row in table.rows() {
             let state = row.text("MEMBER_STATE");
+            let id = row.text("MEMBER_ID");
             group.members += 1;
             group.alive += u32::from(matches!(state.as_str(), "ONLINE" | "RECOVERING"));
-            if row.text("MEMBER_ID") == self.server_uuid {
+            before += u32::from(id < self.server_uuid);
+            if id == self.server_uuid {
+                group.view = view_of(&row.text("VIEW_ID"));
                 group.own = Some(Member { state, role: row.text("MEMBER_ROLE") });
             }
         }
+        group.place = self.has_many_primaries.then_some(before);
         self.reading.group = Some(group);
     }
+}
+
+/// A `VIEW_ID` as numbers that grow: when the group began, and the changes of members since. Both 0 where a member has none.
+fn view_of(id: &str) -> (u64, u64) {
+    let (began, changes) = id.split_once(':').unwrap_or_default();
+    (began.parse().unwrap_or(0), changes.parse().unwrap_or(0))
 }
 
 /// The sources in an answer about replication, whichever of its names for them the server uses.

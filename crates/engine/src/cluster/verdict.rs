@@ -19,8 +19,21 @@ pub(crate) struct Verdict {
     pub(crate) lag: Option<Duration>,
     pub(crate) position: String,
     pub(crate) identity: String,
-    /// The cluster of Galera, and the place in it.
-    pub(crate) node: Option<(String, u32)>,
+    /// What it is a member of.
+    pub(crate) membership: Option<Membership>,
+}
+
+/// A member's view of what it belongs to: nodes of Galera, a group of MySQL's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Membership {
+    /// The same of all members.
+    pub(crate) cluster: String,
+    /// Grows with each change of members: of two views the greater one is the later one.
+    pub(crate) view: (u64, u64),
+    /// The members in that view.
+    pub(crate) members: u32,
+    /// Its place among them, the same for whoever asks; `None` where one member alone takes writes.
+    pub(crate) place: Option<u32>,
 }
 
 /// Synced, by Galera's numbers for the states of a node.
@@ -39,7 +52,7 @@ impl Verdict {
             lag: None,
             position: String::new(),
             identity: String::new(),
-            node: None,
+            membership: None,
         }
     }
 
@@ -66,9 +79,25 @@ impl Verdict {
             lag: lag_of(&reading.replication),
             position: reading.position.clone(),
             identity: reading.identity.clone(),
-            node: reading.galera.as_ref().map(|galera| (galera.cluster.clone(), galera.local_index)),
+            membership: membership_of(reading),
         }
     }
+}
+
+fn membership_of(reading: &Reading) -> Option<Membership> {
+    let of_node = |galera: &Galera| Membership {
+        cluster: galera.cluster.clone(),
+        view: (0, galera.view),
+        members: galera.members,
+        place: Some(galera.local_index),
+    };
+    let of_member = |group: &Group| Membership {
+        cluster: group.name.clone(),
+        view: group.view,
+        members: group.members,
+        place: group.place,
+    };
+    reading.galera.as_ref().map(of_node).or_else(|| reading.group.as_ref().map(of_member))
 }
 
 /// Why a node serves nobody.

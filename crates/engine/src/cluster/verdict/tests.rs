@@ -172,6 +172,9 @@ fn a_node_of_galera_serves_where_it_is_synced_and_in_the_primary_component() {
         ("wsrep_local_state_comment", "Synced"),
         ("wsrep_local_index", "2"),
         ("wsrep_cluster_state_uuid", "c"),
+        ("wsrep_cluster_conf_id", "5"),
+        ("wsrep_cluster_size", "3"),
+        ("wsrep_last_committed", "42"),
     ];
     let judge = |variables_: &[(&str, &str)], status: &[(&str, &str)]| {
         let verdict = judged(MARIADB, &[variables(variables_), slaves(&[]), named(Question::Galera, status)]);
@@ -180,7 +183,9 @@ fn a_node_of_galera_serves_where_it_is_synced_and_in_the_primary_component() {
     };
     let verdict = judge(&on, &status);
     assert!(verdict.is_well && verdict.is_writable);
-    assert_eq!(verdict.node, Some((String::from("c"), 2)));
+    let membership = Membership { cluster: String::from("c"), view: (0, 5), members: 3, place: Some(2) };
+    assert_eq!(verdict.membership, Some(membership));
+    assert_eq!(verdict.position, "c:42", "GTIDs of several writers cannot be compared");
     for (changed, reason) in [
         (("wsrep_cluster_status", "non-Primary"), "primary component"),
         (("wsrep_local_state", "1"), "not synced"),
@@ -200,9 +205,9 @@ fn a_node_of_galera_serves_where_it_is_synced_and_in_the_primary_component() {
 #[test]
 fn a_member_of_a_group_counts_with_a_majority() {
     let of_group = with(&OF_MYSQL, &[("group_replication_group_name", "g")]);
-    let group = |rows: &[[&str; 5]]| {
-        let rows: Vec<&[&str]> = rows.iter().map(<[&str; 5]>::as_slice).collect();
-        let columns = ["MEMBER_ID", "MEMBER_HOST", "MEMBER_PORT", "MEMBER_STATE", "MEMBER_ROLE"];
+    let group = |rows: &[[&str; 4]]| {
+        let rows: Vec<&[&str]> = rows.iter().map(<[&str; 4]>::as_slice).collect();
+        let columns = ["MEMBER_ID", "MEMBER_STATE", "MEMBER_ROLE", "VIEW_ID"];
         judged(
             "9.7.0",
             &[
@@ -213,13 +218,16 @@ fn a_member_of_a_group_counts_with_a_majority() {
             ],
         )
     };
-    let member = |id, state, role| [id, "h", "3306", state, role];
+    let member = |id, state, role| [id, state, role, "17958073367566443:4"];
     let verdict = group(&[
         member("u-1", "ONLINE", "PRIMARY"),
         member("u-2", "ONLINE", "SECONDARY"),
         member("u-3", "UNREACHABLE", "SECONDARY"),
     ]);
     assert_eq!((verdict.role, verdict.is_well, verdict.is_writable), (ServerRole::Primary, true, true));
+    let view = (17_958_073_367_566_443, 4);
+    let membership = Membership { cluster: String::from("g"), view, members: 3, place: None };
+    assert_eq!(verdict.membership, Some(membership));
     let verdict = group(&[member("u-1", "ONLINE", "PRIMARY"), member("u-2", "UNREACHABLE", "SECONDARY")]);
     assert_eq!((verdict.is_well, verdict.is_writable), (false, false));
     assert_eq!(verdict.reason, "1 of 2 members of the group are alive: no majority");

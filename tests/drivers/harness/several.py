@@ -1,0 +1,143 @@
+"""Onramp in front of several servers: started, asked by its admin port, and loaded with writes of which it is known what became."""
+
+import itertools
+import threading
+
+import pymysql
+
+from . import raw
+from .raw import Closed, Err, Ok
+from .server import SERVICE, free_port
+from .waiting import PATIENCE, until
+
+PASSWORD = "admin-secret"
+CLIENTS = 40
+
+
+def start(own_onramp, monkeypatch, cluster, **options):
+    """With a connection to its admin port."""
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+    port = free_port()
+    usual = {"backend": cluster.backends(*SERVICE), "max_backends": 16, "failover_hold": f"{PATIENCE}s"}
+    onramp = own_onramp(cluster.servers[0], admin_listen=f"127.0.0.1:{port}", **{**usual, **options})
+    onramp.admin = pymysql.connect(host="127.0.0.1", port=port, user="admin", password=PASSWORD)
+    return onramp
+
+
+def rows(onramp, statement):
+    """What the admin port says, as dictionaries."""
+    with onramp.admin.cursor(pymysql.cursors.DictCursor) as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+def in_use(onramp):
+    """1 for the server that gets all statements, by the order of the servers."""
+    return [row["in_use"] for row in rows(onramp, "SELECT in_use FROM servers")]
+
+
+def until_in_use(onramp, values):
+    until(lambda: in_use(onramp) == values, lambda: f"not {values}: {state(onramp)}")
+
+
+def until_seen(onramp, column, values):
+    """Until the servers have these values in a column of the table, by their order."""
+    seen = lambda: [row[column] for row in rows(onramp, "SELECT * FROM servers")]
+    until(lambda: seen() == values, lambda: f"not {values}: {state(onramp)}")
+
+
+def state(onramp):
+    return f"{rows(onramp, 'SELECT * FROM servers')}\n{onramp.log_text()[-3000:]}"
+
+
+class Load:
+    """Clients of three kinds, each of which goes on until it is told to stop, and what became of their markers."""
+
+    def __init__(self, onramp, clients=CLIENTS, undecided=()):
+        """`undecided`: errors of the server's own that do not say whether what was to be committed is."""
+        self.onramp = onramp
+        self.undecided = {2013, *undecided}
+        self.numbers = itertools.count(1)
+        self.lock = threading.Lock()
+        self.acknowledged, self.refused, self.unknown = set(), set(), set()
+        self.errors = {"read": [], "write": [], "transaction": []}
+        self.reads = 0
+        self.ends = threading.Event()
+        kinds = itertools.cycle(("read", "write", "write", "transaction"))
+        self.threads = [threading.Thread(target=self.run, args=(kind,), daemon=True) for kind, _ in zip(kinds, range(clients))]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, kind):
+        connection = raw.connect(self.onramp, schema="onramp_app")
+        while not self.ends.is_set():
+            try:
+                getattr(self, kind)(connection)
+            except (Closed, ConnectionError) as error:
+                self.note_error(kind, error)
+                connection = raw.connect(self.onramp, schema="onramp_app")
+        connection.close()
+
+    def note_error(self, kind, error):
+        with self.lock:
+            self.errors[kind].append(error)
+
+    def read(self, connection):
+        answer = connection.query("SELECT COUNT(*) FROM markers")
+        if isinstance(answer, Err):
+            self.note_error("read", answer)
+        with self.lock:
+            self.reads += 1
+
+    def write(self, connection):
+        with self.lock:
+            number = next(self.numbers)
+        outcome = self.unknown
+        try:
+            answer = connection.query(f"INSERT INTO markers VALUES ({number})")
+            if isinstance(answer, Ok):
+                outcome = self.acknowledged
+            else:
+                self.note_error("write", answer)
+                outcome = self.unknown if answer.code in self.undecided else self.refused
+        finally:
+            with self.lock:
+                outcome.add(number)
+
+    def transaction(self, connection):
+        with self.lock:
+            numbers = [next(self.numbers), next(self.numbers)]
+        steps = ["BEGIN", *(f"INSERT INTO markers VALUES ({number})" for number in numbers), "COMMIT"]
+        outcome = self.refused
+        try:
+            for step in steps:
+                # Only what is in flight at the COMMIT is in doubt.
+                outcome = self.unknown if step == "COMMIT" else self.refused
+                answer = connection.query(step)
+                if isinstance(answer, Err):
+                    self.note_error("transaction", answer)
+                    outcome = self.unknown if answer.code in self.undecided and step == "COMMIT" else self.refused
+                    return
+            outcome = self.acknowledged
+        finally:
+            with self.lock:
+                outcome.update(numbers)
+
+    def until_acknowledged(self, more):
+        """Until so many more writes were."""
+        target = len(self.acknowledged) + more
+        until(lambda: len(self.acknowledged) >= target,
+              lambda: f"{len(self.acknowledged)} of {target}, {self.errors}\n{self.onramp.log_text()[-3000:]}")
+
+    def stop(self):
+        self.ends.set()
+        for thread in self.threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), self.onramp.log_text()[-3000:]
+
+    def balance(self, cluster, number):
+        """The ledger against what the server has in the end."""
+        stored = {int(row[0]) for row in cluster.order(number, "SELECT id FROM onramp_app.markers").rows}
+        assert self.acknowledged <= stored, f"lost: {sorted(self.acknowledged - stored)[:10]}"
+        assert not self.refused & stored, f"refused, and there: {sorted(self.refused & stored)[:10]}"
+        assert stored <= self.acknowledged | self.unknown

@@ -1,0 +1,75 @@
+"""Three members of one group (MySQL's Group Replication) behind one Onramp: statements follow the primary that they elect."""
+
+import signal
+
+import pytest
+
+from harness import group, mysql, several
+from harness.group import Group
+from harness.raw import Closed, Err
+from harness.several import Load, rows, until_in_use, until_seen
+from harness.waiting import until
+
+pytestmark = [mysql.needed, pytest.mark.skipif(group.missing() is not None, reason=str(group.missing()))]
+
+# ER_TRANSACTION_ROLLBACK_DURING_COMMIT, of what a member had on its way to the others as they left it out.
+UNDECIDED = (3101,)
+
+
+@pytest.fixture(scope="module")
+def cluster(folder):
+    cluster = Group(folder)
+    cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY)")
+    yield cluster
+    cluster.discard()
+
+
+@pytest.fixture
+def onramp(cluster, own_onramp, monkeypatch):
+    return several.start(own_onramp, monkeypatch, cluster)
+
+
+def check(load, cluster, number):
+    load.balance(cluster, number)
+    assert load.errors["read"] == [] and load.reads > 0
+    allowed = {2013, *UNDECIDED}
+    assert all(isinstance(error, Err) and error.code in allowed for error in load.errors["write"]), load.errors["write"]
+    assert all(isinstance(error, Closed) or error.code in {1213, *allowed} for error in load.errors["transaction"]), load.errors["transaction"]
+
+
+def test_statements_follow_the_primary_that_the_group_elects(cluster, onramp):
+    until_seen(onramp, "role", ["primary", "replica", "replica"])
+    until_in_use(onramp, [1, 0, 0])
+    assert rows(onramp, "SELECT reason FROM servers")[0]["reason"] == "primary of a group of 3"
+    load = Load(onramp)
+    load.until_acknowledged(200)
+    # It hangs, and the others go on without it.
+    cluster.servers[0].process.send_signal(signal.SIGSTOP)
+    try:
+        until(lambda: sum(several.in_use(onramp)[1:]) == 1, lambda: several.state(onramp))
+        second = several.in_use(onramp).index(1)
+        load.until_acknowledged(200)
+    finally:
+        cluster.servers[0].process.send_signal(signal.SIGCONT)
+    # It comes to and takes itself for the primary, until it hears that the others have left it out. Nothing is held for that.
+    until(lambda: rows(onramp, "SELECT state FROM servers")[0]["state"] != "up", lambda: several.state(onramp))
+    load.until_acknowledged(200)
+    load.stop()
+    check(load, cluster, second)
+    # Under load it would not catch up.
+    cluster.come_back(0)
+    until_seen(onramp, "state", ["up"] * 3)
+    assert several.in_use(onramp).index(1) == second and len(rows(onramp, "SELECT * FROM failovers")) == 1, several.state(onramp)
+    assert "take writes" not in onramp.log_text()
+
+
+def test_the_primary_is_killed(cluster, onramp):
+    until(lambda: sum(several.in_use(onramp)) == 1, lambda: several.state(onramp))
+    primary = several.in_use(onramp).index(1)
+    cluster.order(primary, "TRUNCATE onramp_app.markers")
+    load = Load(onramp, undecided=UNDECIDED)
+    load.until_acknowledged(200)
+    cluster.servers[primary].kill()
+    load.until_acknowledged(200)
+    load.stop()
+    check(load, cluster, several.in_use(onramp).index(1))
