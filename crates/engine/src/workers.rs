@@ -225,6 +225,16 @@ impl Workers {
         self.change_permits(settings);
     }
 
+    /// Another server is the one that statements go to: what was found on the former one says nothing of it. Its caches may be cold, and
+    /// all that has waited comes at once.
+    pub(crate) fn begin_elsewhere(&self, now: Instant) {
+        self.meter.begin_elsewhere(now);
+        self.sharing_meter.begin_elsewhere(now);
+        self.take_up_limits(self.meter.limits(), self.sharing_meter.limits());
+        // Nothing that began there runs on.
+        self.permits_before.store(0, SeqCst);
+    }
+
     /// Takes up the limits that have been found.
     fn take_up_limits(&self, [permits]: [Option<u32>; 1], [shared_backends, in_flight]: [Option<u32>; 2]) {
         let change = |limit: &AtomicU32, found: Option<u32>| {

@@ -158,6 +158,10 @@ impl Engine {
 
     /// The service account goes to another server, and backends behind it once it has found out what that is.
     fn move_to(&mut self, place: usize) {
+        // For all workers, and before any of them has a backend there.
+        if self.cluster.is_watching() && self.server.reachability.address != place {
+            self.pool.workers.begin_elsewhere(self.now);
+        }
         self.following.is_known = false;
         self.server.reachability.move_to(place);
         self.server.full = None;
@@ -436,9 +440,53 @@ fn may_be_sent_again(request: &Request) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use seam::Address;
     use wire::Expect;
 
     use super::*;
+    use crate::cluster::standing::Checked;
+    use crate::cluster::verdict::Verdict;
+    use crate::outside::named::ServerRole;
+    use crate::settings::Settings;
+
+    /// What the checks of a server would have said at this time.
+    fn seen(engine: &mut Engine, at: u64, place: usize, writable: bool) {
+        engine.now = Instant::from_micros(at);
+        let verdict = Verdict {
+            role: ServerRole::Primary,
+            is_well: true,
+            is_writable: writable,
+            identity: place.to_string(),
+            ..Verdict::unreached(String::new())
+        };
+        let checked = Checked { at: engine.now, took: Duration::ZERO, verdict };
+        engine.cluster.standings[place].take(checked);
+    }
+
+    #[test]
+    fn the_limit_of_a_new_primary_starts_low() {
+        let address = |port| Address::Tcp { remote: ([127, 0, 0, 1], port).into(), local: None };
+        let mut settings =
+            Settings { server: vec![address(1), address(2)], permits_min: 100, ..Settings::default() };
+        settings.cluster.several = true;
+        let mut engine = Engine::new(settings.clone());
+        // What has been found stays, as far as it may.
+        engine.change_settings(&Settings { permits_min: 4, ..settings });
+        let permits = |engine: &Engine| engine.pool.workers.permits();
+        seen(&mut engine, 1, 0, true);
+        seen(&mut engine, 1, 1, false);
+        engine.cluster_turn();
+        assert_eq!(permits(&engine), 100, "the first one is what it was found on");
+        seen(&mut engine, 2, 0, false);
+        engine.cluster_turn();
+        seen(&mut engine, 3, 0, true);
+        engine.cluster_turn();
+        assert_eq!(permits(&engine), 100, "it is the same one again");
+        seen(&mut engine, 4, 0, false);
+        seen(&mut engine, 4, 1, true);
+        engine.cluster_turn();
+        assert_eq!(permits(&engine), 16);
+    }
 
     fn request(text: &str) -> Request {
         let mode = sql::LexMode::default();

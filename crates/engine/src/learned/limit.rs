@@ -356,6 +356,15 @@ impl Limit {
         self.undecided.clear();
     }
 
+    /// Begins again with another server, of which nothing is known: with no more than at the start, and no more than before.
+    pub(crate) fn begin_elsewhere(&mut self, now: Instant) {
+        let start = self.in_force().min(self.range.start);
+        self.mixes = Mixes::default();
+        self.noise = Noise::default();
+        self.begin_again(now, start);
+        self.settling = true;
+    }
+
     /// The limit is not reached any more: what was being compared was not the server's.
     fn break_off(&mut self) {
         if matches!(self.state, State::Trying(_)) {

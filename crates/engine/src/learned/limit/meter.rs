@@ -77,6 +77,11 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         self.on.store(ranges.iter().any(Option::is_some), SeqCst);
     }
 
+    /// The limits are another server's from now on, and are to be found anew.
+    pub(crate) fn begin_elsewhere(&self, now: Instant) {
+        self.lock().iter_mut().flatten().for_each(|limit| limit.begin_elsewhere(now));
+    }
+
     /// The limits that are in force, where they are to be found.
     pub(crate) fn limits(&self) -> [Option<u32>; LIMITS] {
         let limits = self.lock();

@@ -336,3 +336,22 @@ fn a_restless_machine_does_not_lead_it_astray() {
         }
     }
 }
+
+#[test]
+fn with_another_server_it_starts_low_and_finds_itself_again() {
+    let server: Server = |permits| permits.min(100.0) * 100.0;
+    let mut bench = Bench::new(0.02, 1);
+    bench.run(server, Duration::from_secs(60), 1.0);
+    assert!(bench.limit.in_force() >= 64, "{}", bench.limit.in_force());
+    bench.limit.begin_elsewhere(bench.now);
+    assert_eq!(bench.limit.in_force(), bench.limit.range.start);
+    bench.run(server, Duration::from_secs(60), 1.0);
+    assert!(bench.limit.in_force() >= 64, "{}", bench.limit.in_force());
+    // Nor with more than it had.
+    let small: Server = |permits| permits.min(4.0) * 100.0 - permits;
+    bench.run(small, Duration::from_secs(120), 1.0);
+    let before = bench.limit.in_force();
+    assert!(before < bench.limit.range.start, "{before}");
+    bench.limit.begin_elsewhere(bench.now);
+    assert_eq!(bench.limit.in_force(), before);
+}
