@@ -18,8 +18,8 @@ const PAGES: [&str; 2] = ["docs/FIRST_HOUR.md", "docs/TRIAL.md"];
 const ABOUT_OTHERS: &str = "docs/moving";
 
 /// The servers' own words, and the system's, that these pages name.
-const WORDS_OF_OTHERS: [&str; 4] =
-    ["caching_sha2_password", "mysql_native_password", "read_only", "tcp_wmem"];
+const WORDS_OF_OTHERS: [&str; 5] =
+    ["auth_socket", "caching_sha2_password", "mysql_native_password", "read_only", "tcp_wmem"];
 
 /// Where names are declared that pages may use beside options, tables and metrics: reasons to pin and to wait, events, queues.
 const DECLARED_IN: [&str; 5] = [
