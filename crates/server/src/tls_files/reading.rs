@@ -110,7 +110,7 @@ pub(super) fn in_one(faults: &[impl Display]) -> Failure {
 /// The file of an option that need not be given.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub(super) fn file_of(path: &Path, option: &str) -> Result<Option<Pem>, Failure> {
     if path.as_os_str().is_empty() { Ok(None) } else { file(path, option).map(Some) }
 }
