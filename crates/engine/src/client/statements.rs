@@ -37,7 +37,7 @@ pub(crate) struct ClientStatement {
     /// its character set then.
     pub(super) metadata: Option<u64>,
     pub(crate) cursor_is_open: bool,
-    /// See [`About::stays`].
+    /// See [`crate::request::About::stays`].
     pub(crate) stays: bool,
 }
 
