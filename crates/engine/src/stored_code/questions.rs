@@ -226,6 +226,13 @@ impl Rights {
         }
     }
 
+    /// Says whether there are some that `before` lacks.
+    pub(crate) fn are_more_than(self, before: Self) -> bool {
+        let each =
+            |Self { select, show_view, show_routine, trigger }| [select, show_view, show_routine, trigger];
+        each(self).into_iter().zip(each(before)).any(|(has, had)| has && !had)
+    }
+
     /// Says whether the server shows all that a question asks for. `mysql.proc` refuses accounts that may not read it.
     pub(crate) fn allow(self, question: CodeQuestion, is_mariadb: bool, major_version: u32) -> bool {
         match question {

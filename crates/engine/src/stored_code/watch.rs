@@ -12,7 +12,7 @@ use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object
 use crate::accounts::task::{Asker, Work};
 use crate::backend::kept::{Row, rows_of};
 use crate::backend::{Afterwards, InFlight};
-use crate::engine::Engine;
+use crate::engine::{Engine, Role};
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
@@ -58,6 +58,9 @@ pub(crate) struct Watch {
     /// Once more, after how long.
     again: Option<(Instant, Duration)>,
     reading: Option<Reading>,
+    /// What the service account was found to have first since its login. Rights on everything that come later are not those of its
+    /// connection (manuals, "When privilege changes take effect").
+    rights: Option<Rights>,
     /// True once a log line has said that not all can be read.
     said: bool,
     readings: u64,
@@ -92,6 +95,7 @@ impl Default for Watch {
             due: None,
             again: None,
             reading: None,
+            rights: None,
             said: false,
             readings: 0,
             library: Arc::default(),
@@ -185,14 +189,28 @@ impl Engine {
         if question == CodeQuestion::Counts {
             return self.take_code_counts(&rows_of(&answer), refusal);
         }
-        let Some(reading) = self.server.control.code.reading.as_mut() else { return };
+        let watch = &mut self.server.control.code;
+        let Some(reading) = watch.reading.as_mut() else { return };
         if question == CodeQuestion::Rights {
             reading.rights = Rights::of_rows(&rows_of(&answer));
+            if reading.rights.are_more_than(*watch.rights.get_or_insert(reading.rights)) {
+                return self.log_in_with_new_rights();
+            }
         }
         question.note_known(&mut reading.known, refusal.is_none());
         reading.refusal = reading.refusal.take().or(refusal);
         reading.answers.push((question, answer));
         self.go_on_reading(question);
+    }
+
+    /// The service account may see more than its connection shows: it logs in anew, and the code is read then. Nothing is wrong with the
+    /// server.
+    fn log_in_with_new_rights(&mut self) {
+        self.server.control.code.reading = None;
+        if let Some(connection) = self.server.control.leave() {
+            self.io.outbox.close(connection);
+            self.io.set_role(connection, Role::Free);
+        }
     }
 
     fn take_code_counts(&mut self, rows: &[Row], refusal: Option<String>) {
