@@ -11,6 +11,10 @@ use crate::{Error, Fault, Place, nearest};
 /// Names the folder (systemd.exec(5)).
 pub(crate) const FOLDER_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 
+/// Where systemd makes such folders, for services of the system and of users. Since version 254 it names one that it does not make where a
+/// service has no credentials at present.
+const OF_SYSTEMD: [&str; 2] = ["/run/credentials/", "/run/user/"];
+
 /// What the names of ours begin with, so that others may lie beside them. systemd puts `_` between the name of a folder of
 /// credentials and that of each file in it; who names each by itself often writes a point.
 const PREFIXES: [&str; 2] = ["onramp_", "onramp."];
@@ -34,7 +38,10 @@ pub(crate) fn read(folder: &Path, faults: &mut Vec<Error>) -> Vec<Credential> {
     let mut names: Vec<String> = match entries {
         Ok(entries) => entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
         Err(error) => {
-            faults.push(unreadable(folder, &error));
+            let none = error.kind() == std::io::ErrorKind::NotFound
+                && OF_SYSTEMD.iter().any(|place| folder.starts_with(place));
+            // Anywhere else somebody has mistaken the path.
+            faults.extend((!none).then(|| unreadable(folder, &error)));
             return found;
         }
     };

@@ -560,6 +560,8 @@ fn credentials_stand_between_the_file_and_the_environment() {
     assert_eq!(found.len(), 2);
     let found = faults(&[], &[("CREDENTIALS_DIRECTORY", "/nowhere/at/all")]);
     assert!(found[0].starts_with("CREDENTIALS_DIRECTORY: /nowhere/at/all cannot be read: "), "{found:?}");
+    let none = "/run/credentials/of-a-test.service";
+    assert!(with(&flags, &[("CREDENTIALS_DIRECTORY", none)]).is_ok(), "systemd names it and makes none");
 }
 
 #[test]
