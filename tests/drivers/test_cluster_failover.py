@@ -2,6 +2,7 @@
 
 import functools
 import signal
+import time
 
 import pytest
 
@@ -49,6 +50,7 @@ def test_the_primary_is_killed_and_a_script_promotes_the_replica(cluster, start)
     change = rows(onramp, "SELECT * FROM failovers")[0]
     assert change["from_server"].endswith(str(cluster.servers[0].port)) and change["to_server"].endswith(str(cluster.servers[1].port))
     assert change["took_us"] > 0 and change["held"] > 0
+    assert change["lacks"] == ""
     # A client may have been told that a transaction is rolled back of which no server knew any more.
     assert change["unknown"] > 0 or not load.unknown
 
@@ -188,3 +190,31 @@ def test_thirty_addresses(cluster, start):
     with raw.connect(onramp) as client:
         assert client.value("SELECT 1") == b"1"
     assert len(rows(onramp, "SELECT * FROM servers WHERE state = 'down'")) == 28
+
+
+def test_a_new_primary_that_lacks_something_is_used_once_it_may_lack_it(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0])
+    cluster.order(0, "SET GLOBAL rpl_semi_sync_master_enabled = 0")
+    cluster.order(1, "STOP SLAVE")
+    with raw.connect(onramp, schema="onramp_app") as client:
+        assert isinstance(client.query("INSERT INTO markers VALUES (1)"), Ok)
+        written = cluster.value(0, "SELECT @@global.gtid_binlog_pos").decode()
+        # What it was found to have in two checks counts.
+        seen = lambda: rows(onramp, "SELECT position FROM servers")[0]["position"]
+        until(lambda: seen() == written, "its position is not seen")
+        checks = "SELECT COUNT(*) AS times FROM server_checks WHERE age_us < {} AND address LIKE '%:{}'"
+        began = time.monotonic()
+        age = lambda: int((time.monotonic() - began) * 1e6)
+        until(lambda: rows(onramp, checks.format(age(), cluster.servers[0].port))[0]["times"] >= 2, "no more checks")
+        cluster.servers[0].kill()
+        cluster.order(1, "RESET SLAVE ALL", "SET GLOBAL read_only = 0")
+        onramp.says(f"lacks of what the former primary was known to have: {written}")
+        assert written in rows(onramp, "SELECT reason FROM servers")[1]["reason"]
+        waiting = in_background(client.query, "INSERT INTO markers VALUES (2)")
+        until(lambda: rows(onramp, "SELECT * FROM clients WHERE state = 'queued'"), "it does not wait")
+        rows(onramp, "SET GLOBAL failover_behind = 'allow'")
+        assert isinstance(waiting(), Ok)
+    assert rows(onramp, "SELECT lacks FROM failovers")[0]["lacks"] == written
+    onramp.says(f"and lacks of what that was known to have: {written}")
+    assert cluster.order(1, "SELECT id FROM onramp_app.markers").rows == [(b"2",)]

@@ -68,6 +68,7 @@ pub use accounts::secret::Password;
 pub use accounts::task::{Finding, Proof, Task, Work};
 pub use client::reading::{LargeText, ReadText};
 pub use cluster::ClusterSettings;
+pub use cluster::position::Behind;
 pub use cluster::view::{FailoverView, ServerCheckView, ServerView};
 pub use coalescing::CoalescingSettings;
 pub use declared::{Change, Declared};

@@ -5,7 +5,7 @@ mod kept;
 mod lines;
 
 use config::{LogFormat, LogLevel};
-use engine::{Event, ServerState};
+use engine::{Behind, Event, ServerState};
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -102,6 +102,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::ServerLost { .. } => (Level::ERROR, "server_lost"),
         Event::ServerChanged { state: ServerState::Up, .. } => (Level::INFO, "server_changed"),
         Event::ServerChanged { .. } => (Level::WARN, "server_changed"),
+        Event::PrimaryFound { behind: Behind::Lacks(_), .. } => (Level::WARN, "primary_found"),
         Event::PrimaryFound { .. } => (Level::INFO, "primary_found"),
         Event::NoPrimary { .. } => (Level::ERROR, "no_primary"),
         Event::ClientClosed { .. } => (Level::INFO, "client_closed"),

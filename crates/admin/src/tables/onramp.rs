@@ -478,6 +478,9 @@ table! {
         to_server: Option<String>,
         /// How long there was none, in microseconds; NULL while that lasts.
         took_us: Option<u64>,
+        /// GTIDs that the new one lacked of what the former one was known to have, the first few; empty where none, NULL where they
+        /// could not be compared, or the former one is the new one.
+        lacks: Option<String>,
         /// Statements that waited and went to the new one.
         held: u64,
         /// How long the one that waited longest did, in microseconds.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::Limit;
 
 use super::{OptionSpec, SECOND, Scope, Section, Unit, YEAR, setting, when_reached};
-use crate::value::Kind;
+use crate::value::{Kind, Words};
 
 /// How long things may take.
 pub(super) const TIMEOUTS: &[OptionSpec] = &[
@@ -257,6 +257,17 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         doc: "Where backend is given more than once: how long what clients have sent waits while no server is known to be the \
               primary, before it gets an error (docs/CLUSTERS.md). What runs on a server that is up and not the primary any \
               more may go on for as long.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
+        name: "failover_behind",
+        kind: Kind::Word(&Words {
+            slot: setting!(engine.cluster.takes_behind),
+            words: &[("hold", false), ("allow", true)],
+        }),
+        example: "allow",
+        doc: "What becomes of a new primary that lacks transactions which the former one was known to have, by their GTIDs               (docs/CLUSTERS.md). hold: nothing is sent there, as long as it lacks them; the log says which. allow:               it is used all the same, for instance where replication is asynchronous, and whoever promotes accepts that; the log and the table               failovers say what it lacks. SET GLOBAL failover_behind = 'allow' at the admin port lets one go on that is held.",
         section: Section::Timeouts,
         limit: None,
     },

@@ -325,6 +325,9 @@ impl Cluster {
         if self.doubt.is_some_and(|(doubted, since)| doubted == place && check.began >= since) {
             self.doubt = None;
         }
+        if self.primary == Some(place) {
+            self.known.take(&verdict);
+        }
         let checked = Checked { at: step.now, took: step.now.since(check.began), verdict };
         if self.standings[place].take(checked) {
             step.effects.push(Effect::Changed { place });

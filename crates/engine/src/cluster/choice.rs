@@ -12,6 +12,8 @@ pub(crate) enum NoPrimary {
     None,
     /// These are, by their places: to write on either may be wrong.
     Several(Vec<usize>),
+    /// The server at this place would be it, but lacks what the former one was known to have.
+    Behind(usize, String),
 }
 
 /// The place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken.

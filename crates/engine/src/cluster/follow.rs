@@ -82,8 +82,7 @@ impl Engine {
         }
         if self.cluster.is_watching() {
             self.in_cluster(Cluster::turn);
-            let addresses = &self.settings.server;
-            if let Some(news) = self.cluster.choose(self.now, &self.pool.workers.chosen, addresses) {
+            if let Some(news) = self.cluster.choose(self.now, &self.pool.workers.chosen, &self.settings) {
                 self.views.event(news);
                 self.pool.write_to_others(&Letter::Wake);
             }

@@ -8,6 +8,7 @@ pub(crate) mod check;
 pub(crate) mod choice;
 pub(crate) mod chosen;
 pub(crate) mod follow;
+pub(crate) mod position;
 pub(crate) mod primary;
 pub(crate) mod reading;
 pub(crate) mod standing;
@@ -20,7 +21,8 @@ use seam::{Address, ConnectionId, Instant};
 
 use self::check::Check;
 use self::chosen::Counts;
-use self::primary::Failovers;
+use self::position::Behind;
+use self::primary::{Failovers, Known};
 use self::standing::Standing;
 use crate::accounts::task::Work;
 use crate::outbox::Outbox;
@@ -41,6 +43,9 @@ settings! {
         /// How long statements wait for a primary.
         // A script for failover takes some seconds, and clients wait about as long for an answer before they give up.
         pub hold: Duration = Duration::from_secs(20), live;
+        /// Whether a new primary is used that lacks transactions of the former one. Whoever promotes may not have known that, and what is
+        /// written there makes it the harder to get them back.
+        pub takes_behind: bool = false, live;
     }
 }
 
@@ -55,6 +60,10 @@ pub(crate) struct Cluster {
     /// The server there has refused a statement at this time: what it has said of itself before counts no more.
     doubt: Option<(usize, Instant)>,
     failovers: Failovers,
+    /// What the primary was known to have, or the last one.
+    known: Known,
+    /// The server at this place would be the primary, but lacks that, as its check at this time has said.
+    behind: Option<(usize, Instant, Behind)>,
     /// When the primary was last found to be well, and what had been counted then.
     known_well: Instant,
     before: Counts,
@@ -70,6 +79,8 @@ impl Cluster {
             primary: None,
             doubt: None,
             failovers: Failovers::default(),
+            known: Known::default(),
+            behind: None,
             known_well: Instant::START,
             before: Counts::default(),
         }

@@ -8,14 +8,17 @@ use seam::{Address, Instant};
 use super::Cluster;
 use super::choice::{NoPrimary, choose};
 use super::chosen::{Chosen, Counts};
+use super::position::{Behind, compare};
+use super::verdict::Verdict;
 use crate::outside::event::Event;
 use crate::outside::named::ServerState;
+use crate::settings::Settings;
 
 /// The changes that are remembered: nobody looks further back than an incident.
 const REMEMBERED: usize = 100;
 
 /// The time in which there was no primary, or another one than before.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Failover {
     /// When the former one was given up.
     pub(super) began: Instant,
@@ -24,10 +27,36 @@ pub(super) struct Failover {
     /// The places of both.
     pub(super) from: usize,
     pub(super) to: Option<usize>,
+    /// What the new one lacked, as it was taken.
+    pub(super) behind: Behind,
     /// What had been counted when the former one was last known to be well: what is lost with a server is lost before anybody knows.
     before: Counts,
     /// What became of clients; `None` of the latest, of which it is still being counted.
     counts: Option<Counts>,
+}
+
+/// What the primary is known to have, by its checks.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    identity: String,
+    /// What it has had for a check's interval: the last of what it says may be on its way to the others, acknowledged to nobody.
+    position: String,
+    latest: String,
+}
+
+impl Known {
+    /// Takes in what its check has found.
+    pub(super) fn take(&mut self, verdict: &Verdict) {
+        // One that its cluster has left says nothing of what that has.
+        if !verdict.is_well || verdict.position.is_empty() {
+            return;
+        }
+        let before = std::mem::replace(&mut self.latest, verdict.position.clone());
+        let is_same = self.identity == verdict.identity;
+        // One that takes no writes any more comes to its end.
+        self.position = if is_same && verdict.is_writable { before } else { verdict.position.clone() };
+        self.identity.clone_from(&verdict.identity);
+    }
 }
 
 /// The changes of the primary.
@@ -45,28 +74,37 @@ impl Failovers {
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back(Failover { began: now, ended: None, from, to: None, before, counts: None });
+        self.0.push_back(Failover {
+            began: now,
+            ended: None,
+            from,
+            to: None,
+            behind: Behind::Unknown,
+            before,
+            counts: None,
+        });
     }
 
-    fn end(&mut self, now: Instant, to: usize) {
+    fn end(&mut self, now: Instant, to: usize, behind: Behind) {
         if let Some(last) = self.0.back_mut().filter(|last| last.ended.is_none()) {
-            (last.ended, last.to) = (Some(now), Some(to));
+            (last.ended, last.to, last.behind) = (Some(now), Some(to), behind);
         }
     }
 
     /// The latest first, with what became of clients.
-    pub(super) fn iter(&self, chosen: &Chosen) -> impl Iterator<Item = (Failover, Counts)> {
+    pub(super) fn iter(&self, chosen: &Chosen) -> impl Iterator<Item = (&Failover, Counts)> {
         let latest = chosen.tally.counts();
         self.0
             .iter()
             .rev()
-            .map(move |&failover| (failover, failover.counts.unwrap_or(latest.since(failover.before))))
+            .map(move |failover| (failover, failover.counts.unwrap_or(latest.since(failover.before))))
     }
 }
 
 impl Cluster {
     /// Chooses anew by how the servers stand, and tells all workers. Returns what is worth a line in the log.
-    pub(super) fn choose(&mut self, now: Instant, chosen: &Chosen, addresses: &[Address]) -> Option<Event> {
+    pub(super) fn choose(&mut self, now: Instant, chosen: &Chosen, settings: &Settings) -> Option<Event> {
+        let addresses = settings.server.as_slice();
         if let Some(at) = chosen.take_doubt()
             && let Some(place) = self.primary
         {
@@ -84,8 +122,44 @@ impl Cluster {
         };
         match found {
             Ok(place) if present == Some(place) => None,
-            Ok(place) => Some(self.take_primary(now, place, chosen, addresses)),
+            Ok(place) => match self.compare(place) {
+                Behind::Lacks(_) if present.is_some_and(|present| self.standings[present].is_writable()) => {
+                    // The other one may have been asked a moment before this one.
+                    None
+                }
+                Behind::Lacks(what) if !settings.cluster.takes_behind => {
+                    self.go_without(now, &NoPrimary::Behind(place, what), chosen, addresses)
+                }
+                behind => Some(self.take_primary(now, place, behind, chosen, addresses)),
+            },
             Err(why) => self.go_without(now, &why, chosen, addresses),
+        }
+    }
+
+    /// What the server there lacks of what the primary was known to have; unknown of the same server again.
+    fn compare(&mut self, place: usize) -> Behind {
+        let standing = &self.standings[place];
+        let own = standing.believed();
+        if own.identity == self.known.identity {
+            return Behind::Unknown;
+        }
+        let asked = standing.history().next_back().map_or(Instant::START, |checked| checked.at);
+        if let Some((_, _, behind)) = self.behind.as_ref().filter(|it| (it.0, it.1) == (place, asked)) {
+            return behind.clone();
+        }
+        let behind = compare(&self.known.position, &own.position);
+        self.behind = Some((place, asked, behind.clone()));
+        behind
+    }
+
+    /// Why the server there is taken for what it is, and why it is not used.
+    pub(super) fn reason_of(&self, place: usize) -> String {
+        let reason = &self.standings[place].verdict().reason;
+        match &self.behind {
+            Some((other, _, Behind::Lacks(what))) if *other == place && self.primary != Some(place) => {
+                format!("{reason}; it lacks of what the former primary was known to have: {what}")
+            }
+            _ => reason.clone(),
         }
     }
 
@@ -97,19 +171,29 @@ impl Cluster {
         }
     }
 
-    fn take_primary(&mut self, now: Instant, place: usize, chosen: &Chosen, addresses: &[Address]) -> Event {
+    fn take_primary(
+        &mut self,
+        now: Instant,
+        place: usize,
+        behind: Behind,
+        chosen: &Chosen,
+        addresses: &[Address],
+    ) -> Event {
         let former = self.primary.replace(place);
+        self.behind = None;
+        self.known.take(self.standings[place].believed());
         if let Some(former) = former {
             if chosen.get().place.is_some() {
                 self.failovers.begin(now, former, self.before, chosen);
             }
-            self.failovers.end(now, place);
+            self.failovers.end(now, place, behind.clone());
         }
         chosen.set(Some(place), former.is_none_or(|former| self.is_up(former)));
         let address = |place: usize| addresses[place].clone();
         Event::PrimaryFound {
             address: address(place),
             former: former.filter(|&former| former != place).map(address),
+            behind,
         }
     }
 
@@ -149,6 +233,13 @@ impl Cluster {
         match why {
             NoPrimary::Untried => String::from("not all servers have been asked yet"),
             NoPrimary::None => String::from("no server is up and takes writes"),
+            NoPrimary::Behind(place, what) => {
+                let address = &addresses[*place];
+                format!(
+                    "{address} takes writes, but lacks of what the former primary was known to have: {what}; let it catch up, or set \
+                     failover_behind = allow"
+                )
+            }
             NoPrimary::Several(places) => {
                 let names: Vec<_> = places.iter().map(|&place| addresses[place].to_string()).collect();
                 let names = names.join(" and ");
@@ -166,18 +257,16 @@ mod tests {
 
     use super::*;
     use crate::cluster::standing::Checked;
-    use crate::cluster::verdict::Verdict;
     use crate::outside::named::ServerRole;
-    use crate::settings::Settings;
 
     fn address(port: u16) -> Address {
         Address::Tcp { remote: ([127, 0, 0, 1], port).into(), local: None }
     }
 
-    fn two() -> (Cluster, Vec<Address>) {
+    fn two() -> (Cluster, Settings) {
         let mut settings = Settings { server: vec![address(1), address(2)], ..Settings::default() };
         settings.cluster.several = true;
-        (Cluster::new(&settings, 0), settings.server)
+        (Cluster::new(&settings, 0), settings)
     }
 
     fn seen(cluster: &mut Cluster, at: Instant, place: usize, writable: bool) {
@@ -197,39 +286,119 @@ mod tests {
 
     #[test]
     fn a_change_is_told_to_all_and_remembered_with_what_it_has_cost() {
-        let (mut cluster, addresses) = two();
+        let (mut cluster, settings) = two();
         let chosen = Chosen::default();
         seen(&mut cluster, at(1), 0, true);
-        assert_eq!(cluster.choose(at(1), &chosen, &addresses), None, "the other one has not been asked");
+        assert_eq!(cluster.choose(at(1), &chosen, &settings), None, "the other one has not been asked");
         seen(&mut cluster, at(1), 1, false);
-        let found = cluster.choose(at(1), &chosen, &addresses);
-        assert_eq!(found, Some(Event::PrimaryFound { address: address(1), former: None }));
+        let found = cluster.choose(at(1), &chosen, &settings);
+        assert_eq!(
+            found,
+            Some(Event::PrimaryFound { address: address(1), former: None, behind: Behind::Unknown })
+        );
         assert_eq!((chosen.get().place, cluster.failovers.iter(&chosen).count()), (Some(0), 0));
-        cluster.choose(at(2), &chosen, &addresses);
+        cluster.choose(at(2), &chosen, &settings);
         // Lost with the server, before a check has found out.
         chosen.tally.unknown();
         seen(&mut cluster, at(3), 0, false);
-        let news = cluster.choose(at(3), &chosen, &addresses);
+        let news = cluster.choose(at(3), &chosen, &settings);
         assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
         assert_eq!(chosen.get().place, None);
-        assert_eq!(cluster.choose(at(4), &chosen, &addresses), None, "once is enough");
+        assert_eq!(cluster.choose(at(4), &chosen, &settings), None, "once is enough");
         seen(&mut cluster, at(5), 1, true);
-        let found = cluster.choose(at(5), &chosen, &addresses);
-        assert_eq!(found, Some(Event::PrimaryFound { address: address(2), former: Some(address(1)) }));
+        let found = cluster.choose(at(5), &chosen, &settings);
+        assert_eq!(
+            found,
+            Some(Event::PrimaryFound {
+                address: address(2),
+                former: Some(address(1)),
+                behind: Behind::Unknown
+            })
+        );
         let (failover, counts) = cluster.failovers.iter(&chosen).next().expect("it is remembered");
         assert_eq!((failover.from, failover.to, failover.ended), (0, Some(1), Some(at(5))));
         assert_eq!(counts.unknown, 1);
     }
 
+    /// As MariaDB says how far it is.
+    fn seen_with(cluster: &mut Cluster, at: Instant, place: usize, writable: bool, number: u32) {
+        seen(cluster, at, place, writable);
+        let mut verdict = cluster.standings[place].verdict().clone();
+        verdict.position = format!("0-1-{number}");
+        if cluster.primary == Some(place) {
+            cluster.known.take(&verdict);
+        }
+        cluster.standings[place].take(Checked { at, took: Duration::ZERO, verdict });
+    }
+
+    #[test]
+    fn a_new_primary_that_lacks_something_is_held_until_it_has_it_or_may_lack_it() {
+        let (mut cluster, mut settings) = two();
+        let chosen = Chosen::default();
+        seen_with(&mut cluster, at(1), 0, true, 10);
+        seen_with(&mut cluster, at(1), 1, false, 9);
+        assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+        seen_with(&mut cluster, at(2), 0, true, 12);
+        seen_with(&mut cluster, at(3), 0, true, 13);
+        seen(&mut cluster, at(4), 0, false);
+        // What it had for a while counts, and not what was on its way.
+        seen_with(&mut cluster, at(5), 1, true, 11);
+        let news = cluster.choose(at(5), &chosen, &settings);
+        let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
+        assert!(reason.contains("lacks") && reason.contains("0-1-12"), "{reason}");
+        assert!(reason.contains("failover_behind") && cluster.reason_of(1).contains("0-1-12"));
+        assert_eq!(chosen.get().place, None);
+        assert_eq!(cluster.choose(at(5), &chosen, &settings), None, "once is enough");
+        let mut caught_up = cluster;
+        let another = Chosen::default();
+        seen_with(&mut caught_up, at(6), 1, true, 12);
+        let found = caught_up.choose(at(6), &another, &settings);
+        assert!(matches!(found, Some(Event::PrimaryFound { behind: Behind::Nothing, .. })), "{found:?}");
+        assert!(!caught_up.reason_of(1).contains("lacks"));
+        seen_with(&mut caught_up, at(7), 0, true, 5);
+        seen(&mut caught_up, at(7), 1, false);
+        assert!(caught_up.choose(at(7), &another, &settings).is_some());
+        settings.cluster.takes_behind = true;
+        let found = caught_up.choose(at(8), &another, &settings);
+        let lacks = Behind::Lacks(String::from("0-1-6 to 12"));
+        assert!(matches!(&found, Some(Event::PrimaryFound { behind, .. }) if *behind == lacks), "{found:?}");
+        let (failover, _) = caught_up.failovers.iter(&another).next().expect("it is remembered");
+        assert_eq!(failover.behind, lacks);
+    }
+
+    #[test]
+    fn the_same_server_comes_back_with_whatever_it_has() {
+        let (mut cluster, settings) = two();
+        let chosen = Chosen::default();
+        seen_with(&mut cluster, at(1), 0, true, 10);
+        seen_with(&mut cluster, at(1), 1, false, 10);
+        cluster.choose(at(1), &chosen, &settings);
+        seen(&mut cluster, at(2), 0, false);
+        assert!(cluster.choose(at(2), &chosen, &settings).is_some());
+        cluster.standings[0].take(Checked {
+            at: at(3),
+            took: Duration::ZERO,
+            verdict: Verdict {
+                is_well: true,
+                is_writable: true,
+                identity: String::from("0"),
+                position: String::from("0-1-8"),
+                ..Verdict::unreached(String::new())
+            },
+        });
+        let found = cluster.choose(at(3), &chosen, &settings);
+        assert!(matches!(found, Some(Event::PrimaryFound { former: None, .. })), "{found:?}");
+    }
+
     #[test]
     fn two_that_take_writes_end_the_choice() {
-        let (mut cluster, addresses) = two();
+        let (mut cluster, settings) = two();
         let chosen = Chosen::default();
         seen(&mut cluster, at(1), 0, true);
         seen(&mut cluster, at(1), 1, false);
-        cluster.choose(at(1), &chosen, &addresses);
+        cluster.choose(at(1), &chosen, &settings);
         seen(&mut cluster, at(2), 1, true);
-        let news = cluster.choose(at(2), &chosen, &addresses);
+        let news = cluster.choose(at(2), &chosen, &settings);
         assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
         assert_eq!(chosen.get().place, None);
         assert!(chosen.may_end(), "the former one is up");
@@ -239,18 +408,18 @@ mod tests {
     /// Until a check that began later has found the server to take writes after all.
     #[test]
     fn a_doubt_holds_until_the_server_has_been_asked_again() {
-        let (mut cluster, addresses) = two();
+        let (mut cluster, settings) = two();
         let chosen = Chosen::default();
         seen(&mut cluster, at(1), 0, true);
         seen(&mut cluster, at(1), 1, false);
-        cluster.choose(at(1), &chosen, &addresses);
+        cluster.choose(at(1), &chosen, &settings);
         assert!(chosen.doubt(at(2), chosen.get()));
-        assert!(cluster.choose(at(2), &chosen, &addresses).is_some());
+        assert!(cluster.choose(at(2), &chosen, &settings).is_some());
         seen(&mut cluster, at(2), 0, true);
-        assert_eq!(cluster.choose(at(2), &chosen, &addresses), None);
+        assert_eq!(cluster.choose(at(2), &chosen, &settings), None);
         assert_eq!(chosen.get().place, None);
         cluster.doubt = None;
-        assert!(cluster.choose(at(3), &chosen, &addresses).is_some());
+        assert!(cluster.choose(at(3), &chosen, &settings).is_some());
         assert_eq!(chosen.get().place, Some(0));
     }
 }

@@ -260,7 +260,7 @@ impl Round {
         galera.view = value("wsrep_cluster_conf_id").parse().unwrap_or(0);
         galera.members = value("wsrep_cluster_size").parse().unwrap_or(0);
         // Its GTIDs are those of the nodes that wrote, and each knows the others' by halves (gtid_current_pos): they cannot be compared.
-        self.reading.position = format!("{}:{}", galera.cluster, value("wsrep_last_committed"));
+        self.reading.position = format!("{}:1-{}", galera.cluster, value("wsrep_last_committed"));
     }
 
     fn take_group(&mut self, kept: &[u8]) {

@@ -6,6 +6,7 @@ use seam::{Address, Instant};
 
 use super::Cluster;
 use super::chosen::{Chosen, Counts};
+use super::position::Behind;
 use super::primary::Failover;
 use crate::outside::named::{ServerRole, ServerState};
 
@@ -62,6 +63,8 @@ pub struct FailoverView {
     pub from: Address,
     /// The new one, which may be the same.
     pub to: Option<Address>,
+    /// What the new one lacked of what the former one was known to have, as it was taken.
+    pub behind: Behind,
     /// Statements that waited and went to the new one.
     pub held: u64,
     /// How long the one that waited longest did.
@@ -89,7 +92,7 @@ impl Cluster {
                 state: standing.state(),
                 is_writable: standing.is_writable(),
                 is_primary: primary == Some(place),
-                reason: standing.verdict().reason.clone(),
+                reason: self.reason_of(place),
                 lag: standing.believed().lag,
                 position: standing.believed().position.clone(),
                 since: now.since(standing.since()),
@@ -117,11 +120,12 @@ impl Cluster {
         if self.checks.is_empty() {
             return Vec::new();
         }
-        let view = |(failover, counts): (Failover, Counts)| FailoverView {
+        let view = |(failover, counts): (&Failover, Counts)| FailoverView {
             age: now.since(failover.began),
             took: failover.ended.map(|ended| ended.since(failover.began)),
             from: addresses[failover.from].clone(),
             to: failover.to.map(|to| addresses[to].clone()),
+            behind: failover.behind.clone(),
             held: counts.held,
             longest_hold: counts.longest,
             rolled_back: counts.rolled_back,

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use seam::{Address, Peer};
 
+use crate::cluster::position::Behind;
 use crate::outside::named::{ClosedFor, Limit, RefusedFor, ServerRole, ServerState};
 use crate::outside::slow_log::SlowLog;
 
@@ -51,6 +52,8 @@ pub enum Event {
         address: Address,
         /// The one before, where that was another.
         former: Option<Address>,
+        /// What it lacks of that one's.
+        behind: Behind,
     },
     /// No server is the primary: what clients send waits.
     NoPrimary {
@@ -213,10 +216,17 @@ impl Event {
             Self::ServerChanged { address, state, role, reason } => {
                 write!(f, "server {address} is {state}, role {role}: {}", OneLine(reason))
             }
-            Self::PrimaryFound { address, former: Some(former) } => {
-                write!(f, "the primary is {address} now, in the place of {former}")
+            Self::PrimaryFound { address, former: Some(former), behind } => {
+                write!(f, "the primary is {address} now, in the place of {former}")?;
+                match behind {
+                    Behind::Nothing => Ok(()),
+                    Behind::Lacks(what) => {
+                        write!(f, ", and lacks of what that was known to have: {}", OneLine(what))
+                    }
+                    Behind::Unknown => write!(f, "; their GTIDs cannot be compared"),
+                }
             }
-            Self::PrimaryFound { address, former: None } => write!(f, "the primary is {address}"),
+            Self::PrimaryFound { address, former: None, .. } => write!(f, "the primary is {address}"),
             Self::NoPrimary { reason } => {
                 write!(f, "no primary: {}; statements wait for up to failover_hold", OneLine(reason))
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use admin::Rows;
 use admin::tables::{Failover, Server, ServerCheck, time_text};
-use engine::{FailoverView, ServerCheckView, ServerView};
+use engine::{Behind, FailoverView, ServerCheckView, ServerView};
 
 use super::values::micros;
 
@@ -39,6 +39,11 @@ pub(super) fn put_failover(rows: &mut Rows<'_>, view: &FailoverView) {
         from_server: view.from.to_string(),
         to_server: view.to.as_ref().map(ToString::to_string),
         took_us: view.took.map(micros),
+        lacks: match &view.behind {
+            Behind::Nothing => Some(String::new()),
+            Behind::Lacks(what) => Some(what.clone()),
+            Behind::Unknown => None,
+        },
         held: view.held,
         longest_hold_us: micros(view.longest_hold),
         rolled_back: view.rolled_back,

@@ -185,7 +185,7 @@ fn a_node_of_galera_serves_where_it_is_synced_and_in_the_primary_component() {
     assert!(verdict.is_well && verdict.is_writable);
     let membership = Membership { cluster: String::from("c"), view: (0, 5), members: 3, place: Some(2) };
     assert_eq!(verdict.membership, Some(membership));
-    assert_eq!(verdict.position, "c:42", "GTIDs of several writers cannot be compared");
+    assert_eq!(verdict.position, "c:1-42", "GTIDs of several writers cannot be compared");
     for (changed, reason) in [
         (("wsrep_cluster_status", "non-Primary"), "primary component"),
         (("wsrep_local_state", "1"), "not synced"),

@@ -1,0 +1,180 @@
+//! How far servers are, by their GTIDs: what one lacks of another's. Pure functions.
+//!
+//! MariaDB writes `domain-server-number` for the last one of each domain (gtid_current_pos), whose numbers only grow. MySQL writes sets,
+//! `uuid:1-5:7` or with a tag `uuid:tag:1-5` (gtid_executed); a node of Galera has one such range, see [`super::reading`].
+
+use std::collections::BTreeMap;
+
+/// So many ranges are named of what is missing: enough to find the rest by.
+const NAMED: usize = 4;
+
+/// Numbers from the first to the last.
+type Interval = (u64, u64);
+
+/// What a new primary lacks of what the former one was known to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Behind {
+    /// Nothing.
+    Nothing,
+    /// These GTIDs, the first few of them.
+    Lacks(String),
+    /// One of both does not say, or they say it in different ways.
+    #[default]
+    Unknown,
+}
+
+/// Says whether a server has all of another one's position.
+pub(crate) fn compare(wanted: &str, own: &str) -> Behind {
+    let missing = match (domains(wanted), sets(wanted)) {
+        // One that has nothing lacks everything.
+        (Some(wanted), _) if !wanted.is_empty() => domains(own).map(|own| lacks_of_domains(&wanted, &own)),
+        (_, Some(wanted)) if !wanted.is_empty() => sets(own).map(|own| lacks_of_sets(&wanted, &own)),
+        _ => None,
+    };
+    match missing {
+        None => Behind::Unknown,
+        Some(missing) if missing.is_empty() => Behind::Nothing,
+        Some(missing) => Behind::Lacks(said(&missing)),
+    }
+}
+
+fn said(missing: &[String]) -> String {
+    let mut text = missing[..missing.len().min(NAMED)].join(", ");
+    if missing.len() > NAMED {
+        text.push_str(&format!(" and {} ranges more", missing.len() - NAMED));
+    }
+    text
+}
+
+/// MariaDB's: of each domain the server that wrote last, and the number. `None` where it is none of these.
+fn domains(position: &str) -> Option<BTreeMap<u64, (u64, u64)>> {
+    let of_domain = |gtid: &str| {
+        let mut numbers = gtid.split('-').map(|number| number.parse::<u64>().ok());
+        let found = (numbers.next()??, (numbers.next()??, numbers.next()??));
+        numbers.next().is_none().then_some(found)
+    };
+    position.split(',').filter(|gtid| !gtid.is_empty()).map(of_domain).collect()
+}
+
+fn lacks_of_domains(wanted: &BTreeMap<u64, (u64, u64)>, own: &BTreeMap<u64, (u64, u64)>) -> Vec<String> {
+    let lack = |(domain, &(server, number)): (&u64, &(u64, u64))| match own.get(domain) {
+        None => Some(format!("{domain}-{server}-{number} and all before it")),
+        // Of an equal number by another server it has one of its own in the place of this one.
+        Some(&(other, last)) if last == number && other != server => {
+            Some(format!("{domain}-{server}-{number} (it has {domain}-{other}-{last})"))
+        }
+        Some(&(_, last)) if number.checked_sub(1) == Some(last) => {
+            Some(format!("{domain}-{server}-{number}"))
+        }
+        Some(&(_, last)) if last < number => Some(format!("{domain}-{server}-{} to {number}", last + 1)),
+        Some(_) => None,
+    };
+    wanted.iter().filter_map(lack).collect()
+}
+
+/// MySQL's: of each id the numbers, in order. `None` where it is none of these.
+fn sets(position: &str) -> Option<BTreeMap<String, Vec<Interval>>> {
+    let mut found: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
+    for set in position.split(',').map(str::trim).filter(|set| !set.is_empty()) {
+        let (id, parts) = set.split_once(':').filter(|(id, _)| id.contains('-'))?;
+        let mut name = String::from(id);
+        for part in parts.split(':') {
+            match interval(part) {
+                Some(interval) => found.entry(name.clone()).or_default().push(interval),
+                // A tag, for the numbers behind it.
+                None if !part.is_empty() => name = format!("{id}:{part}"),
+                None => return None,
+            }
+        }
+    }
+    found.values_mut().for_each(|intervals| intervals.sort_unstable());
+    Some(found)
+}
+
+fn interval(part: &str) -> Option<Interval> {
+    let (first, last) = part.split_once('-').unwrap_or((part, part));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((first, last))
+}
+
+fn lacks_of_sets(
+    wanted: &BTreeMap<String, Vec<Interval>>,
+    own: &BTreeMap<String, Vec<Interval>>,
+) -> Vec<String> {
+    let nothing = Vec::new();
+    let mut missing = Vec::new();
+    for (name, intervals) in wanted {
+        let present = own.get(name).unwrap_or(&nothing);
+        for &interval in intervals {
+            let rests = without(interval, present);
+            missing.extend(rests.into_iter().map(|(first, last)| match first == last {
+                true => format!("{name}:{first}"),
+                false => format!("{name}:{first}-{last}"),
+            }));
+        }
+    }
+    missing
+}
+
+/// What is left of an interval without others, which are in order.
+fn without((first, last): Interval, others: &[Interval]) -> Vec<Interval> {
+    let (mut rests, mut next) = (Vec::new(), first);
+    for &(from, to) in others.iter().filter(|&&(from, to)| from <= last && to >= first) {
+        if from > next {
+            rests.push((next, from - 1));
+        }
+        if to >= last {
+            return rests;
+        }
+        next = next.max(to + 1);
+    }
+    if next <= last {
+        rests.push((next, last));
+    }
+    rests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lacks(wanted: &str, own: &str) -> String {
+        match compare(wanted, own) {
+            Behind::Lacks(what) => what,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn of_mariadb_each_domain_counts_by_its_number() {
+        assert_eq!(compare("0-1-17", "0-1-17"), Behind::Nothing);
+        assert_eq!(compare("0-1-17,1-1-3", "1-1-3,0-2-20,7-7-7"), Behind::Nothing);
+        assert_eq!(lacks("0-1-17", "0-1-12"), "0-1-13 to 17");
+        assert_eq!(lacks("0-1-17,1-1-3", "0-1-17"), "1-1-3 and all before it");
+        assert_eq!(lacks("0-1-17", "0-2-17"), "0-1-17 (it has 0-2-17)");
+    }
+
+    #[test]
+    fn of_mysql_each_number_counts() {
+        let (a, b) = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "3e11fa47-71ca-11e1-9e33-c80aa9429563");
+        let of = |set: &str| set.replace('A', a).replace('B', b);
+        assert_eq!(compare(&of("A:1-5:7"), &of("A:1-9,B:1")), Behind::Nothing);
+        assert_eq!(compare(&of("A:1-5:6-7"), &of("A:1-3:4-7")), Behind::Nothing);
+        assert_eq!(lacks(&of("A:1-9"), &of("A:2-3:5-7")), of("A:1, A:4, A:8-9"));
+        assert_eq!(lacks(&of("A:1-9,B:4"), &of("A:1-9")), of("B:4"));
+        assert_eq!(lacks(&of("A:1-9,A:tag:1-4"), &of("A:1-9:tag:1-3")), of("A:tag:4"));
+        assert_eq!(lacks(&of("A:1:3:5:7:9:11"), &of("A:2")), of("A:1, A:3, A:5, A:7 and 2 ranges more"));
+    }
+
+    #[test]
+    fn who_has_nothing_lacks_all_and_what_is_of_another_kind_is_not_compared() {
+        let id = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5";
+        for (wanted, own) in [("", ""), ("", "0-1-17"), ("0-1-17", id), (id, "0-1-17"), (id, "x-y:z:")] {
+            assert_eq!(compare(wanted, own), Behind::Unknown, "{wanted} {own}");
+        }
+        assert_eq!(lacks("0-1-17", ""), "0-1-17 and all before it");
+        assert_eq!((lacks(id, "").as_str(), lacks(id, "5e11fa47-7:1").as_str()), (id, id));
+        let largest = format!("u-1:1-{}", u64::MAX);
+        assert_eq!(compare(&largest, &largest), Behind::Nothing);
+    }
+}
