@@ -72,6 +72,27 @@ def test_a_planned_switchover_is_no_error_for_anybody_outside_of_transactions(cl
     assert rows(onramp, "SELECT * FROM failovers")[0]["unknown"] == 0
 
 
+def test_who_has_the_server_say_that_it_is_read_only_gets_that_himself(cluster, start):
+    """A routine and a trigger may say it, and it is nobody else's affair: nothing runs twice, no transaction is lost."""
+    cluster.order(0, "CREATE TABLE onramp_app.tries (id BIGINT) ENGINE=MyISAM", "CREATE TABLE onramp_app.kept (id BIGINT) ENGINE=InnoDB")
+    refusal = "SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'with the --read-only option, as it says'"
+    cluster.order(0, f"CREATE TRIGGER onramp_app.refuses AFTER INSERT ON onramp_app.tries FOR EACH ROW {refusal}",
+                  f"CREATE PROCEDURE onramp_app.commits() BEGIN INSERT INTO kept VALUES (1); COMMIT; {refusal}; END")
+    onramp = start()
+    until_in_use(onramp, [1, 0])
+    with raw.connect(onramp, schema="onramp_app") as other, raw.connect(onramp, schema="onramp_app") as hostile:
+        assert other.query("BEGIN") and isinstance(other.query("INSERT INTO kept VALUES (2)"), Ok)
+        # More often than it is looked into.
+        for number in range(3):
+            answer = hostile.query("INSERT INTO tries VALUES (1)")
+            assert (answer.code, answer.state, answer.message) == (1290, "45000", "with the --read-only option, as it says"), answer
+            assert hostile.value("SELECT COUNT(*) FROM tries") == str(number + 1).encode()
+        assert hostile.query("BEGIN") and hostile.query("CALL commits()").code == 1290
+        assert hostile.query("ROLLBACK") and hostile.value("SELECT COUNT(*) FROM kept WHERE id = 1") == b"1"
+        assert isinstance(other.query("COMMIT"), Ok) and other.value("SELECT COUNT(*) FROM kept") == b"2"
+    assert not rows(onramp, "SELECT * FROM failovers") and "no primary" not in onramp.log_text()
+
+
 def test_an_open_transaction_is_rolled_back_and_its_client_goes_on(cluster, start):
     onramp = start()
     until_in_use(onramp, [1, 0])

@@ -88,7 +88,7 @@ impl Engine {
             });
         let in_work = !self.server.backends[key].in_flight.is_empty();
         self.lose_backend(key, reason);
-        if in_work && self.settings.cluster.several {
+        if in_work && self.settings.cluster.several && self.following.distrusts_idle(self.now) {
             // If the server has died, those that are idle have too, and what goes on is not to meet them.
             while self.close_idle_backend() {}
         }

@@ -332,7 +332,7 @@ impl Engine {
         self.resume_backend(key);
         match statement.owner {
             Owner::Client { client, .. } if statement.summary.withheld => {
-                self.refused_by_role(key, client, statement.group.take().as_deref());
+                self.refused_by_role(key, client, &mut statement);
             }
             Owner::Client { client, command } => match statement.group.take() {
                 Some(group) => self.group_ended(key, client, &mut statement, group),

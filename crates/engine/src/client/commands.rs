@@ -523,16 +523,22 @@ impl Engine {
         standing
     }
 
-    /// Takes a client's statement out of its queue and answers it with an error.
-    pub(crate) fn cancel_queued(&mut self, key: ClientKey, error: &MySqlError) {
+    /// Takes a client's statement out of its queue; an error with this code is about to answer it.
+    pub(crate) fn take_queued(&mut self, key: ClientKey, error: u16) -> Option<Box<Request>> {
         self.leave_group(key);
         self.scheduling.scheduler.remove(key);
-        self.note_slow_wait(key, Some(error.code));
-        let Some(request) = self.take_request(key) else { return };
+        self.note_slow_wait(key, Some(error));
+        let request = self.take_request(key)?;
+        self.clients[key].cancel();
+        Some(request)
+    }
+
+    /// Takes a client's statement out of its queue and answers it with an error.
+    pub(crate) fn cancel_queued(&mut self, key: ClientKey, error: &MySqlError) {
+        let Some(request) = self.take_queued(key, error.code) else { return };
         self.views.totals.cancelled += 1;
         let login = request.command == RequestKind::LoginSchema;
         let client = &mut self.clients[key];
-        client.cancel();
         let sequence = if login { client.conversation.sequence } else { request.answer };
         if login && error.code != MySqlError::interrupted().code {
             self.schema_refused(key, &error.packet(), &error.message);

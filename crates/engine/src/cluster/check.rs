@@ -322,8 +322,8 @@ impl Cluster {
             check.pause = doubled.min(LONGEST_PAUSE).max(pause).max(interval);
         }
         check.due = (check.began + interval.max(check.pause)).max(step.now + SOONEST);
-        if self.doubt.is_some_and(|(doubted, since)| doubted == place && check.began >= since) {
-            self.doubt = None;
+        if let Some(doubt) = &mut self.doubt {
+            doubt.is_over |= doubt.choice.place == Some(place) && check.began >= doubt.since;
         }
         if self.primary == Some(place) {
             self.known.take(&verdict);

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use seam::Instant;
 
+/// Behind a refusal that has turned out to say nothing of the server, others are taken for as much for so long: whoever may call a
+/// routine, or has a trigger, has the server say what he likes (SIGNAL), and each doubt costs a check.
+const DISBELIEF: Duration = Duration::from_secs(10);
+
 /// What the first worker has found, and the others follow. A few atomic numbers, as all that workers share.
 #[derive(Debug)]
 pub(crate) struct Chosen {
@@ -15,8 +19,10 @@ pub(crate) struct Chosen {
     may_end: AtomicBool,
     /// Why there is none, for people.
     why: Mutex<Arc<str>>,
-    /// When a server has last refused a statement, although it was the primary, in microseconds; 0 for never.
-    refused: AtomicU64,
+    /// The number of the latest choice that is doubted, and in the lowest bit whether a check has settled that: it holds.
+    doubt: AtomicU64,
+    /// When one was settled last, in microseconds.
+    settled: AtomicU64,
     pub(crate) tally: Tally,
 }
 
@@ -49,13 +55,21 @@ pub(crate) struct Counts {
     pub(crate) unknown: u64,
 }
 
+impl Choice {
+    /// In [`Chosen::doubt`].
+    fn in_doubt(self) -> u64 {
+        u64::from(self.number) << 1
+    }
+}
+
 impl Default for Chosen {
     fn default() -> Self {
         Self {
             word: AtomicU64::new(0),
             may_end: AtomicBool::new(false),
             why: Mutex::new(Arc::from("not all servers have been asked yet")),
-            refused: AtomicU64::new(0),
+            doubt: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
             tally: Tally::default(),
         }
     }
@@ -76,31 +90,33 @@ impl Chosen {
         self.word.store(number << 32 | place, SeqCst);
     }
 
-    /// A worker has been refused a statement on it as of this choice: nobody is the primary until the server has been asked again.
-    /// False where another choice has been made meanwhile.
-    pub(crate) fn doubt(&self, now: Instant, choice: Choice) -> bool {
-        let word = |choice: Choice| {
-            u64::from(choice.number) << 32 | choice.place.map_or(0, |place| place as u64 + 1)
-        };
-        let none = word(Choice { number: choice.number.wrapping_add(1), place: None });
-        let is_it =
-            choice.place.is_some() && self.word.compare_exchange(word(choice), none, SeqCst, SeqCst).is_ok();
-        if is_it {
-            self.may_end.store(true, SeqCst);
-            self.refused.store(now.as_micros().max(1), SeqCst);
-            self.say(Arc::from(
-                "the primary has refused a statement: it is read-only, or its cluster goes on without it",
-            ));
-        }
-        is_it
+    /// A worker has been refused a statement there: the server is to be asked whether it is the primary still. False where that is so
+    /// already, or another choice has been made meanwhile.
+    pub(crate) fn doubt(&self, choice: Choice) -> bool {
+        let raise = |doubt: u64| (doubt != choice.in_doubt()).then(|| choice.in_doubt());
+        choice == self.get() && self.doubt.fetch_update(SeqCst, SeqCst, raise).is_ok()
     }
 
-    /// When the last doubt came up; the first worker takes it.
-    pub(crate) fn take_doubt(&self) -> Option<Instant> {
-        match self.refused.swap(0, SeqCst) {
-            0 => None,
-            at => Some(Instant::from_micros(at)),
-        }
+    pub(crate) fn is_in_doubt(&self, choice: Choice) -> bool {
+        choice.place.is_some() && self.doubt.load(SeqCst) == choice.in_doubt()
+    }
+
+    /// A check that began later has found that the choice holds.
+    pub(crate) fn settle(&self, now: Instant, choice: Choice) {
+        self.settled.store(now.as_micros(), SeqCst);
+        // Whoever has raised another one meanwhile hears of that.
+        let _ = self.doubt.compare_exchange(choice.in_doubt(), choice.in_doubt() | 1, SeqCst, SeqCst);
+    }
+
+    /// The choice was doubted, and holds.
+    pub(crate) fn is_settled(&self, choice: Choice) -> bool {
+        self.doubt.load(SeqCst) == choice.in_doubt() | 1
+    }
+
+    /// Refusals are believed: none has turned out to be nothing of the kind lately.
+    pub(crate) fn believes_refusals(&self, now: Instant, choice: Choice) -> bool {
+        let since = Instant::from_micros(self.settled.load(SeqCst));
+        !self.is_settled(choice) || now.since(since) >= DISBELIEF
     }
 
     pub(crate) fn may_end(&self) -> bool {
@@ -165,19 +181,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_doubt_ends_the_choice_that_it_is_about_and_no_other() {
+    fn a_doubt_is_about_one_choice_and_is_settled_once() {
+        let at = |seconds| Instant::START + Duration::from_secs(seconds);
         let chosen = Chosen::default();
-        assert_eq!(chosen.get().place, None);
+        assert!(!chosen.doubt(chosen.get()) || !chosen.is_in_doubt(chosen.get()), "there is none");
         chosen.set(Some(0), true);
         let first = chosen.get();
-        assert_eq!(first.place, Some(0));
-        assert!(chosen.doubt(Instant::from_micros(7), first));
-        assert_eq!(chosen.get().place, None);
-        assert_eq!(chosen.take_doubt(), Some(Instant::from_micros(7)));
-        assert_eq!(chosen.take_doubt(), None);
+        assert!(chosen.believes_refusals(at(1), first) && !chosen.is_in_doubt(first));
+        assert!(chosen.doubt(first));
+        assert!(!chosen.doubt(first), "it is doubted already");
+        assert!(chosen.is_in_doubt(first) && chosen.get() == first, "and holds until a check says otherwise");
+        chosen.settle(at(20), first);
+        assert!(chosen.is_settled(first) && !chosen.is_in_doubt(first));
+        assert!(!chosen.believes_refusals(at(29), first) && chosen.believes_refusals(at(30), first));
         chosen.set(Some(1), true);
-        assert!(!chosen.doubt(Instant::from_micros(9), first), "that was before");
-        assert_eq!(chosen.get().place, Some(1));
+        let second = chosen.get();
+        assert!(!chosen.doubt(first), "that was before");
+        assert!(
+            !chosen.is_in_doubt(second)
+                && !chosen.is_settled(second)
+                && chosen.believes_refusals(at(21), second)
+        );
+        assert!(chosen.doubt(second));
+        chosen.settle(at(22), first);
+        assert!(chosen.is_in_doubt(second), "that was about another one");
     }
 
     #[test]

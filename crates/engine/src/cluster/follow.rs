@@ -10,14 +10,14 @@ use super::Cluster;
 use super::chosen::Choice;
 use super::view::{FailoverView, ServerView};
 use crate::accounts::task::Asker;
-use crate::backend::{Afterwards, InFlight, Owner};
+use crate::backend::{Afterwards, InFlight, Owner, ServerError};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
-use crate::coalescing::Group;
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::request::{Request, RequestKind};
+use crate::session::aftermath::Diagnostics;
 use crate::workers::letter::Letter;
 
 /// ER_OPTION_PREVENTS_STATEMENT, with which a server refuses writes under `read_only`, and ER_READ_ONLY_MODE, under `innodb_read_only`.
@@ -26,6 +26,10 @@ const READ_ONLY_MODE: u16 = 1836;
 /// ER_UNKNOWN_COM_ERROR, with which a node of Galera that is out of the primary component refuses whatever it is sent, before it
 /// begins with it (mysql_execute_command in sql_parse.cc of MariaDB).
 const UNKNOWN_COMMAND: u16 = 1047;
+
+/// All connections of a server that dies end at once. Whoever has the server end his own again and again (KILL) is not to have everybody's
+/// connected anew each time.
+const TRUST_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a worker knows of the choice.
 pub(crate) struct Following {
@@ -40,6 +44,16 @@ pub(crate) struct Following {
     /// Clients whose reads were in flight when their backend was lost, and that run once more unless the primary has functions, which
     /// a view may call.
     repeated: Vec<ClientRef>,
+    /// Statements that the primary has refused for what it is: they wait until it has been asked whether it is that.
+    refused: Vec<Refused>,
+    /// When idle backends were closed last, since a busy one was lost.
+    distrusted: Option<Instant>,
+}
+
+/// A statement, and the error that its client gets where that says nothing of the server.
+struct Refused {
+    client: ClientRef,
+    error: ServerError,
 }
 
 impl Following {
@@ -51,6 +65,8 @@ impl Following {
             held_since: Some(Instant::START),
             is_known: false,
             repeated: Vec::new(),
+            refused: Vec::new(),
+            distrusted: None,
         }
     }
 
@@ -62,6 +78,15 @@ impl Following {
     /// Whether it is also known what the primary is.
     pub(crate) fn knows_primary(&self) -> bool {
         self.has_primary() && self.is_known
+    }
+
+    /// A busy backend is lost: says whether the idle ones are to be closed too.
+    pub(crate) fn distrusts_idle(&mut self, now: Instant) -> bool {
+        let does = self.distrusted.is_none_or(|at| now.since(at) >= TRUST_AGAIN);
+        if does {
+            self.distrusted = Some(now);
+        }
+        does
     }
 
     fn is_left(&self, place: usize) -> bool {
@@ -82,14 +107,21 @@ impl Engine {
         }
         if self.cluster.is_watching() {
             self.in_cluster(Cluster::turn);
-            if let Some(news) = self.cluster.choose(self.now, &self.pool.workers.chosen, &self.settings) {
-                self.views.event(news);
+            let chosen = &self.pool.workers.chosen;
+            let was_settled = chosen.is_settled(chosen.get());
+            let news = self.cluster.choose(self.now, chosen, &self.settings);
+            if news.is_some() || (!was_settled && chosen.is_settled(chosen.get())) {
                 self.pool.write_to_others(&Letter::Wake);
+            }
+            if let Some(news) = news {
+                self.views.event(news);
             }
         }
         let choice = self.pool.workers.chosen.get();
         if choice != self.following.choice {
             self.follow(choice);
+        } else if !self.following.refused.is_empty() && self.pool.workers.chosen.is_settled(choice) {
+            self.tell_refused();
         }
         if self.following.leaves.is_some() {
             self.leave_backends();
@@ -139,6 +171,8 @@ impl Engine {
 
     fn follow(&mut self, choice: Choice) {
         self.following.choice = choice;
+        // They go to the new primary.
+        self.following.refused.clear();
         self.following.leaves = (!self.server.backends.is_empty()).then_some(self.now);
         let Some(place) = choice.place else {
             self.following.held_since.get_or_insert(self.now);
@@ -338,14 +372,17 @@ impl Engine {
             && !client.killed
             && !is_over
             && matches!(client.phase(), Phase::Running(Running::OnServer))
-            && (client.in_transaction() || (may_be_sent_again(request) && !request.raw.is_empty()))
+            && match client.in_transaction() {
+                true => cannot_commit(request),
+                false => may_be_sent_again(request) && !request.raw.is_empty(),
+            }
+            && self.pool.workers.chosen.believes_refusals(self.now, self.following.choice)
     }
 
     /// The server has refused a statement for what it is to the others: nothing of it has run.
-    pub(crate) fn refused_by_role(&mut self, backend: BackendKey, key: ClientKey, group: Option<&Group>) {
-        if !self.is_on_former_server(backend)
-            && self.pool.workers.chosen.doubt(self.now, self.following.choice)
-        {
+    pub(crate) fn refused_by_role(&mut self, backend: BackendKey, key: ClientKey, statement: &mut InFlight) {
+        let doubts = !self.is_on_former_server(backend);
+        if doubts && self.pool.workers.chosen.doubt(self.following.choice) {
             self.pool.write_to_others(&Letter::Wake);
         }
         self.server.backends[backend].afterwards = Afterwards::Close;
@@ -361,11 +398,41 @@ impl Engine {
         }
         self.server.backends[backend].holder = None;
         self.clients[key].aftermath.insert_id_at = None;
-        let followers: Vec<_> = group.iter().flat_map(|group| self.followers(group)).collect();
+        let followers: Vec<_> =
+            statement.group.take().iter().flat_map(|group| self.followers(group)).collect();
         self.queue_again(key);
+        if let Some(error) = statement.summary.error.take().filter(|_| doubts) {
+            self.following.refused.push(Refused { client: self.clients.ref_to(key), error });
+        }
+        if let Some(request) = &mut self.clients[key].request {
+            request.sent_before = true;
+        }
         for follower in followers {
             self.goes_alone(follower);
         }
+    }
+
+    /// Whoever was refused something hears of it: the server is what it was taken for, so that the refusal was the statement's own.
+    fn tell_refused(&mut self) {
+        for Refused { client, error } in std::mem::take(&mut self.following.refused) {
+            let key = client.key;
+            let waits = self.clients.find(client).is_some_and(|client| {
+                let refused = client.request.as_ref().is_some_and(|request| request.sent_before);
+                refused && matches!(client.phase(), Phase::Queued)
+            });
+            if waits && let Some(request) = self.take_queued(key, error.code) {
+                let reader = self.reader(key);
+                self.clients[key].aftermath.row_count = -1;
+                self.keep_diagnostics(key, Diagnostics::of_error(&error, reader));
+                self.answer_server_error(key, &request, &error);
+                self.resume.push(key);
+            }
+        }
+    }
+
+    /// Says whether a statement that was sent before may be sent now: not while it has to be found out what became of the primary.
+    pub(crate) fn may_send_again(&self) -> bool {
+        self.knows_primary() && !self.pool.workers.chosen.is_in_doubt(self.following.choice)
     }
 }
 

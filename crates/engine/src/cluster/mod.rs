@@ -20,7 +20,7 @@ use std::time::Duration;
 use seam::{Address, ConnectionId, Instant};
 
 use self::check::Check;
-use self::chosen::Counts;
+use self::chosen::{Choice, Counts};
 use self::position::Behind;
 use self::primary::{Failovers, Known};
 use self::standing::Standing;
@@ -57,8 +57,8 @@ pub(crate) struct Cluster {
     last_token: u64,
     /// The place of the primary, or of the last one.
     primary: Option<usize>,
-    /// The server there has refused a statement at this time: what it has said of itself before counts no more.
-    doubt: Option<(usize, Instant)>,
+    /// The primary has refused a statement, and is asked whether it is that still.
+    doubt: Option<Doubt>,
     failovers: Failovers,
     /// What the primary was known to have, or the last one.
     known: Known,
@@ -90,6 +90,14 @@ impl Cluster {
     fn is_watching(&self) -> bool {
         !self.checks.is_empty()
     }
+}
+
+/// What a server has said of itself before this counts no more.
+struct Doubt {
+    choice: Choice,
+    since: Instant,
+    /// It has been asked later, or could not be.
+    is_over: bool,
 }
 
 /// What a step of the checks has at hand.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use seam::{Address, Instant};
 
-use super::Cluster;
 use super::choice::{NoPrimary, choose};
-use super::chosen::{Chosen, Counts};
+use super::chosen::{Choice, Chosen, Counts};
 use super::position::{Behind, compare};
 use super::verdict::Verdict;
+use super::{Cluster, Doubt};
 use crate::outside::event::Event;
 use crate::outside::named::ServerState;
 use crate::settings::Settings;
@@ -105,21 +105,13 @@ impl Cluster {
     /// Chooses anew by how the servers stand, and tells all workers. Returns what is worth a line in the log.
     pub(super) fn choose(&mut self, now: Instant, chosen: &Chosen, settings: &Settings) -> Option<Event> {
         let addresses = settings.server.as_slice();
-        if let Some(at) = chosen.take_doubt()
-            && let Some(place) = self.primary
-        {
-            self.failovers.begin(now, place, self.before, chosen);
-            self.doubt = Some((place, at));
-            self.checks[place].hurry(now);
-            let reason = chosen.why().to_string();
-            return Some(Event::NoPrimary { reason });
+        let choice = chosen.get();
+        if chosen.is_in_doubt(choice) && !self.is_doubt_over(now, choice, chosen) {
+            return None;
         }
-        let present = chosen.get().place;
+        let present = choice.place;
         self.note_well(present, chosen);
-        let found = match self.doubt {
-            Some(_) => return None,
-            None => choose(&self.standings, self.primary),
-        };
+        let found = choose(&self.standings, self.primary);
         match found {
             Ok(place) if present == Some(place) => None,
             Ok(place) => match self.compare(place) {
@@ -134,6 +126,25 @@ impl Cluster {
             },
             Err(why) => self.go_without(now, &why, chosen, addresses),
         }
+    }
+
+    /// Has the primary asked whether it is that still; true once that has been done. It stays the primary where it says so, and where
+    /// it cannot be asked, that is judged as ever.
+    fn is_doubt_over(&mut self, now: Instant, choice: Choice, chosen: &Chosen) -> bool {
+        let Some(place) = choice.place else { return true };
+        let doubt = self.doubt.take_if(|doubt| doubt.choice != choice || doubt.is_over);
+        if doubt.is_some_and(|doubt| doubt.choice == choice) {
+            let last = self.standings[place].history().next_back();
+            if last.is_some_and(|last| last.verdict.is_well && last.verdict.is_writable) {
+                chosen.settle(now, choice);
+            }
+            return true;
+        }
+        if self.doubt.is_none() {
+            self.doubt = Some(Doubt { choice, since: now, is_over: false });
+            self.checks[place].hurry(now);
+        }
+        false
     }
 
     /// What the server there lacks of what the primary was known to have; unknown of the same server again.
@@ -405,21 +416,31 @@ mod tests {
         assert!(chosen.why().contains("take writes"), "{}", chosen.why());
     }
 
-    /// Until a check that began later has found the server to take writes after all.
+    /// Until a check that began later has found the server to take writes after all, or not to.
     #[test]
-    fn a_doubt_holds_until_the_server_has_been_asked_again() {
+    fn a_doubt_changes_nothing_before_the_server_has_been_asked_again() {
         let (mut cluster, settings) = two();
         let chosen = Chosen::default();
         seen(&mut cluster, at(1), 0, true);
         seen(&mut cluster, at(1), 1, false);
         cluster.choose(at(1), &chosen, &settings);
-        assert!(chosen.doubt(at(2), chosen.get()));
-        assert!(cluster.choose(at(2), &chosen, &settings).is_some());
-        seen(&mut cluster, at(2), 0, true);
-        assert_eq!(cluster.choose(at(2), &chosen, &settings), None);
+        let first = chosen.get();
+        let ask = |cluster: &mut Cluster, seconds, writable| {
+            assert!(chosen.doubt(first));
+            assert_eq!(cluster.choose(at(seconds), &chosen, &settings), None);
+            // A check that began before it says nothing.
+            seen(cluster, at(seconds), 0, true);
+            assert_eq!(cluster.choose(at(seconds), &chosen, &settings), None);
+            assert!(chosen.is_in_doubt(first) && chosen.get() == first);
+            seen(cluster, at(seconds + 1), 0, writable);
+            cluster.doubt.as_mut().expect("it is doubted").is_over = true;
+            cluster.choose(at(seconds + 1), &chosen, &settings)
+        };
+        assert_eq!(ask(&mut cluster, 2, true), None);
+        assert!(chosen.is_settled(first) && chosen.get() == first);
+        assert_eq!(cluster.failovers.iter(&chosen).count(), 0);
+        assert!(ask(&mut cluster, 20, false).is_some());
         assert_eq!(chosen.get().place, None);
-        cluster.doubt = None;
-        assert!(cluster.choose(at(3), &chosen, &settings).is_some());
-        assert_eq!(chosen.get().place, Some(0));
+        assert!(!chosen.is_settled(first));
     }
 }
