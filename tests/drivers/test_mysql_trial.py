@@ -14,7 +14,8 @@ from test_trial import (  # noqa: F401 (the same here)
     trial,
 )
 
-pytestmark = private_mysql.needed
+# Workers and drivers are in test_trial.
+pytestmark = [private_mysql.needed, pytest.mark.once]
 
 
 @pytest.fixture
