@@ -83,6 +83,7 @@ pub use outside::named::{
     BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,
     Queued, RefusedFor, ServerRole, ServerState, Use,
 };
+pub use outside::refusals::{Reason, Refused};
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,

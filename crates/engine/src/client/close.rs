@@ -37,11 +37,11 @@ impl Engine {
     /// A client's connection has ended.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
-            self.views.limit_reached(self.now, Limit::LoginMemory, self.settings.login_memory as u64);
+            self.note_refused(key, Limit::LoginMemory, self.settings.login_memory as u64);
             return self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
         if reason == CloseReason::TooMuchHeld {
-            self.views.limit_reached(self.now, Limit::StatementMemory, self.settings.statement_memory as u64);
+            self.note_refused(key, Limit::StatementMemory, self.settings.statement_memory as u64);
             return self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
         }
         self.client_gone(key);

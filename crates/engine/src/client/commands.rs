@@ -242,11 +242,7 @@ impl Engine {
         let idle = matches!(self.clients[key].phase(), Phase::Idle);
         match error {
             WireError::TooLarge { .. } if idle => {
-                self.views.limit_reached(
-                    self.now,
-                    Limit::MaxAllowedPacket,
-                    self.settings.max_allowed_packet as u64,
-                );
+                self.note_refused(key, Limit::MaxAllowedPacket, self.settings.max_allowed_packet as u64);
                 self.answer_error(key, 1, &MySqlError::packet_too_large());
             }
             WireError::WrongSequence { found, .. } if idle => {

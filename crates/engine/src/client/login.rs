@@ -24,6 +24,7 @@ use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit, LoginStage, RefusedFor};
+use crate::outside::refusals::Reason;
 use crate::outside::waits::WaitReason;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
@@ -473,6 +474,7 @@ impl Engine {
                     Limit::MaxConnections,
                     u64::from(self.settings.max_connections),
                 );
+                self.views.refusals.note(Reason::Limit(Limit::MaxConnections), None, &peer);
                 MySqlError::too_many_connections()
             };
             self.io.send_early_error(connection, &error);

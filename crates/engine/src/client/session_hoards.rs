@@ -82,7 +82,7 @@ impl Engine {
 
     fn end_for_session(&mut self, key: ClientKey, reason: &str) {
         let limit = self.settings.session_memory;
-        self.views.limit_reached(self.now, Limit::SessionMemory, limit as u64);
+        self.note_refused(key, Limit::SessionMemory, limit as u64);
         self.answer_error(key, 1, &MySqlError::session_memory(limit));
         self.close_client(key, ClosedFor::Memory, reason);
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::backend::Permit;
 use crate::client::Phase;
+use crate::client::login::Login;
 use crate::scheduler::Lane;
 
 /// Declares an enum, and the name of each of its variants.
@@ -196,6 +197,21 @@ named! {
         Password = "password",
         /// What its first statement waited for until it had a backend.
         FirstBackend = "first_backend",
+    }
+}
+
+impl LoginStage {
+    /// That at which a client is that has not logged in yet. One that is refused is told so later, so that guessing takes its time: it is
+    /// where its password was judged.
+    pub(super) fn of(phase: &Phase) -> Option<Self> {
+        match phase {
+            Phase::AwaitingServer => Some(Self::Greeting),
+            Phase::Login(Login::StartingTls) => Some(Self::Tls),
+            Phase::Login(Login::Greeted | Login::Secured | Login::Judged) => Some(Self::Request),
+            Phase::Login(Login::AwaitingSchema) => Some(Self::FirstBackend),
+            Phase::Login(_) => Some(Self::Password),
+            _ => None,
+        }
     }
 }
 

@@ -18,8 +18,9 @@ use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::lock_waits::Blocker;
 use crate::learned::waiting::WHOLE;
 use crate::outside::named::{
-    BackendState, ClientState, Limit, LongestWaits, PermitState, Queue, Queued, Use,
+    BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue, Queued, Use,
 };
+use crate::outside::refusals::Refused;
 use crate::outside::taken_for::TakenFor;
 use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
@@ -57,6 +58,8 @@ pub struct ClientView {
     pub schema: Option<String>,
     /// What it does.
     pub state: ClientState,
+    /// Where its login is, before that has ended.
+    pub login: Option<LoginStage>,
     /// From the server's point of view.
     pub in_transaction: bool,
     /// How long its transaction has been open.
@@ -205,6 +208,8 @@ pub struct WorkerView {
     pub in_use: [(Limit, u64); 10],
     /// The options whose bound was reached, with the bound and how often.
     pub limits_reached: Vec<(Limit, u64, u64)>,
+    /// Who was refused, and by what: some hundreds at most.
+    pub refused: Vec<Refused>,
 }
 
 /// See [`WorkerView::stored_code`].
@@ -357,6 +362,7 @@ impl Engine {
                 .iter()
                 .map(|(&option, reached)| (option, reached.limit, reached.times))
                 .collect(),
+            refused: self.views.refusals.iter().collect(),
         }
     }
 
@@ -410,6 +416,7 @@ impl Engine {
             account: identity.map(|identity| account_name(&identity.account)),
             schema: schema.map(lossy),
             state: ClientState::of(client.phase()),
+            login: LoginStage::of(client.phase()),
             in_transaction: client.in_transaction(),
             transaction: client.in_transaction().then(|| self.now.since(client.transaction.since)),
             backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),

@@ -8,6 +8,7 @@ use crate::outside::event::Reports;
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::measures::Measures;
 use crate::outside::named::Limit;
+use crate::outside::refusals::Refusals;
 use crate::outside::tallies::TalliesByName;
 use crate::outside::totals::Totals;
 use crate::session::pin_counts::PinCounts;
@@ -21,6 +22,8 @@ pub(crate) struct Views {
     pub(crate) tallies: TalliesByName,
     /// The limits that were reached.
     pub(super) limits_reached: BTreeMap<Limit, LimitReached>,
+    /// Who was refused.
+    pub(crate) refusals: Refusals,
     pub(crate) pin_counts: PinCounts,
 }
 
@@ -33,6 +36,7 @@ impl Views {
     pub(crate) fn event(&mut self, event: Event) {
         self.totals.count(&event);
         self.measures.count(&event);
+        self.refusals.count(&event);
         // Nobody reads along: the newest matter most.
         if self.reports.events.len() == 1024 {
             self.reports.events.pop_front();

@@ -204,9 +204,9 @@ impl Engine {
                 let id = self.clients[client].id;
                 // Else each of them in turn would take it over, and be over its time.
                 let others = self.end_group(key, &MySqlError::interrupted());
-                self.kill(id, true);
                 let bound = Bound::time(Limit::QueryTimeout, limit);
-                (0..=others).for_each(|_| self.views.limit_reached(self.now, bound.option, bound.value));
+                (0..=others).for_each(|_| self.note_refused(client, bound.option, bound.value));
+                self.kill(id, true);
             }
         }
     }

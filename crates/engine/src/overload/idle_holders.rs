@@ -49,7 +49,7 @@ impl Engine {
         over.truncate((wanted + held_up).max(1));
         for (.., key) in over {
             let bound = self.idle_hold_bound();
-            self.views.limit_reached(self.now, bound.option, bound.value);
+            self.note_refused(key, bound.option, bound.value);
             self.take_backend_from_idle(key, Lost::HeldIdle);
         }
     }

@@ -207,7 +207,7 @@ impl Engine {
     }
 
     fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
-        self.views.limit_reached(self.now, bound.option, bound.value);
+        self.note_refused(client, bound.option, bound.value);
         let login = self.clients[client]
             .request
             .as_ref()

@@ -169,6 +169,7 @@ mod tests {
             account: None,
             schema: None,
             state: ClientState::Running,
+            login: None,
             in_transaction: true,
             transaction: Some(Duration::from_secs(2)),
             backend: Some(10 + id),
