@@ -6,7 +6,7 @@ mod reload;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use config::Configuration;
@@ -16,6 +16,7 @@ use crate::accept_queues::AcceptQueues;
 use crate::arguments::Arguments;
 use crate::ask::{Answer, Ask};
 use crate::happening::Happening;
+use crate::history::Ring;
 use crate::logging::Log;
 use crate::slow_log::SlowLog;
 use crate::supervisor::{Addresses, Supervisor};
@@ -52,6 +53,8 @@ pub(crate) struct Control {
     pub(crate) began: Duration,
     /// The last order to read everything again could be carried out, or there was none.
     reloaded: AtomicBool,
+    /// Where somebody may ask for it: the admin port, or HTTP.
+    pub(crate) history: OnceLock<Arc<Ring>>,
 }
 
 impl Control {
@@ -64,6 +67,7 @@ impl Control {
             started: Instant::now(),
             began: UNIX_EPOCH.elapsed().unwrap_or_default(),
             reloaded: AtomicBool::new(true),
+            history: OnceLock::new(),
         }
     }
 

@@ -24,6 +24,7 @@ mod handshakes;
 mod happening;
 mod health;
 mod helpers;
+mod history;
 mod http_port;
 #[cfg(debug_assertions)]
 mod injected;

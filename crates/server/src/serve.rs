@@ -19,6 +19,7 @@ use crate::control::glance::Glances;
 use crate::control::{Control, Program};
 use crate::ending::Ending;
 use crate::happening::{Happening, QUEUE_LENGTH};
+use crate::history::Ring;
 use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
@@ -168,8 +169,14 @@ fn serve(
             ending,
         };
         let glances = Arc::new(Glances::new(Arc::new(Control::new(program))));
+        if admin_port.is_there() || http_port.is_some() {
+            let history = Ring::start(Arc::clone(&glances))
+                .map_err(|error| format!("no thread for the history: {error}"))?;
+            http_port.map_or(Ok(()), |port| port.open(Arc::clone(&glances), Arc::clone(&history)))?;
+            // Nobody else has set it.
+            let _ = glances.control.history.set(history);
+        }
         admin_port.open(Arc::clone(&glances.control), access.as_ref())?;
-        http_port.map_or(Ok(()), |port| port.open(Arc::clone(&glances)))?;
         Ok(glances)
     };
     let served = run(configuration, &running, &happenings, open_ports, trial);

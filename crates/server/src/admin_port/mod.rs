@@ -98,13 +98,18 @@ impl AdminPort {
         Ok(())
     }
 
+    /// Whether it listens anywhere.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
     /// Serves from here on, where there are listeners. The private server's administrator's password counts where none is
     /// configured.
     ///
     /// # Errors
     /// Where the system has no more threads.
     pub(crate) fn open(self, control: Arc<Control>, access: Option<&Access>) -> Result<(), Failure> {
-        if self.listeners.is_empty() {
+        if !self.is_there() {
             return Ok(());
         }
         let configuration = control.configuration().clone();

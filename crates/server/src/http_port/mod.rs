@@ -6,8 +6,6 @@ mod health;
 mod metrics;
 mod orders;
 mod page;
-mod ring;
-mod together;
 
 use std::io;
 use std::net::TcpListener;
@@ -20,9 +18,9 @@ use web::{Access, Router, Settings};
 use crate::Failure;
 use crate::addresses;
 use crate::control::glance::Glances;
+use crate::history::Ring;
 use api::Api;
 use metrics::{Digests, Metrics};
-use ring::Ring;
 
 /// Says where it is.
 const OPTION: &str = "http_listen";
@@ -89,7 +87,7 @@ impl HttpPort {
     ///
     /// # Errors
     /// Where the system has no more threads or descriptors.
-    pub(crate) fn open(self, glances: Arc<Glances>) -> Result<(), Failure> {
+    pub(crate) fn open(self, glances: Arc<Glances>, history: Arc<Ring>) -> Result<(), Failure> {
         let settings = {
             let configuration = glances.control.configuration();
             Settings {
@@ -98,19 +96,17 @@ impl HttpPort {
                 on_wrong_password: Box::new(|peer| tracing::warn!("http: wrong password from {}", peer.ip())),
             }
         };
-        router(glances)
-            .and_then(|router| web::serve(self.listener, router, settings))
+        web::serve(self.listener, router(glances, history), settings)
             .map_err(|error| format!("HTTP cannot be served: {error}").into())
     }
 }
 
 /// What there is.
-fn router(glances: Arc<Glances>) -> io::Result<Router> {
+fn router(glances: Arc<Glances>, history: Arc<Ring>) -> Router {
     let control = Arc::clone(&glances.control);
-    let ring = Ring::start(Arc::clone(&glances))?;
     let metrics = Metrics::new(Arc::clone(&glances));
     let digests = Digests::new(Arc::clone(&control));
-    let api = Arc::new(Api::new(Arc::clone(&glances), ring));
+    let api = Arc::new(Api::new(Arc::clone(&glances), history));
     let (now, tables) = (Arc::clone(&api), api);
     let (live, ready) = (Arc::clone(&glances), glances);
     let router = Router::default()
@@ -121,7 +117,7 @@ fn router(glances: Arc<Glances>) -> io::Result<Router> {
         .with("/livez", Access::Free, move |_| health::live(&live))
         .with("/readyz", Access::Free, move |_| health::ready(&ready))
         .with("/drain", Access::Order, move |request| orders::drain(&control, request));
-    Ok(page::add(router))
+    page::add(router)
 }
 
 fn bind(address: &ListenAddress) -> io::Result<TcpListener> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::crowd::Filter;
 use super::top::Top;
 use crate::admin_port::values::{digest_name, micros};
-use crate::http_port::ring::{Costly, Measure, Ring};
+use crate::history::{Costly, Measure, Ring};
 use crate::kinds::Kinds;
 
 /// Rows of each list.

@@ -4,7 +4,6 @@
 mod crowd;
 mod digests;
 mod locks;
-mod notes;
 mod pins;
 mod query;
 mod standing;
@@ -20,14 +19,12 @@ use serde_json::{Value, json};
 use web::{Answer, ContentType, Request};
 
 use super::health;
-use super::ring::{Ring, Span, millis};
-use super::together::Together;
 use crate::ask::{Ask, Look, Sight};
-use crate::control::Control;
-use crate::control::glance::{Glance, Glances};
+use crate::control::glance::Glances;
+use crate::history::together::Together;
+use crate::history::{Ring, Span, millis, notes};
 use crate::kinds::Kinds;
 use crowd::{Crowd, Filter};
-use notes::Scene;
 
 /// Digests are compared over so long, where nobody says since when.
 const LATELY: u64 = 600_000;
@@ -80,12 +77,14 @@ impl Api {
         let control = &self.glances.control;
         let glance = self.glances.now();
         let together = Together::of(control, &glance);
-        let notes: Vec<_> = self.notes(&together, &glance).iter().map(notes::Note::json).collect();
+        let refused = self.ring.latest("refused");
+        let notes = notes::of(control, &together, &glance.silent, refused);
+        let notes: Vec<_> = notes.iter().map(notes::Note::json).collect();
         let state = json!({
             "version": env!("CARGO_PKG_VERSION"), "at": millis(UNIX_EPOCH.elapsed().unwrap_or_default()),
             "seen": millis(glance.at), "began": millis(control.began), "live": health::is_live(control, &glance),
             "ready": health::is_ready(control, &glance), "draining": control.is_ending(), "paused": together.paused,
-            "server_up": together.server_is_up, "reloaded": control.reloaded(), "server": server(control),
+            "server_up": together.server_is_up, "reloaded": control.reloaded(), "server": notes::server(control),
             "clients": together.clients, "transactions": together.transactions, "pinned": together.holders.pinned,
             "notes": notes,
         });
@@ -164,28 +163,6 @@ impl Api {
         tables["took_us"] = json!(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         tables
     }
-
-    fn notes(&self, together: &Together, glance: &Glance) -> Vec<notes::Note> {
-        let control = &self.glances.control;
-        // Permits and backends are there to be used up.
-        let is_told = |option: &str| {
-            !matches!(
-                option,
-                "permits" | "max_backends" | "shared_backends" | "statements_in_flight" | "digests_size"
-            )
-        };
-        let acceptor = control.program.tls.acceptor();
-        notes::notes(&Scene {
-            together,
-            silent: &glance.silent,
-            ending: control.is_ending(),
-            reloaded: control.reloaded(),
-            server: &server(control),
-            limits: together.limits.values().filter(|limit| is_told(limit.option)).collect(),
-            certificate_ends: acceptor.and_then(|acceptor| acceptor.expiry()),
-            refused: self.ring.latest("refused").map_or(0.0, f64::from),
-        })
-    }
 }
 
 /// The names of digests anywhere in it.
@@ -200,12 +177,6 @@ fn digests_in(value: &Value, into: &mut HashSet<String>) {
         }
         _ => {}
     }
-}
-
-/// The server's address, as it was given first.
-fn server(control: &Control) -> String {
-    let backends = &control.program.configuration.backends;
-    backends.first().map_or_else(|| String::from("private"), |backend| backend.target.to_string())
 }
 
 fn json_of(text: &str) -> Answer {

@@ -11,7 +11,7 @@ use crate::accept_queues::AcceptQueue;
 use crate::admin_port::values::micros;
 use crate::control::Control;
 use crate::control::glance::Glance;
-use crate::http_port::together::Together;
+use crate::history::together::Together;
 
 /// Lines of the log that are shown.
 const EVENTS: usize = 100;

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{Family, Figures, Kind, Scene};
 use crate::accept_queues::AcceptQueue;
 use crate::admin_port::limits;
-use crate::http_port::together::REFUSING;
+use crate::history::together::REFUSING;
 
 /// What counters of one name have in common.
 pub(super) const IN_COMMON: &[(&str, &str)] = &[

@@ -12,7 +12,7 @@ const TOP: usize = 5;
 
 /// By what digests are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http_port) enum Measure {
+pub(crate) enum Measure {
     /// Time on the server.
     Time,
     /// Time before that.
@@ -22,7 +22,7 @@ pub(in crate::http_port) enum Measure {
 }
 
 impl Measure {
-    pub(in crate::http_port) const ALL: [Self; 3] = [Self::Time, Self::Wait, Self::Errors];
+    pub(crate) const ALL: [Self; 3] = [Self::Time, Self::Wait, Self::Errors];
 
     fn of(self, cost: &DigestCost) -> u64 {
         match self {
@@ -35,11 +35,11 @@ impl Measure {
 
 /// What a digest has cost in some minutes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(in crate::http_port) struct Costly {
-    pub(in crate::http_port) fingerprint: u64,
+pub(crate) struct Costly {
+    pub(crate) fingerprint: u64,
     /// Microseconds, or errors.
-    pub(in crate::http_port) cost: f32,
-    pub(in crate::http_port) count: f32,
+    pub(crate) cost: f32,
+    pub(crate) count: f32,
 }
 
 struct Minute {

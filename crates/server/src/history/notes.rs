@@ -6,8 +6,9 @@ use admin::tables::Limit;
 use engine::WaitReason;
 use serde_json::{Value, json};
 
+use super::together::Together;
+use crate::control::Control;
 use crate::control::answers::have;
-use crate::http_port::together::Together;
 
 /// A statement that has waited for so long is noticed by whoever sent it.
 const LONG_WAIT: Duration = Duration::from_secs(1);
@@ -19,24 +20,24 @@ const NEAR: f64 = 0.9;
 const DAYS_LEFT: u64 = 14;
 
 /// What is looked at.
-pub(super) struct Scene<'a> {
-    pub(super) together: &'a Together,
+struct Scene<'a> {
+    together: &'a Together,
     /// Workers that do not answer.
-    pub(super) silent: &'a [usize],
-    pub(super) ending: bool,
-    pub(super) reloaded: bool,
+    silent: &'a [usize],
+    ending: bool,
+    reloaded: bool,
     /// The server's address.
-    pub(super) server: &'a str,
-    pub(super) limits: Vec<&'a Limit>,
+    server: &'a str,
+    limits: Vec<&'a Limit>,
     /// Seconds since 1970.
-    pub(super) certificate_ends: Option<u64>,
+    certificate_ends: Option<u64>,
     /// How many a second were refused lately.
-    pub(super) refused: f64,
+    refused: f64,
 }
 
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(crate) enum Level {
     /// Somebody is not served.
     Bad,
     /// Somebody has ordered it so, which explains much of the rest.
@@ -47,14 +48,14 @@ pub(super) enum Level {
 
 /// A sentence, and the part of the page that tells more.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Note {
-    pub(super) level: Level,
-    pub(super) text: String,
-    pub(super) see: &'static str,
+pub(crate) struct Note {
+    pub(crate) level: Level,
+    pub(crate) text: String,
+    pub(crate) see: &'static str,
 }
 
 impl Note {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let level = match self.level {
             Level::Bad => "bad",
             Level::Warn => "warn",
@@ -64,8 +65,41 @@ impl Note {
     }
 }
 
+/// How it is now. `refused` is how many a second were refused lately, where that is known.
+pub(crate) fn of(
+    control: &Control,
+    together: &Together,
+    silent: &[usize],
+    refused: Option<f32>,
+) -> Vec<Note> {
+    // Permits and backends are there to be used up.
+    let is_told = |option: &str| {
+        !matches!(
+            option,
+            "permits" | "max_backends" | "shared_backends" | "statements_in_flight" | "digests_size"
+        )
+    };
+    let acceptor = control.program.tls.acceptor();
+    notes(&Scene {
+        together,
+        silent,
+        ending: control.is_ending(),
+        reloaded: control.reloaded(),
+        server: &server(control),
+        limits: together.limits.values().filter(|limit| is_told(limit.option)).collect(),
+        certificate_ends: acceptor.and_then(|acceptor| acceptor.expiry()),
+        refused: refused.map_or(0.0, f64::from),
+    })
+}
+
+/// The server's address, as it was given first.
+pub(crate) fn server(control: &Control) -> String {
+    let backends = &control.program.configuration.backends;
+    backends.first().map_or_else(|| String::from("private"), |backend| backend.target.to_string())
+}
+
 /// The worst first; none where all is well.
-pub(super) fn notes(scene: &Scene<'_>) -> Vec<Note> {
+fn notes(scene: &Scene<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |level, see, text: String| notes.push(Note { level, text, see });
     let together = scene.together;
@@ -150,7 +184,7 @@ fn waits(together: &Together, say: &mut impl FnMut(Level, &'static str, String))
 }
 
 /// What is waited for, in words.
-pub(super) fn said(reason: &str) -> &'static str {
+fn said(reason: &str) -> &'static str {
     match reason {
         "permit" => "a permit: as many statements run as are best for the server",
         "long_permits" => "one of the permits of long statements",

@@ -2,11 +2,11 @@
 
 use engine::{Histogram, Holders, LoginStage, Queue, WaitReason};
 
-use crate::http_port::together::Together;
+use super::together::Together;
 
 /// A figure of a sample.
-pub(in crate::http_port) struct Column {
-    pub(in crate::http_port) name: &'static str,
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
     /// It is how things stand: of a minute the highest is kept, so that what went by in a second is seen a day later. Else it is what has
     /// happened since the sample before.
     pub(super) stands: bool,
@@ -90,7 +90,7 @@ fn backends(step: &Step<'_>, state: &str) -> f64 {
 }
 
 /// All of them, in the order in which samples hold them.
-pub(in crate::http_port) const COLUMNS: [Column; 55] = [
+pub(crate) const COLUMNS: [Column; 55] = [
     rate("statements", |step| step.rate(|all| all.waited.count())),
     rate("errors", |step| step.rate(|all| all.errors)),
     rate("refused", |step| step.rate(|all| all.refused)),

@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::control::glance::Glance;
 
 /// Options for whose sake something new gets an error: overload, and clients beyond their number.
-pub(super) const REFUSING: [&str; 6] = [
+pub(crate) const REFUSING: [&str; 6] = [
     "long_queue_limit",
     "long_queue_wait_limit",
     "max_connections",
@@ -21,41 +21,41 @@ pub(super) const REFUSING: [&str; 6] = [
 ];
 
 /// All workers together at one moment: about 60 kB.
-pub(super) struct Together {
+pub(crate) struct Together {
     /// Since 1970.
-    pub(super) at: Duration,
-    pub(super) waits: Waits,
+    pub(crate) at: Duration,
+    pub(crate) waits: Waits,
     /// Of the whole waits of all queues.
-    pub(super) waited: Histogram,
-    pub(super) measures: Measures,
+    pub(crate) waited: Histogram,
+    pub(crate) measures: Measures,
     /// Of all commands.
-    pub(super) served: Histogram,
-    pub(super) errors: u64,
-    pub(super) holders: Holders,
-    pub(super) queued: [u64; Queue::ALL.len()],
+    pub(crate) served: Histogram,
+    pub(crate) errors: u64,
+    pub(crate) holders: Holders,
+    pub(crate) queued: [u64; Queue::ALL.len()],
     /// Statements that wait, in the order of [`WaitReason::LACKS`].
-    pub(super) lacking: [u64; WaitReason::LACKS.len()],
-    pub(super) oldest_queued: Option<Duration>,
-    pub(super) clients: u64,
+    pub(crate) lacking: [u64; WaitReason::LACKS.len()],
+    pub(crate) oldest_queued: Option<Duration>,
+    pub(crate) clients: u64,
     /// Backends that are held for an open transaction.
-    pub(super) transactions: u64,
-    pub(super) connections: u64,
-    pub(super) refused_logins: u64,
-    pub(super) cancelled: u64,
-    pub(super) refused: u64,
-    pub(super) permits: Option<u64>,
-    pub(super) permits_in_use: u64,
+    pub(crate) transactions: u64,
+    pub(crate) connections: u64,
+    pub(crate) refused_logins: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) refused: u64,
+    pub(crate) permits: Option<u64>,
+    pub(crate) permits_in_use: u64,
     /// All bounds, by option.
-    pub(super) limits: BTreeMap<&'static str, Limit>,
-    pub(super) paused: bool,
-    pub(super) server_is_up: bool,
-    pub(super) has_accounts: bool,
+    pub(crate) limits: BTreeMap<&'static str, Limit>,
+    pub(crate) paused: bool,
+    pub(crate) server_is_up: bool,
+    pub(crate) has_accounts: bool,
     /// How long the busiest worker has been at work.
-    pub(super) busiest: Duration,
+    pub(crate) busiest: Duration,
 }
 
 impl Together {
-    pub(super) fn of(control: &Control, glance: &Glance) -> Self {
+    pub(crate) fn of(control: &Control, glance: &Glance) -> Self {
         let (mut waits, mut measures, mut holders) =
             (Waits::default(), Measures::default(), Holders::default());
         let mut busiest = Duration::ZERO;
@@ -101,7 +101,7 @@ impl Together {
 
     /// A pool that serves nobody, at this moment since 1970.
     #[cfg(test)]
-    pub(super) fn of_nothing(at: Duration) -> Self {
+    pub(crate) fn of_nothing(at: Duration) -> Self {
         Self {
             at,
             waits: Waits::default(),
@@ -130,7 +130,7 @@ impl Together {
     }
 
     /// Statements that wait in any queue.
-    pub(super) fn waiting(&self) -> u64 {
+    pub(crate) fn waiting(&self) -> u64 {
         self.queued.iter().sum()
     }
 }

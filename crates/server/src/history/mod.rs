@@ -5,6 +5,8 @@
 
 mod columns;
 mod costs;
+pub(crate) mod notes;
+pub(crate) mod together;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -13,12 +15,12 @@ use std::time::Duration;
 
 use engine::DigestCost;
 
-pub(super) use columns::COLUMNS;
+pub(crate) use columns::COLUMNS;
 use columns::Step;
-pub(super) use costs::{Costly, Measure};
+pub(crate) use costs::{Costly, Measure};
 
-use super::together::Together;
 use crate::control::glance::{Glance, Glances};
+use together::Together;
 
 /// Between two samples: as often as workers are asked at most.
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,7 +41,7 @@ struct Sample {
 
 /// How far apart the samples are that somebody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Span {
+pub(crate) enum Span {
     /// Ten minutes by seconds.
     Minutes,
     /// A day by minutes.
@@ -47,7 +49,7 @@ pub(super) enum Span {
 }
 
 /// See the module.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     kept: Mutex<Kept>,
 }
 
@@ -68,7 +70,7 @@ impl Ring {
     ///
     /// # Errors
     /// Where the system has no more threads.
-    pub(super) fn start(glances: Arc<Glances>) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(glances: Arc<Glances>) -> std::io::Result<Arc<Self>> {
         let ring = Arc::new(Self { kept: Mutex::new(Kept::default()) });
         let own = Arc::clone(&ring);
         let keep = move || {
@@ -83,7 +85,7 @@ impl Ring {
                 std::thread::sleep(SECOND);
             }
         };
-        std::thread::Builder::new().name(String::from("http ring")).spawn(keep)?;
+        std::thread::Builder::new().name(String::from("history")).spawn(keep)?;
         Ok(ring)
     }
 
@@ -99,24 +101,24 @@ impl Ring {
     }
 
     /// What a column of the last second has.
-    pub(super) fn latest(&self, column: &str) -> Option<f32> {
+    pub(crate) fn latest(&self, column: &str) -> Option<f32> {
         let place = COLUMNS.iter().position(|known| known.name == column)?;
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.seconds.back().map(|sample| sample.figures[place])
     }
 
     /// What digests have cost most in the minutes from `from` to `to`, in milliseconds since 1970.
-    pub(super) fn costly(&self, measure: Measure, from: u64, to: u64) -> Vec<Costly> {
+    pub(crate) fn costly(&self, measure: Measure, from: u64, to: u64) -> Vec<Costly> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).costs.top(measure, from, to)
     }
 
     /// Likewise in the minute that is under way, by what all have cost by now.
-    pub(super) fn costly_now(&self, measure: Measure, costs: &[DigestCost]) -> Vec<Costly> {
+    pub(crate) fn costly_now(&self, measure: Measure, costs: &[DigestCost]) -> Vec<Costly> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).costs.since(measure, costs)
     }
 
     /// Writes the samples later than `since`, in milliseconds since 1970, as JSON: an object with `at`, and a list for each column.
-    pub(super) fn write(&self, span: Span, since: u64, into: &mut String) {
+    pub(crate) fn write(&self, span: Span, since: u64, into: &mut String) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let all = if span == Span::Day { &kept.minutes } else { &kept.seconds };
         let samples = || all.iter().filter(|sample| sample.at > since);
@@ -176,7 +178,7 @@ fn minute_of(at: Duration) -> u64 {
 }
 
 /// Since 1970.
-pub(super) fn millis(at: Duration) -> u64 {
+pub(crate) fn millis(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
 }
 
