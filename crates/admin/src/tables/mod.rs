@@ -1,8 +1,10 @@
 //! The tables, each declared once.
 
+mod history;
 mod onramp;
 mod servers;
 
+pub use history::{Change, Login, Minute, Note, Refusal};
 pub use onramp::{
     AcceptQueue, Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient,
     Queued, Server, ServerCheck, Setting, StatementKind, Status, Variable, Wait, Worker,
@@ -18,20 +20,25 @@ use crate::Table;
 use crate::row::Row;
 
 /// All of them, by schema and name.
-pub static ALL: [&Table; 32] = [
+pub static ALL: [&Table; 37] = [
     AcceptQueue::TABLE,
     Backend::TABLE,
     Blocker::TABLE,
+    Change::TABLE,
     Client::TABLE,
     Event::TABLE,
     Failover::TABLE,
     Limit::TABLE,
+    Login::TABLE,
     MemoryPart::TABLE,
+    Minute::TABLE,
+    Note::TABLE,
     Setting::TABLE,
     PinCause::TABLE,
     PinnedClient::TABLE,
     Pin::TABLE,
     Queued::TABLE,
+    Refusal::TABLE,
     ServerCheck::TABLE,
     Server::TABLE,
     StatementKind::TABLE,

@@ -200,6 +200,8 @@ table! {
         worker: u32,
         /// Its user.
         user: Option<String>,
+        /// Where it comes from, without the port; `localhost` for a Unix socket.
+        host: String,
         /// The reason: a name from `pins`.
         reason: &'static str,
         /// The thread id of the backend that it holds.
@@ -241,6 +243,9 @@ table! {
         holds_backend: bool,
         /// How long it has waited, in microseconds.
         queued_us: u64,
+        /// What the queues of its worker lack at the moment, the long one or the others: a reason from `waits`; NULL where they are about to be
+        /// served.
+        waits_for: Option<&'static str>,
         /// Its digest: a key of `statements`.
         digest: Option<String>,
         /// Its text, the first 1,024 bytes.

@@ -14,9 +14,8 @@ use crate::outside::named::{Limit, RefusedFor};
 /// strangers with ever new names do not hide who is refused now.
 const MOST: usize = 200;
 
-/// Of a user's name so many bytes are kept: as many as a name has on MariaDB, in characters of four bytes. What a stranger calls itself
-/// may be longer.
-const LONGEST_NAME: usize = 320;
+/// Of a user's name so many characters are kept: as many as a name has on MariaDB. What a stranger calls itself may be longer.
+const LONGEST_NAME: usize = 80;
 
 /// Why somebody was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +65,7 @@ impl Refusals {
             Peer::Tcp(address) => Some(address.ip()),
             Peer::Unix { .. } => None,
         };
-        let name = |user: &str| Box::from(&user[..user.floor_char_boundary(LONGEST_NAME)]);
+        let name = |user: &str| user.chars().take(LONGEST_NAME).collect();
         let who = (reason, user.filter(|user| !user.is_empty()).map(name), host);
         self.all += 1;
         if self.named.len() == MOST && !self.named.contains_key(&who) {
@@ -145,6 +144,8 @@ mod tests {
         assert_eq!((app.reason, app.times), (limit, 3 * MOST as u64 + 1));
         let rest = all.iter().find(|refused| !refused.is_one).unwrap();
         assert_eq!((rest.reason, rest.times), (login, 2 * MOST as u64 + 1));
-        assert!(all.iter().flat_map(|refused| &refused.user).all(|user| user.len() <= LONGEST_NAME));
+        assert!(
+            all.iter().flat_map(|refused| &refused.user).all(|user| user.chars().count() <= LONGEST_NAME)
+        );
     }
 }

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use admin::Rows;
 use admin::tables::{
-    AcceptQueue, Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient,
-    PoolGroup, PoolQueue, PoolStats, PoolWait, Process, Queued, Server, ServerCheck, StatementKind, Status,
-    TpConnection, TpGroupState, TpGroupStats, TpThreadState, Wait, Worker,
+    AcceptQueue, Backend, Blocker, Change, Client, Event, Failover, Limit, Login, MemoryPart, Minute, Note,
+    Pin, PinCause, PinnedClient, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, Queued, Refusal, Server,
+    ServerCheck, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats, TpThreadState, Wait,
+    Worker,
 };
-use engine::{BackendState, BackendView, Digest, Histogram, PermitState, WaitReason, Waits};
+use engine::{BackendState, BackendView, Digest, Histogram, PermitState, Reason, WaitReason, Waits};
 use seam::Signal;
 
 use super::counters::Wholes;
-use super::people::People;
+use super::people::{Counted, People};
 use super::values::{digest_name, micros};
-use super::{pins, servers, status};
+use super::{logins, pins, servers, status};
 use crate::ask::{Ask, Look, Sight};
 use crate::control::{Control, answers};
 use crate::kinds::Kinds;
@@ -28,6 +29,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     if rows.wants::<AcceptQueue>() {
         put_accept_queues(control, rows);
     }
+    put_history(control, rows);
     let Some(what) = look(rows) else { return };
     let signal = if needs_counters(rows) { Signal::Report } else { Signal::Wake };
     let mut answers = control.ask(signal, |answer| Ask::Look { what, answer });
@@ -60,8 +62,10 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
         rows.warn(format!("{} not answered in time: rows are missing", answers::have(missing)));
     }
     let reports = wholes.values().filter_map(|whole| whole.pins.as_ref());
-    let clients = people.finish(rows);
-    pins::put(rows, clients, reports);
+    let Counted { pins, logging_in } = people.finish(rows, &wholes);
+    pins::put(rows, pins, reports);
+    logins::put(rows, &logging_in, &wholes);
+    put_refusals(rows, &wholes);
     for whole in wholes.values() {
         whole.servers.iter().for_each(|server| servers::put(rows, server));
         whole.failovers.iter().for_each(|failover| servers::put_failover(rows, failover));
@@ -85,7 +89,8 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         || rows.wants::<Queued>()
         || rows.wants::<PoolQueue>()
         || rows.wants::<Pin>()
-        || rows.wants::<PinnedClient>();
+        || rows.wants::<PinnedClient>()
+        || rows.wants::<Login>();
     let look = Look {
         clients: people,
         busy_clients: false,
@@ -95,7 +100,7 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         waits: rows.wants::<Wait>() || rows.wants::<PoolWait>(),
         memory: rows.wants::<MemoryPart>(),
         pins: rows.wants::<Pin>() || rows.wants::<PinCause>(),
-        measures: false,
+        measures: rows.wants::<Login>(),
         servers: rows.wants::<Server>() || rows.wants::<ServerCheck>() || rows.wants::<Failover>(),
     };
     let whole = rows.wants::<Worker>()
@@ -105,8 +110,44 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         || rows.wants::<PoolStats>()
         || rows.wants::<TpGroupState>()
         || rows.wants::<TpGroupStats>()
-        || rows.wants::<Blocker>();
+        || rows.wants::<Blocker>()
+        || rows.wants::<Refusal>();
     (look != Look::default() || whole).then_some(look)
+}
+
+/// What is kept, and asks no worker.
+fn put_history(control: &Control, rows: &mut Rows<'_>) {
+    let Some(history) = control.history.get() else { return };
+    if rows.wants::<Minute>() {
+        history.minutes().iter().for_each(|minute| rows.put(minute));
+    }
+    if rows.wants::<Change>() {
+        history.changes().iter().for_each(|change| rows.put(change));
+    }
+    if rows.wants::<Note>() {
+        for (note, place) in history.notes(control).into_iter().zip(1..) {
+            rows.put(&Note { place, level: note.level.name(), about: note.see, text: note.text });
+        }
+    }
+}
+
+/// Somebody is known to each worker that refused him.
+fn put_refusals(rows: &mut Rows<'_>, wholes: &Wholes) {
+    let mut all: BTreeMap<_, u64> = BTreeMap::new();
+    for refused in wholes.values().flat_map(|whole| whole.view.refused.iter().cloned()) {
+        let host = match refused.host {
+            Some(host) => Some(host.to_string()),
+            None => refused.is_one.then(|| String::from("localhost")),
+        };
+        *all.entry((refused.reason, refused.user, host)).or_default() += refused.times;
+    }
+    for ((reason, user, host), times) in all {
+        let (reason, kind) = match reason {
+            Reason::Limit(limit) => (limit.name(), "limit"),
+            Reason::Login(refused_for) => (refused_for.name(), "login"),
+        };
+        rows.put(&Refusal { reason, kind, user, host, times });
+    }
 }
 
 fn needs_counters(rows: &Rows<'_>) -> bool {

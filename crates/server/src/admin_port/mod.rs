@@ -3,6 +3,7 @@
 pub(crate) mod counters;
 mod fill;
 pub(crate) mod limits;
+pub(crate) mod logins;
 mod people;
 mod pins;
 mod servers;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use admin::Rows;
 use admin::tables::{Client, PinnedClient, PoolQueue, Process, Queued, TpConnection};
-use engine::{ClientState, ClientView, Queue};
+use engine::{ClientState, ClientView, LoginStage, Queue, WaitReason};
 use seam::Peer;
 
+use super::counters::Wholes;
 use super::values::{digest_name, micros};
 
 /// The facts that are known only once all clients have been seen: the clients behind each other in the queues, and how many have
@@ -16,6 +17,15 @@ use super::values::{digest_name, micros};
 pub(super) struct People {
     queued: Vec<(Place, Queued)>,
     pins: BTreeMap<&'static str, u64>,
+    logging_in: BTreeMap<LoginStage, u64>,
+}
+
+/// What is told of clients once all have been seen.
+pub(super) struct Counted {
+    /// For how many each reason to pin holds.
+    pub(super) pins: BTreeMap<&'static str, u64>,
+    /// How many are at each stage of a login.
+    pub(super) logging_in: BTreeMap<LoginStage, u64>,
 }
 
 /// The order in which statements run, as far as it can be told from outside: by queue, then by time of arrival.
@@ -34,10 +44,14 @@ impl People {
                 client: view.id,
                 worker,
                 user: view.user.clone(),
+                host: host(&view.peer),
                 reason: name,
                 backend: view.backend,
                 idle_us: micros(view.idle),
             });
+        }
+        if let Some(stage) = view.login {
+            *self.logging_in.entry(stage).or_default() += 1;
         }
         if rows.wants::<Process>() {
             rows.put(&process(&view));
@@ -52,12 +66,13 @@ impl People {
         }
     }
 
-    /// Returns for how many clients each reason to pin holds.
-    pub(super) fn finish(mut self, rows: &mut Rows<'_>) -> BTreeMap<&'static str, u64> {
+    /// Adds what waits to its tables. `wholes` say what the queues lack.
+    pub(super) fn finish(mut self, rows: &mut Rows<'_>, wholes: &Wholes) -> Counted {
         self.queued.sort_by_key(|(place, queued)| (*place, queued.client));
         let mut positions: BTreeMap<u32, u64> = BTreeMap::new();
         for ((place, mut queued), position) in self.queued.into_iter().zip(1..) {
             queued.position = position;
+            queued.waits_for = lacked(wholes, queued.worker, place.queue);
             let within = positions.entry(queued.worker).or_default();
             rows.put(&PoolQueue {
                 group_id: queued.worker,
@@ -69,8 +84,15 @@ impl People {
             *within += 1;
             rows.put(&queued);
         }
-        self.pins
+        Counted { pins: self.pins, logging_in: self.logging_in }
     }
+}
+
+/// What this queue of a worker lacks.
+fn lacked(wholes: &Wholes, worker: u32, queue: Queue) -> Option<&'static str> {
+    let by = wholes.get(&(worker as usize))?.view.held_up_by;
+    let lacks = if queue == Queue::Long { by.long } else { by.others };
+    lacks.map(WaitReason::name)
 }
 
 fn client(worker: u32, view: ClientView) -> Client {
@@ -113,6 +135,7 @@ fn queued(worker: u32, queue: Queue, waited: Duration, view: &ClientView) -> Que
         user: view.user.clone(),
         holds_backend: view.backend.is_some(),
         queued_us: micros(waited),
+        waits_for: None,
         digest: view.digest.map(digest_name),
         statement: view.statement.clone(),
     }
@@ -165,6 +188,13 @@ fn connection(worker: u32, view: &ClientView) -> TpConnection {
         state,
         active_flag,
         r#type: "User",
+    }
+}
+
+fn host(peer: &Peer) -> String {
+    match peer {
+        Peer::Tcp(address) => address.ip().to_string(),
+        Peer::Unix { .. } => String::from("localhost"),
     }
 }
 

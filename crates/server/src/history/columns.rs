@@ -167,4 +167,30 @@ pub(crate) const COLUMNS: [Column; 55] = [
     },
 ];
 
+/// Where a column stands in a sample; at compile time, so that a wrong name is no program.
+pub(super) const fn place(name: &str) -> usize {
+    let mut place = 0;
+    while place < COLUMNS.len() {
+        if is_same(COLUMNS[place].name.as_bytes(), name.as_bytes()) {
+            return place;
+        }
+        place += 1;
+    }
+    panic!("there is no such column")
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut place = 0;
+    while place < one.len() {
+        if one[place] != other[place] {
+            return false;
+        }
+        place += 1;
+    }
+    true
+}
+
 const _: () = assert!(WaitReason::LACKS.len() == 6, "each has a column that begins with lacks_");

@@ -83,6 +83,13 @@ impl Costs {
         top(&since, measure).into_iter().filter(|costly| costly.cost > 0.0).collect()
     }
 
+    /// The one that has cost most in the minute that had ended at `at`, in milliseconds since 1970; it was taken in within `behind` of that.
+    pub(super) fn dearest(&self, measure: Measure, at: u64, behind: u64) -> Option<Costly> {
+        let place = self.minutes.partition_point(|minute| minute.at < at);
+        let minute = self.minutes.get(place).filter(|minute| minute.at < at + behind)?;
+        Some(minute.top[measure as usize][0]).filter(|costly| costly.cost > 0.0)
+    }
+
     /// Those that have cost most in the minutes that ended within, dearest first. What was not among the first of a minute does not
     /// count for that minute.
     pub(super) fn top(&self, measure: Measure, from: u64, to: u64) -> Vec<Costly> {
@@ -159,6 +166,9 @@ mod tests {
             [9, 2]
         );
         assert_eq!(costs.top(Measure::Errors, 0, u64::MAX)[0].fingerprint, 2);
+        let dearest =
+            |second: u64| costs.dearest(Measure::Time, second * 1000, 30_000).map(|one| one.fingerprint);
+        assert_eq!([29, 31, 60, 91, 120, 121].map(dearest), [None, Some(1), Some(1), Some(2), Some(2), None]);
         assert!(costs.top(Measure::Wait, 0, u64::MAX).is_empty());
     }
 

@@ -3,14 +3,16 @@
 //! A thread of its own takes the glance that metrics and probes are answered from, once a second, whether or not anybody looks. All in
 //! all it keeps about 1 MB: 470 kB of samples, 360 kB of what digests have cost, two moments of 60 kB each, and 40 bytes for each digest.
 
+mod changes;
 mod columns;
 mod costs;
+mod minutes;
 pub(crate) mod notes;
 pub(crate) mod together;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::DigestCost;
@@ -19,6 +21,7 @@ pub(crate) use columns::COLUMNS;
 use columns::Step;
 pub(crate) use costs::{Costly, Measure};
 
+use crate::control::Control;
 use crate::control::glance::{Glance, Glances};
 use together::Together;
 
@@ -31,12 +34,14 @@ const SECONDS: usize = 600;
 /// A day, by minutes.
 const MINUTES: usize = 1440;
 
+/// In the order of [`COLUMNS`]; not a number where there is nothing to tell.
+type Figures = [f32; COLUMNS.len()];
+
 /// Figures at one moment.
 struct Sample {
     /// Since 1970, in milliseconds.
     at: u64,
-    /// In the order of [`COLUMNS`]; not a number where there is nothing to tell.
-    figures: [f32; COLUMNS.len()],
+    figures: Figures,
 }
 
 /// How far apart the samples are that somebody wants.
@@ -59,9 +64,11 @@ struct Kept {
     minutes: VecDeque<Sample>,
     /// The moment of the last sample, and that in which the minute began.
     last: Option<Arc<Together>>,
+    /// Workers that did not answer then.
+    silent: Vec<usize>,
     minute: Option<Arc<Together>>,
     /// The highest of the minute so far, of what stands.
-    highest: Option<[f32; COLUMNS.len()]>,
+    highest: Option<Figures>,
     costs: costs::Costs,
 }
 
@@ -71,7 +78,7 @@ impl Ring {
     /// # Errors
     /// Where the system has no more threads.
     pub(crate) fn start(glances: Arc<Glances>) -> std::io::Result<Arc<Self>> {
-        let ring = Arc::new(Self { kept: Mutex::new(Kept::default()) });
+        let ring = Arc::new(Self::empty());
         let own = Arc::clone(&ring);
         let keep = move || {
             let mut last: Option<Arc<Glance>> = None;
@@ -89,9 +96,18 @@ impl Ring {
         Ok(ring)
     }
 
+    fn empty() -> Self {
+        Self { kept: Mutex::new(Kept::default()) }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self, glances: &Glances, glance: &Glance) {
         let together = Together::of(&glances.control, glance);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
+        kept.silent.clone_from(&glance.silent);
         if kept.add(together) {
             glances.want_costs();
         }
@@ -100,26 +116,44 @@ impl Ring {
         }
     }
 
+    /// What there is to say now, as of the last look; nothing before the first.
+    pub(crate) fn notes(&self, control: &Control) -> Vec<notes::Note> {
+        let (last, silent) = {
+            let kept = self.kept();
+            (kept.last.clone(), kept.silent.clone())
+        };
+        let refused = self.latest("refused");
+        last.map_or_else(Vec::new, |last| {
+            let mut found = notes::of(control, &last, &silent, refused);
+            if found.is_empty() {
+                found.push(notes::Note::well());
+            }
+            found.push(notes::Note::says("time", self.verdict()));
+            found.push(notes::Note::says("restart", notes::restart(&last)));
+            found
+        })
+    }
+
     /// What a column of the last second has.
     pub(crate) fn latest(&self, column: &str) -> Option<f32> {
         let place = COLUMNS.iter().position(|known| known.name == column)?;
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         kept.seconds.back().map(|sample| sample.figures[place])
     }
 
     /// What digests have cost most in the minutes from `from` to `to`, in milliseconds since 1970.
     pub(crate) fn costly(&self, measure: Measure, from: u64, to: u64) -> Vec<Costly> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).costs.top(measure, from, to)
+        self.kept().costs.top(measure, from, to)
     }
 
     /// Likewise in the minute that is under way, by what all have cost by now.
     pub(crate) fn costly_now(&self, measure: Measure, costs: &[DigestCost]) -> Vec<Costly> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).costs.since(measure, costs)
+        self.kept().costs.since(measure, costs)
     }
 
     /// Writes the samples later than `since`, in milliseconds since 1970, as JSON: an object with `at`, and a list for each column.
     pub(crate) fn write(&self, span: Span, since: u64, into: &mut String) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         let all = if span == Span::Day { &kept.minutes } else { &kept.seconds };
         let samples = || all.iter().filter(|sample| sample.at > since);
         into.push_str("{\"at\":[");
@@ -159,7 +193,7 @@ impl Kept {
 }
 
 /// What stands is taken from `highest`, where there is one.
-fn figures(step: &Step<'_>, highest: Option<&[f32; COLUMNS.len()]>) -> [f32; COLUMNS.len()] {
+fn figures(step: &Step<'_>, highest: Option<&Figures>) -> Figures {
     std::array::from_fn(|place| match (&COLUMNS[place], highest) {
         (column, Some(highest)) if column.stands => highest[place],
         (column, _) => (column.value)(step) as f32,

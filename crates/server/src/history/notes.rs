@@ -44,6 +44,10 @@ pub(crate) enum Level {
     Told,
     /// Somebody may soon not be served, or waits.
     Warn,
+    /// There is nothing else to say.
+    Well,
+    /// It is neither good nor bad.
+    Says,
 }
 
 /// A sentence, and the part of the page that tells more.
@@ -54,14 +58,32 @@ pub(crate) struct Note {
     pub(crate) see: &'static str,
 }
 
+impl Level {
+    /// In a word.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bad => "bad",
+            Self::Told => "told",
+            Self::Warn => "warn",
+            Self::Well => "well",
+            Self::Says => "says",
+        }
+    }
+}
+
 impl Note {
+    /// Where there is nothing else to say.
+    pub(super) fn well() -> Self {
+        Self { level: Level::Well, text: String::from("All is well."), see: "top" }
+    }
+
+    /// What is neither good nor bad.
+    pub(super) fn says(see: &'static str, text: String) -> Self {
+        Self { level: Level::Says, text, see }
+    }
+
     pub(crate) fn json(&self) -> Value {
-        let level = match self.level {
-            Level::Bad => "bad",
-            Level::Warn => "warn",
-            Level::Told => "told",
-        };
-        json!({ "level": level, "text": self.text, "see": self.see })
+        json!({ "level": self.level.name(), "text": self.text, "see": self.see })
     }
 }
 
@@ -90,6 +112,22 @@ pub(crate) fn of(
         certificate_ends: acceptor.and_then(|acceptor| acceptor.expiry()),
         refused: refused.map_or(0.0, f64::from),
     })
+}
+
+/// What a restart would break off now, in a sentence.
+pub(super) fn restart(together: &Together) -> String {
+    let parts: Vec<_> = [
+        (together.transactions, counted(together.transactions, "open transaction")),
+        (together.holders.pinned, counted(together.holders.pinned, "pinned client")),
+        (together.holders.running, counted(together.holders.running, "running statement")),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(_, words)| words)
+    .collect();
+    let clients = counted(together.clients, "client");
+    let what = if parts.is_empty() { String::from("nothing") } else { parts.join(", ") };
+    format!("A restart now breaks off {what}; {clients} would have to connect again.")
 }
 
 /// The server's address, as it was given first.
@@ -184,7 +222,7 @@ fn waits(together: &Together, say: &mut impl FnMut(Level, &'static str, String))
 }
 
 /// What is waited for, in words.
-fn said(reason: &str) -> &'static str {
+pub(super) fn said(reason: &str) -> &'static str {
     match reason {
         "permit" => "a permit: as many statements run as are best for the server",
         "long_permits" => "one of the permits of long statements",

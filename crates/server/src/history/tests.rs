@@ -96,3 +96,28 @@ fn numbers_are_short() {
     }
     assert_eq!(text, "0 3 0.12 12346 null null ");
 }
+
+#[test]
+fn minutes_say_what_was_slow_in_them() {
+    let ring = Ring::empty();
+    let add = |together| ring.kept().add(together);
+    add(moment(43_200, 0, 0, 0));
+    add(moment(43_230, 300, 5_000, 7));
+    add(moment(43_260, 600, 5_000, 0));
+    ring.kept().costs.add(
+        Duration::from_secs(43_261),
+        &[DigestCost { fingerprint: 0xab, time: 9, count: 1, ..DigestCost::default() }],
+    );
+    add(moment(43_270, 600, 5_000, 0));
+    let minutes = ring.minutes();
+    let times: Vec<_> = minutes.iter().map(|minute| minute.time.as_str()).collect();
+    assert_eq!(times, ["1970-01-01 12:01:00", "1970-01-01 12:00:00"]);
+    assert_eq!((minutes[0].slow_by, minutes[0].server_p99_us, minutes[0].statements), (None, None, 0.0));
+    let busy = &minutes[1];
+    assert_eq!((busy.waiting, busy.waits_for, busy.statements), (7, Some("permit"), 10.0));
+    // The histogram gives times to an eighth.
+    assert!(busy.server_p99_us.is_some_and(|us| (4_400..5_700).contains(&us)), "{busy:?}");
+    assert_eq!((busy.digest.as_deref(), busy.digest_us), (Some("00000000000000ab"), Some(9)));
+    assert_eq!(busy.server_p99_us, busy.wait_p99_us, "the moments of this test have one time for both");
+    assert_eq!(busy.slow_by, Some("server"));
+}

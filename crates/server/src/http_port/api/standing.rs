@@ -8,6 +8,7 @@ use engine::{Histogram, Holders, LoginStage};
 use serde_json::{Value, json};
 
 use crate::accept_queues::AcceptQueue;
+use crate::admin_port::logins::what;
 use crate::admin_port::values::micros;
 use crate::control::Control;
 use crate::control::glance::Glance;
@@ -114,20 +115,7 @@ pub(super) fn server(control: &Control, together: &Together) -> Value {
 
 /// Logins by their stages, since the start, and what the kernel holds in front of them.
 pub(super) fn logins(control: &Control, together: &Together) -> Value {
-    let stage = |&stage: &LoginStage| {
-        let says = match stage {
-            LoginStage::Greeting => {
-                "from the connection to Onramp's greeting; it waits for the server's accounts at the start"
-            }
-            LoginStage::Tls => "the handshake of TLS, with those that wait for their turn",
-            LoginStage::Request => {
-                "from the connection to the client's name: the network and the client itself, with TLS"
-            }
-            LoginStage::Password => "from there to where the password is known to be right",
-            LoginStage::FirstBackend => "what the first statement waits for until it has a backend",
-        };
-        json!({ "stage": stage.name(), "says": says, "times": times(together.measures.login_stage(stage)) })
-    };
+    let stage = |&stage: &LoginStage| json!({ "stage": stage.name(), "says": what(stage), "times": times(together.measures.login_stage(stage)) });
     let accept_queue = |queue: AcceptQueue<'_>| {
         json!({
             "address": queue.address, "worker": queue.worker, "waiting": queue.waiting, "bound": queue.bound,
