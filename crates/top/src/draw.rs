@@ -31,7 +31,8 @@ pub fn draw(view: &View, now: u64, area: Rect, buffer: &mut Buffer) {
 
 /// How many lines the table has on a screen of this size.
 pub fn page(height: u16) -> usize {
-    usize::from(height).saturating_sub(usize::from(header::LINES) + 2).max(1)
+    // Where there are sentences in the header; a page less than the screen has is no loss.
+    usize::from(height).saturating_sub(usize::from(header::LINES + header::SENTENCES) + 2).max(1)
 }
 
 fn foot(view: &View, width: usize) -> Vec<String> {

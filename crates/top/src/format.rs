@@ -57,6 +57,11 @@ pub fn count(number: i64) -> String {
     format!("{scaled:.0}E")
 }
 
+/// A number that may have a fraction, in at most seven columns: with a digit behind the point where it is below a hundred.
+pub fn rate(number: f64) -> String {
+    if number.abs() < 99.95 { format!("{number:.1}") } else { count(number.round() as i64) }
+}
+
 /// Milliseconds since 1970 as `2026-11-27 11:43:06`, in UTC; what is beyond the year 9999, which only a file can say, is its last second.
 pub fn utc(at: u64) -> String {
     let time = i64::try_from(at / 1000).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
@@ -88,6 +93,7 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         assert_eq!([0, 99_999, 100_000, 12_345_678, -7].map(count), ["0", "99999", "100.0k", "12.3M", "-7"]);
+        assert_eq!([0.0, 0.26, 99.94, 99.96, 123_456.0].map(rate), ["0.0", "0.3", "99.9", "100", "123.5k"]);
         assert!(count(i64::MAX).len() <= 7 && count(i64::MIN).len() <= 8);
     }
 

@@ -9,8 +9,8 @@ use crate::snapshot::Table;
 const DEEPEST: usize = 8;
 
 /// The lines of the rows `shown`, in their order among each other, each below the one that it waits for. A holder that is no client
-/// of this Onramp, or is not among the rows, gets a line without a row.
-pub fn lines(table: &Table, shown: &[usize]) -> Vec<Line> {
+/// of this Onramp, or is not among the rows, gets a line without a row. `most_blocking_first` puts those first below whom most stand.
+pub fn lines(table: &Table, shown: &[usize], most_blocking_first: bool) -> Vec<Line> {
     let number = |row: usize, column: &str| table.rows[row][table.column(column)?].integer();
     let by_id: BTreeMap<i64, usize> =
         shown.iter().filter_map(|&row| Some((number(row, "id")?, row))).collect();
@@ -27,7 +27,14 @@ pub fn lines(table: &Table, shown: &[usize]) -> Vec<Line> {
             }
         }
     }
-    let mut tree = Tree { by_id: &by_id, waiting: &waiting, table, seen: BTreeSet::new(), lines: Vec::new() };
+    let mut tree = Tree {
+        by_id: &by_id,
+        waiting: &waiting,
+        table,
+        seen: BTreeSet::new(),
+        lines: Vec::new(),
+        depths: Vec::new(),
+    };
     for root in roots {
         tree.add(root, 0);
     }
@@ -35,7 +42,22 @@ pub fn lines(table: &Table, shown: &[usize]) -> Vec<Line> {
     for &row in shown {
         tree.add(Holder::client(number(row, "id")), 0);
     }
-    tree.lines
+    tree.count();
+    let Tree { lines, depths, .. } = tree;
+    if most_blocking_first { by_number_behind(lines, &depths) } else { lines }
+}
+
+/// Each root with all below it, those first that have most below them.
+fn by_number_behind(lines: Vec<Line>, depths: &[usize]) -> Vec<Line> {
+    let mut trees: Vec<Vec<Line>> = Vec::new();
+    for (line, depth) in lines.into_iter().zip(depths) {
+        match trees.last_mut().filter(|_| *depth > 0) {
+            Some(tree) => tree.push(line),
+            None => trees.push(vec![line]),
+        }
+    }
+    trees.sort_by_key(|tree| std::cmp::Reverse(tree.len()));
+    trees.into_iter().flatten().collect()
 }
 
 /// Who is waited for.
@@ -67,9 +89,22 @@ struct Tree<'a> {
     table: &'a Table,
     seen: BTreeSet<Holder>,
     lines: Vec<Line>,
+    /// How deep each line stands.
+    depths: Vec<usize>,
 }
 
 impl Tree<'_> {
+    /// Notes with each line how many stand below it.
+    fn count(&mut self) {
+        let mut above: Vec<usize> = Vec::new();
+        for (place, depth) in self.depths.iter().chain([&0]).enumerate() {
+            while let Some(ended) = above.pop_if(|line| self.depths[*line] >= *depth) {
+                self.lines[ended].behind = place - ended - 1;
+            }
+            above.push(place);
+        }
+    }
+
     /// A holder and all below it, each once. Not by recursion: ten thousand may wait one behind the other.
     fn add(&mut self, root: Holder, depth: usize) {
         let mut stack = vec![(root, depth)];
@@ -86,7 +121,8 @@ impl Tree<'_> {
                 (None, Holder::Client(id)) => format!("client {id}, of which no more is known"),
                 (None, Holder::Thread(id)) => format!("thread {id} of the server, no client of this Onramp"),
             };
-            self.lines.push(Line { row, branch: branch(depth), note });
+            self.lines.push(Line { row, branch: branch(depth), note, behind: 0 });
+            self.depths.push(depth);
             let below = self.waiting.get(&holder).map_or(&[][..], Vec::as_slice);
             let id = |row: &usize| {
                 self.table.column("id").and_then(|place| self.table.rows[*row][place].integer())
@@ -120,7 +156,7 @@ mod tests {
             let id = line.row.map_or_else(|| line.note.clone(), |row| rows[row].0.to_string());
             format!("{}{id}", line.branch)
         };
-        lines(&table, &shown).iter().map(text).collect()
+        lines(&table, &shown, true).iter().map(text).collect()
     }
 
     #[test]
@@ -155,6 +191,6 @@ mod tests {
     #[test]
     fn a_table_without_these_columns_is_no_tree() {
         let table = Table { columns: vec!["user".to_owned()], rows: vec![vec![Value::Null]] };
-        assert_eq!(lines(&table, &[0]).len(), 1);
+        assert_eq!(lines(&table, &[0], true).len(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::format::{clean, utc};
-use crate::rows::{Order, cell, is_right, lines};
+use crate::rows::{Order, cell_of, is_right, lines};
 use crate::snapshot::{Snapshot, Table, Value, escaped};
 use crate::tabs::Tab;
 
@@ -20,6 +20,13 @@ pub fn text(look: &Snapshot) -> String {
     let mut out = format!("{} UTC\n", utc(look.at));
     for (name, value) in look.status.iter().chain(&look.options) {
         let _ = writeln!(out, "{:<45} {}", clean(name), clean(value));
+    }
+    let notes = look.notes();
+    if !notes.is_empty() {
+        let _ = writeln!(out, "\n# notes");
+    }
+    for note in notes {
+        let _ = writeln!(out, "{}", clean(note.text));
     }
     for tab in Tab::ALL {
         let _ = writeln!(out, "\n# {}", tab.name());
@@ -43,7 +50,8 @@ fn table_text(tab: Tab, table: &Table) -> String {
             continue;
         };
         let value = |name: &str| table.column(name).and_then(|place| row.get(place)).unwrap_or(&Value::Null);
-        let mut cells: Vec<String> = columns.iter().map(|column| cell(column, value(column.name))).collect();
+        let mut cells: Vec<String> =
+            columns.iter().map(|column| cell_of(&line, column, value(column.name))).collect();
         cells[0].insert_str(0, &line.branch);
         grid.push(cells);
     }

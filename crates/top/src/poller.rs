@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::connection::{Answer, Connection, Failure, Place};
 use crate::questions::{self, Question};
-use crate::snapshot::{Snapshot, Table};
+use crate::snapshot::{NOTES, Snapshot, Table};
 use crate::tabs::Tab;
 use crate::texts::Texts;
 
@@ -102,6 +102,14 @@ fn ask(connection: &mut Connection, questions: &[Question], texts: &mut Texts) -
     }
     snapshot.status = pairs(status);
     snapshot.options = pairs(connection.query(questions::OPTIONS)?);
+    match connection.query(questions::NOTES) {
+        Ok(answer) => {
+            snapshot.tables.insert(String::from(NOTES), answer.table);
+        }
+        // An older Onramp has none, and the screen has no such lines then.
+        Err(Failure::Refused(_)) => {}
+        Err(lost) => return Err(lost),
+    }
     for question in questions {
         let name = question.tab.name().to_owned();
         match connection.query(&question.to_sql()) {
@@ -127,7 +135,7 @@ fn fill_texts(
     texts: &mut Texts,
 ) -> Result<(), Failure> {
     texts.next_look();
-    let tables = [Tab::Clients, Tab::Locks].map(Tab::name);
+    let tables = [Tab::Clients, Tab::Locks, Tab::Minutes].map(Tab::name);
     let found = tables.iter().filter_map(|name| snapshot.tables.get(*name));
     let missing: BTreeSet<String> = found.flat_map(|table| texts.missing(table)).map(str::to_owned).collect();
     if !missing.is_empty() {

@@ -50,6 +50,9 @@ impl Question {
 /// Counters and measures, whose number is that of their declarations.
 pub const STATUS: &str = "SELECT variable_name, variable_value FROM status";
 
+/// What there is to know first, in sentences.
+pub const NOTES: &str = "SELECT place, level, about, text FROM notes ORDER BY place";
+
 /// Options that the header shows.
 pub const OPTIONS: &str = "SELECT name, coalesce(value, '') AS value FROM options \
      WHERE name IN ('permits', 'permits_min', 'permits_max', 'max_connections', 'max_backends', 'thread_handling')";

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::format::{clean, count, duration};
+use crate::format::{clean, count, duration, rate};
 use crate::lock_tree;
 use crate::snapshot::{Table, Value};
 use crate::tabs::{Column, Kind, Tab};
@@ -25,6 +25,8 @@ pub struct Line {
     pub branch: String,
     /// What is known where there is no row.
     pub note: String,
+    /// How many lines of a tree stand below it.
+    pub behind: usize,
 }
 
 /// The lines of a tab, from the rows that hold `filter` in any of its columns.
@@ -46,9 +48,13 @@ pub fn lines(tab: Tab, table: &Table, order: &Order, filter: &str) -> Vec<Line> 
         });
     }
     if tab == Tab::Locks {
-        return lock_tree::lines(table, &shown);
+        let by_blocking = columns.get(order.sort).is_some_and(|column| column.name == BLOCKS);
+        return lock_tree::lines(table, &shown, by_blocking && order.descending);
     }
-    shown.into_iter().map(|row| Line { row: Some(row), branch: String::new(), note: String::new() }).collect()
+    shown
+        .into_iter()
+        .map(|row| Line { row: Some(row), branch: String::new(), note: String::new(), behind: 0 })
+        .collect()
 }
 
 /// As SQLite orders values: nothing, numbers, texts.
@@ -76,12 +82,24 @@ fn real(value: &Value) -> Option<f64> {
     }
 }
 
+/// The column that says that others wait for somebody. A tree knows how many, and shows that in its place.
+pub const BLOCKS: &str = "blocks_others";
+
+/// What a line's row shows in a column.
+pub fn cell_of(line: &Line, column: &Column, value: &Value) -> String {
+    match column.name == BLOCKS && line.behind > 0 {
+        true => line.behind.to_string(),
+        false => cell(column, value),
+    }
+}
+
 /// A value as a column shows it; nothing in it moves a cursor.
 pub fn cell(column: &Column, value: &Value) -> String {
     match (column.kind, value) {
         (_, Value::Null) => String::new(),
         (Kind::Count, Value::Integer(number)) => count(*number),
         (Kind::Time, Value::Integer(us)) => duration(*us),
+        (Kind::Rate, value) => real(value).map_or_else(|| clean(&value.text()), rate),
         (Kind::Flag, Value::Integer(0)) => String::new(),
         (Kind::Flag, Value::Integer(_)) => String::from("yes"),
         (_, value) => clean(&value.text()),
@@ -90,7 +108,7 @@ pub fn cell(column: &Column, value: &Value) -> String {
 
 /// Whether a column's values stand at its right end, as numbers do.
 pub fn is_right(column: &Column) -> bool {
-    matches!(column.kind, Kind::Count | Kind::Time)
+    matches!(column.kind, Kind::Count | Kind::Rate | Kind::Time)
 }
 
 #[cfg(test)]

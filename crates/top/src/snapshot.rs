@@ -92,7 +92,35 @@ pub struct Snapshot {
     pub troubles: BTreeMap<String, String>,
 }
 
+/// The table of sentences, which comes with each look.
+pub const NOTES: &str = "notes";
+
+/// A sentence on how things stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note<'a> {
+    /// How bad it is, in a word of the table `notes`.
+    pub level: &'a str,
+    /// What it is about.
+    pub about: &'a str,
+    /// The sentence.
+    pub text: &'a str,
+}
+
 impl Snapshot {
+    /// What there is to know first, the worst before the rest; none where the Onramp is older than these.
+    pub fn notes(&self) -> Vec<Note<'_>> {
+        let Some(table) = self.tables.get(NOTES) else { return Vec::new() };
+        let place = |column: &str| table.column(column);
+        let (Some(level), Some(about), Some(text)) = (place("level"), place("about"), place("text")) else {
+            return Vec::new();
+        };
+        let notes = table.rows.iter().filter_map(|row| match (&row[level], &row[about], &row[text]) {
+            (Value::Text(level), Value::Text(about), Value::Text(text)) => Some(Note { level, about, text }),
+            _ => None,
+        });
+        notes.collect()
+    }
+
     /// A counter or measure that is a whole number.
     pub fn number(&self, variable: &str) -> Option<i64> {
         self.status.get(variable)?.parse().ok()

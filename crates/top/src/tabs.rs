@@ -19,6 +19,14 @@ pub enum Tab {
     Events,
     /// How near the bounds are.
     Limits,
+    /// Each minute of the last day.
+    Minutes,
+    /// How far logins get, and where they hang.
+    Logins,
+    /// What is otherwise than some minutes ago.
+    Changes,
+    /// Who is refused, and by what.
+    Refused,
 }
 
 /// How a column's values are shown.
@@ -30,6 +38,8 @@ pub enum Kind {
     Id,
     /// Whole numbers that count something: shortened.
     Count,
+    /// Numbers that may have a fraction.
+    Rate,
     /// Microseconds.
     Time,
     /// 0 or 1: nothing or `yes`.
@@ -57,7 +67,7 @@ const fn column(name: &'static str, title: &'static str, kind: Kind, width: u16)
 
 impl Tab {
     /// All of them, in their order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::Clients,
         Self::Queue,
         Self::Statements,
@@ -66,6 +76,10 @@ impl Tab {
         Self::Backends,
         Self::Events,
         Self::Limits,
+        Self::Minutes,
+        Self::Logins,
+        Self::Changes,
+        Self::Refused,
     ];
 
     /// Its name on the screen, in snapshots and in JSON.
@@ -79,7 +93,27 @@ impl Tab {
             Self::Backends => "backends",
             Self::Events => "events",
             Self::Limits => "limits",
+            Self::Minutes => "minutes",
+            Self::Logins => "logins",
+            Self::Changes => "changes",
+            Self::Refused => "refused",
         }
+    }
+
+    /// The key that shows it: its number, and for those behind the tenth the first letter of their names.
+    pub fn key_to_it(self) -> char {
+        match self {
+            Self::Logins => '0',
+            Self::Changes => 'c',
+            Self::Refused => 'r',
+            // There are nine of these.
+            tab => char::from(b'1' + tab as u8),
+        }
+    }
+
+    /// The one that this key shows.
+    pub fn of_key(key: char) -> Option<Self> {
+        Self::ALL.into_iter().find(|tab| tab.key_to_it() == key)
     }
 
     /// Its place in [`Self::ALL`].
@@ -101,6 +135,10 @@ impl Tab {
             Self::Backends => "backends",
             Self::Events => "events",
             Self::Limits => "limits",
+            Self::Minutes => "minutes",
+            Self::Logins => "logins",
+            Self::Changes => "changes",
+            Self::Refused => "refusals",
         }
     }
 
@@ -115,6 +153,10 @@ impl Tab {
             Self::Backends => &BACKENDS,
             Self::Events => &EVENTS,
             Self::Limits => &LIMITS,
+            Self::Minutes => &MINUTES,
+            Self::Logins => &LOGINS,
+            Self::Changes => &CHANGES,
+            Self::Refused => &REFUSED,
         }
     }
 
@@ -133,6 +175,10 @@ impl Tab {
             Self::Backends => by("running_us", true),
             Self::Events => by("number", true),
             Self::Limits => by("percent", true),
+            Self::Minutes => by("time", true),
+            // Those at which clients are now; the others stay as they follow each other.
+            Self::Logins => by("clients", true),
+            Self::Changes | Self::Refused => by("times", true),
         }
     }
 
@@ -146,6 +192,10 @@ impl Tab {
             Self::Backends => "thread_id",
             Self::Events => "number",
             Self::Limits => "bounds",
+            Self::Minutes => "time",
+            Self::Logins => "stage",
+            Self::Changes => "figure",
+            Self::Refused => "who",
         }
     }
 
@@ -154,7 +204,14 @@ impl Tab {
         match self {
             Self::Clients | Self::Locks => Some("id"),
             Self::Queue | Self::Backends => Some("client"),
-            Self::Statements | Self::Pins | Self::Events | Self::Limits => None,
+            Self::Statements
+            | Self::Pins
+            | Self::Events
+            | Self::Limits
+            | Self::Minutes
+            | Self::Logins
+            | Self::Changes
+            | Self::Refused => None,
         }
     }
 }
@@ -192,20 +249,30 @@ const CLIENTS: [Column; 16] = [
     TEXT,
 ];
 
-const QUEUE: [Column; 8] = [
+const QUEUE: [Column; 9] = [
     column("position", "POS", Kind::Id, 6),
     column("client", "CLIENT", Kind::Id, 10),
     column("queue", "QUEUE", Kind::Text, 8),
     column("queued_us", "WAITED", Kind::Time, 7),
+    column("waits_for", "FOR", Kind::Text, 15),
     column("user", "USER", Kind::Text, 12),
     column("holds_backend", "HOLDS", Kind::Flag, 5),
     column("digest", "DIGEST", Kind::Text, 16),
     column("statement", "STATEMENT", Kind::Text, 60),
 ];
 
-const STATEMENTS: [Column; 12] = [
+const STATEMENTS: [Column; 13] = [
     column("time_us", "TIME", Kind::Time, 7),
     column("count", "COUNT", Kind::Count, 7),
+    Column {
+        name: "share",
+        title: "%",
+        kind: Kind::Count,
+        width: 3,
+        expression: Some(
+            "CAST(round(100.0 * time_us / max(1, (SELECT sum(time_us) FROM statements))) AS INTEGER)",
+        ),
+    },
     column("p50_us", "P50", Kind::Time, 7),
     column("p99_us", "P99", Kind::Time, 7),
     column("max_time_us", "MAX", Kind::Time, 7),
@@ -234,11 +301,21 @@ const LOCKS: [Column; 13] = [
     TEXT,
 ];
 
-const PINS: [Column; 5] = [
+const PINS: [Column; 6] = [
     column("clients", "CLIENTS", Kind::Count, 7),
     column("times", "TIMES", Kind::Count, 7),
     column("statements", "STMTS", Kind::Count, 7),
-    column("reason", "REASON", Kind::Text, 24),
+    column("reason", "REASON", Kind::Text, 20),
+    Column {
+        name: "who",
+        title: "WHO, NOW",
+        kind: Kind::Text,
+        width: 36,
+        expression: Some(
+            "(SELECT group_concat(one, ', ') FROM (SELECT coalesce(user, '') || '@' || host || ' ' || count(*) AS one FROM pinned_clients \
+             WHERE pinned_clients.reason = pins.reason GROUP BY user, host ORDER BY count(*) DESC LIMIT 3))",
+        ),
+    },
     Column {
         name: "cause",
         title: "USUAL CAUSE",
@@ -288,6 +365,87 @@ const LIMITS: [Column; 7] = [
     column("reached", "REACHED", Kind::Count, 8),
     column("scope", "SCOPE", Kind::Text, 9),
     column("bounds", "OF WHAT", Kind::Text, 60),
+];
+
+const MINUTES: [Column; 20] = [
+    column("time", "MINUTE", Kind::Text, 19),
+    column("slow_by", "SLOW BY", Kind::Text, 8),
+    column("server_p99_us", "SRV P99", Kind::Time, 7),
+    column("wait_p99_us", "WT P99", Kind::Time, 7),
+    column("statements", "STMTS/S", Kind::Rate, 7),
+    column("waiting", "WAITING", Kind::Count, 7),
+    column("lock_waits", "LOCKS", Kind::Count, 5),
+    column("errors", "ERR/S", Kind::Rate, 6),
+    column("refused", "REF/S", Kind::Rate, 6),
+    column("clients", "CLIENTS", Kind::Count, 7),
+    column("waits_for", "FOR", Kind::Text, 15),
+    column("pinned", "PINNED", Kind::Count, 6),
+    column("permits_in_use", "RUN", Kind::Count, 5),
+    column("permits", "PERMITS", Kind::Count, 7),
+    column("server_p50_us", "SRV P50", Kind::Time, 7),
+    column("wait_p50_us", "WT P50", Kind::Time, 7),
+    column("login_p95_us", "LOGIN95", Kind::Time, 7),
+    column("digest_us", "DEAREST", Kind::Time, 7),
+    column("digest", "DIGEST", Kind::Text, 16),
+    TEXT,
+];
+
+const LOGINS: [Column; 8] = [
+    column("stage", "STAGE", Kind::Text, 14),
+    column("clients", "AT IT", Kind::Count, 7),
+    column("count", "DONE", Kind::Count, 7),
+    column("p50_us", "P50", Kind::Time, 7),
+    column("p95_us", "P95", Kind::Time, 7),
+    column("p99_us", "P99", Kind::Time, 7),
+    column("max_us", "LONGEST", Kind::Time, 7),
+    column("what", "WHAT", Kind::Text, 60),
+];
+
+/// A figure in its unit, as people read it.
+macro_rules! in_its_unit {
+    ($column:literal) => {
+        concat!(
+            "CASE unit WHEN 'us' THEN printf('%.1f ms', ",
+            $column,
+            " / 1000.0) WHEN 'bytes' THEN printf('%.0f MiB', ",
+            $column,
+            " / 1048576.0) WHEN 'share' THEN printf('%.0f %%', 100.0 * ",
+            $column,
+            ") WHEN '/s' THEN printf('%.1f/s', ",
+            $column,
+            ") ELSE printf('%.0f', ",
+            $column,
+            ") END"
+        )
+    };
+}
+
+const CHANGES: [Column; 4] = [
+    column("figure", "FIGURE", Kind::Text, 32),
+    Column { name: "now", title: "NOW", kind: Kind::Text, width: 12, expression: Some(in_its_unit!("now")) },
+    Column {
+        name: "before",
+        title: "BEFORE",
+        kind: Kind::Text,
+        width: 12,
+        expression: Some(in_its_unit!("before")),
+    },
+    column("times", "TIMES", Kind::Rate, 7),
+];
+
+const REFUSED: [Column; 6] = [
+    column("times", "TIMES", Kind::Count, 7),
+    column("reason", "REASON", Kind::Text, 24),
+    column("kind", "KIND", Kind::Text, 6),
+    column("user", "USER", Kind::Text, 16),
+    column("host", "HOST", Kind::Text, 39),
+    Column {
+        name: "who",
+        title: "WHO",
+        kind: Kind::Text,
+        width: 40,
+        expression: Some("reason || ' ' || coalesce(user, '') || '@' || coalesce(host, '')"),
+    },
 ];
 
 #[cfg(test)]

@@ -2,12 +2,18 @@
 
 use super::pen::Pen;
 use crate::format::{clean, count, duration, utc};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Note, Snapshot};
 use crate::tabs::Tab;
 use crate::view::{Source, View};
 
-/// Lines of the header, that of the tabs included.
+/// Lines of the header, that of the tabs included and those of sentences not.
 pub const LINES: u16 = 4;
+
+/// Lines of sentences: whether all is well, where time is lost, what a restart would break off.
+pub const SENTENCES: u16 = 3;
+
+/// From this height on there are sentences: half of the screen is the table's then.
+const TALL: u16 = 20;
 
 /// From this age on, in milliseconds, it is said how old the figures are. A look comes each second unless it takes long.
 const OLD: u64 = 5_000;
@@ -27,8 +33,28 @@ pub fn draw(pen: &mut Pen<'_>, view: &View, now: u64, end: u16) -> u16 {
         pen.line(1, &clean(&work(view, look)), pen.plain());
         pen.line(2, &clean(&stock(look)), pen.plain());
     }
-    tabs(pen, view);
-    LINES
+    let tabs_at = sentences(pen, view, end);
+    tabs(pen, view, tabs_at);
+    tabs_at + 1
+}
+
+/// Draws the sentences, where there are any and room for them. Returns the line below.
+fn sentences(pen: &mut Pen<'_>, view: &View, end: u16) -> u16 {
+    let first = LINES - 1;
+    let notes = view.look.as_ref().map_or_else(Vec::new, Snapshot::notes);
+    if notes.is_empty() || end < TALL {
+        return first;
+    }
+    let is_news = |note: &&Note<'_>| !matches!(note.level, "says" | "well");
+    let news: Vec<&str> = notes.iter().filter(is_news).map(|note| note.text).collect();
+    let about = |about: &str| notes.iter().find(|note| note.about == about).map_or("", |note| note.text);
+    match news.is_empty() {
+        true => pen.line(first, "All is well.", pen.plain()),
+        false => pen.line(first, &clean(&news.join("  ")), pen.warning()),
+    }
+    pen.line(first + 1, &clean(about("time")), pen.plain());
+    pen.line(first + 2, &clean(about("restart")), pen.plain());
+    first + SENTENCES
 }
 
 fn title(view: &View) -> String {
@@ -115,21 +141,21 @@ fn stock(look: &Snapshot) -> String {
     )
 }
 
-fn tabs(pen: &mut Pen<'_>, view: &View) {
+fn tabs(pen: &mut Pen<'_>, view: &View, y: u16) {
     let widths: u16 = Tab::ALL.iter().map(|tab| tab.name().len() as u16 + 3).sum();
     let mut x = 0;
     for tab in Tab::ALL {
         let here = tab == view.tab;
         // In a narrow terminal the others are their numbers.
         let label = match here || widths <= pen.width() {
-            true => format!("{} {} ", tab.index() + 1, tab.name()),
-            false => format!("{} ", tab.index() + 1),
+            true => format!("{} {} ", tab.key_to_it(), tab.name()),
+            false => format!("{} ", tab.key_to_it()),
         };
         let style = if here { pen.bar() } else { pen.plain() };
-        pen.text(x, LINES - 1, pen.width(), &label, style);
+        pen.text(x, y, pen.width(), &label, style);
         x = x.saturating_add(label.len() as u16);
     }
     if !view.filter.is_empty() {
-        pen.text(x + 1, LINES - 1, pen.width(), &format!("filter: {}", clean(&view.filter)), pen.strong());
+        pen.text(x + 1, y, pen.width(), &format!("filter: {}", clean(&view.filter)), pen.strong());
     }
 }

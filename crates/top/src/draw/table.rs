@@ -2,7 +2,7 @@
 
 use super::pen::Pen;
 use crate::format::clean;
-use crate::rows::{Line, cell, is_right};
+use crate::rows::{BLOCKS, Line, cell_of, is_right};
 use crate::snapshot::{Table, Value};
 use crate::tabs::{Column, Tab};
 use crate::view::View;
@@ -90,9 +90,9 @@ fn row(pen: &mut Pen<'_>, placed: &[Placed], table: &Table, line: &Line, y: u16)
     };
     for Placed { number, column, x, width } in placed {
         let value = table.column(column.name).and_then(|place| row.get(place)).unwrap_or(&Value::Null);
-        let text = cell(column, value);
+        let text = cell_of(line, column, value);
         let text = if *number == 0 { format!("{}{text}", line.branch) } else { text };
-        let urgent = matches!(column.name, "blocks_others") && !text.is_empty();
+        let urgent = column.name == BLOCKS && !text.is_empty();
         let style = if urgent { pen.warning() } else { pen.plain() };
         put(pen, *x, y, *width, &text, is_right(column), style);
     }

@@ -31,7 +31,7 @@ fn the_header_says_how_much_is_done() {
         lines[1]
     );
     assert!(lines[2].starts_with("clients 20 of 100.0k  backends 20"), "{}", lines[2]);
-    assert!(lines[3].contains("1 clients 2 queue ") && lines[3].contains(" 8 limits"), "{}", lines[3]);
+    assert!(lines[3].contains("1 clients 2 3 ") && lines[3].ends_with(" 9 0 c r"), "{}", lines[3]);
     assert!(lines[4].starts_with("ID         USER"), "{}", lines[4]);
     assert!(lines[5].starts_with("10737418"), "{}", lines[5]);
     assert!(lines[23].starts_with("q quit  h help"), "{}", lines[23]);
@@ -78,7 +78,7 @@ fn a_selected_row_is_on_the_screen() {
 
 #[test]
 fn no_size_is_too_small() {
-    for tab in "12345678".chars() {
+    for tab in Tab::ALL.map(Tab::key_to_it) {
         for keys in ["", "h", "k", "/x"] {
             let mut view = view();
             view.press(Key::Char(tab));
@@ -166,7 +166,7 @@ fn nothing_that_came_over_the_network_is_obeyed() {
         View::new(Source::Live { target: hostile.to_owned(), recording: Some(hostile.to_owned()) }, true);
     view.take(look);
     view.message = Some(hostile.to_owned());
-    for tab in "12345678".chars() {
+    for tab in Tab::ALL.map(Tab::key_to_it) {
         for line in screen(&view, 200, 30) {
             assert!(plain(&line), "{line:?}");
         }
@@ -214,4 +214,68 @@ fn once_has_every_table_as_text_and_as_json() {
     assert!(text.contains("`- 1073741838"));
     let json: serde_json::Value = serde_json::from_str(&crate::once::json(&look)).unwrap();
     assert_eq!(Snapshot::from_json(&json).unwrap(), look);
+}
+
+#[test]
+fn sentences_stand_above_the_tabs_where_there_is_room() {
+    let mut view = view();
+    let mut look = recorded().remove(0);
+    let word = |word: &str| Value::Text(word.to_owned());
+    let note = |level, about, text| vec![Value::Integer(1), word(level), word(about), word(text)];
+    let mut notes = Table {
+        columns: ["place", "level", "about", "text"].map(String::from).to_vec(),
+        rows: vec![
+            note("warn", "locks", "1 client blocks others."),
+            note("warn", "waiting", "5 statements wait."),
+            note("says", "time", "It is the server."),
+            note("says", "restart", "A restart now breaks off nothing."),
+        ],
+    };
+    look.tables.insert("notes".to_owned(), notes.clone());
+    view.take(look.clone());
+    let lines = screen(&view, 120, 24);
+    assert_eq!(lines[3], "1 client blocks others.  5 statements wait.");
+    assert_eq!(lines[4..6], ["It is the server.", "A restart now breaks off nothing."]);
+    assert!(
+        lines[6].starts_with("1 clients 2 queue ") && lines[6].ends_with(" c changes r refused"),
+        "{}",
+        lines[6]
+    );
+    assert!(lines[7].starts_with("ID ") && lines[8].starts_with("10737418"), "{lines:?}");
+    assert!(screen(&view, 120, 20)[4].starts_with("ID "), "a low screen is the table's");
+    notes.rows.drain(..2);
+    look.tables.insert("notes".to_owned(), notes);
+    view.take(look);
+    assert_eq!(screen(&view, 120, 24)[3], "All is well.");
+}
+
+#[test]
+fn who_blocks_most_stands_first_with_how_many() {
+    let columns: Vec<String> = Tab::Locks.columns().iter().map(|column| column.name.to_owned()).collect();
+    let row = |id: i64, waits_for: Option<i64>, blocks: bool| {
+        let value = |column: &String| match column.as_str() {
+            "id" => Value::Integer(id),
+            "blocks_others" => Value::Integer(i64::from(blocks)),
+            "waits_for_client" => waits_for.map_or(Value::Null, Value::Integer),
+            _ => Value::Null,
+        };
+        columns.iter().map(value).collect::<Vec<_>>()
+    };
+    let rows = vec![
+        row(1, None, true),
+        row(2, None, true),
+        row(11, Some(1), false),
+        row(21, Some(2), true),
+        row(22, Some(21), false),
+        row(23, Some(2), false),
+    ];
+    let mut look = Snapshot { at: 1, ..Snapshot::default() };
+    look.tables.insert("locks".to_owned(), Table { columns: columns.clone(), rows });
+    let mut view = view();
+    view.press(Key::Char('4'));
+    view.take(look);
+    let lines = screen(&view, 120, 24);
+    let shown: Vec<_> =
+        lines[5..11].iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(shown, ["2 3", "`- 21 1", "`- 22", "`- 23", "1 1", "`- 11"]);
 }

@@ -62,8 +62,10 @@ const LONGEST_FILTER: usize = 80;
 const LEAP: i64 = 60;
 
 /// The help, as keys with what they do.
-pub const HELP: [(&str, &str); 15] = [
-    ("Tab Shift-Tab 1-8", "next tab, tab before, tab by its number"),
+pub const HELP: [(&str, &str); 17] = [
+    ("Tab Shift-Tab", "next tab, tab before; or by its key:"),
+    ("1 2 3 4 5 6", "clients, queue, statements, locks, pins, backends"),
+    ("7 8 9 0 c r", "events, limits, minutes, logins, changes, refused"),
     ("Up Down PgUp PgDn Home End", "select a row; it stays selected wherever it moves"),
     ("Left Right", "columns that are hidden"),
     ("< >", "order by the column to the left, to the right"),
@@ -109,10 +111,6 @@ impl View {
             Key::Char('h' | '?') | Key::F(1) => self.mode = Mode::Help,
             Key::Tab => return self.turn(1),
             Key::BackTab => return self.turn(Tab::ALL.len() - 1),
-            Key::Char(digit @ '1'..='8') => {
-                let place = digit.to_digit(10).map_or(0, |digit| digit as usize - 1);
-                return self.go(Tab::ALL[place]);
-            }
             Key::Up => self.select(self.cursor().line.saturating_sub(1)),
             Key::Down => self.select(self.cursor().line + 1),
             Key::PageUp => self.select(self.cursor().line.saturating_sub(self.page.max(1))),
@@ -134,6 +132,7 @@ impl View {
             Key::Char(']') => return Action::Step(1),
             Key::Char('{') => return Action::Step(-LEAP),
             Key::Char('}') => return Action::Step(LEAP),
+            Key::Char(key) => return Tab::of_key(key).map_or(Action::None, |tab| self.go(tab)),
             _ => {}
         }
         Action::None

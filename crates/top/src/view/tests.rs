@@ -39,10 +39,14 @@ fn tabs_go_round_and_by_their_numbers() {
     }
     assert_eq!(view.tab, Tab::Clients);
     view.press(Key::BackTab);
-    assert_eq!(view.tab, Tab::Limits);
+    assert_eq!(view.tab, Tab::Refused);
     press(&mut view, "4");
     assert_eq!(view.tab, Tab::Locks);
-    assert_eq!(press(&mut view, "9"), Action::None);
+    for tab in Tab::ALL {
+        assert_eq!(view.press(Key::Char(tab.key_to_it())), Action::Ask);
+        assert_eq!(view.tab, tab);
+    }
+    assert_eq!(press(&mut view, "y"), Action::None);
 }
 
 #[test]
