@@ -19,7 +19,9 @@ from harness.waiting import PATIENCE, in_background, until, wait_until_running
 
 PASSWORD = "admin-secret"
 needs_injection = pytest.mark.skipif("/release/" in os.environ.get("ONRAMP_BIN", ""), reason="release builds have no injected panics")
-TABS = ["clients", "queue", "statements", "locks", "pins", "backends", "events", "limits"]
+# By their keys.
+TABS = {"1": "clients", "2": "queue", "3": "statements", "4": "locks", "5": "pins", "6": "backends", "7": "events", "8": "limits",
+        "9": "minutes", "0": "logins", "c": "changes", "r": "refused"}
 
 
 @pytest.fixture
@@ -132,9 +134,9 @@ def test_once_agrees_with_the_admin_port(through):
         assert "create temporary table" in seen["tables"]["pins"][0]["cause"]
         assert {row["option"] for row in seen["tables"]["limits"]} == {row["option"] for row in ask(through, "SELECT option FROM limits")}
         assert seen["options"]["permits"] == "2" and seen["troubles"] == {}
-        assert sorted(seen["tables"]) == sorted(TABS)
+        assert sorted(seen["tables"]) == sorted([*TABS.values(), "notes"])
         text = once(through)
-        assert text.returncode == 0 and all(f"\n# {tab}\n" in text.stdout.decode() for tab in TABS)
+        assert text.returncode == 0 and all(f"\n# {tab}\n" in text.stdout.decode() for tab in TABS.values())
 
 
 def test_rows_have_an_end(through):
@@ -215,10 +217,11 @@ def test_screens_and_the_way_back(through, terminal):
     with client(through) as connection:
         screen.shows("onramp top  127.0.0.1", " statements/s", "1 clients 2 queue", str(connection.id))
         assert screen.is_alternate() and screen.settings() != before
-        for number, tab in enumerate(TABS, 1):
-            screen.keys(str(number))
+        for key, tab in TABS.items():
+            screen.keys(key)
             screen.shows({"clients": "ADDRESS", "queue": "POS", "statements": "P99", "locks": "WAITS", "pins": "USUAL CAUSE",
-                          "backends": "PERMIT", "events": "MESSAGE", "limits": "OF WHAT"}[tab])
+                          "backends": "PERMIT", "events": "MESSAGE", "limits": "OF WHAT", "minutes": "SLOW BY", "logins": "AT IT", "changes": "FIGURE",
+                          "refused": "REASON"}[tab])
         screen.keys("h")
         screen.shows("any key goes back")
         screen.keys("x", "1")

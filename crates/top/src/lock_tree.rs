@@ -98,8 +98,9 @@ impl Tree<'_> {
     fn count(&mut self) {
         let mut above: Vec<usize> = Vec::new();
         for (place, depth) in self.depths.iter().chain([&0]).enumerate() {
-            while let Some(ended) = above.pop_if(|line| self.depths[*line] >= *depth) {
+            while let Some(&ended) = above.last().filter(|line| self.depths[**line] >= *depth) {
                 self.lines[ended].behind = place - ended - 1;
+                above.pop();
             }
             above.push(place);
         }

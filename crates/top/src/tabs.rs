@@ -182,20 +182,20 @@ impl Tab {
         }
     }
 
-    /// The column that names a row from one look to the next.
-    pub fn key(self) -> &'static str {
+    /// The columns that name a row from one look to the next.
+    pub fn key(self) -> &'static [&'static str] {
         match self {
-            Self::Clients | Self::Locks => "id",
-            Self::Queue => "client",
-            Self::Statements => "digest",
-            Self::Pins => "reason",
-            Self::Backends => "thread_id",
-            Self::Events => "number",
-            Self::Limits => "bounds",
-            Self::Minutes => "time",
-            Self::Logins => "stage",
-            Self::Changes => "figure",
-            Self::Refused => "who",
+            Self::Clients | Self::Locks => &["id"],
+            Self::Queue => &["client"],
+            Self::Statements => &["digest"],
+            Self::Pins => &["reason"],
+            Self::Backends => &["thread_id"],
+            Self::Events => &["number"],
+            Self::Limits => &["bounds"],
+            Self::Minutes => &["time"],
+            Self::Logins => &["stage"],
+            Self::Changes => &["figure"],
+            Self::Refused => &["reason", "user", "host"],
         }
     }
 
@@ -374,11 +374,11 @@ const MINUTES: [Column; 20] = [
     column("wait_p99_us", "WT P99", Kind::Time, 7),
     column("statements", "STMTS/S", Kind::Rate, 7),
     column("waiting", "WAITING", Kind::Count, 7),
+    column("waits_for", "FOR", Kind::Text, 15),
     column("lock_waits", "LOCKS", Kind::Count, 5),
     column("errors", "ERR/S", Kind::Rate, 6),
     column("refused", "REF/S", Kind::Rate, 6),
     column("clients", "CLIENTS", Kind::Count, 7),
-    column("waits_for", "FOR", Kind::Text, 15),
     column("pinned", "PINNED", Kind::Count, 6),
     column("permits_in_use", "RUN", Kind::Count, 5),
     column("permits", "PERMITS", Kind::Count, 7),
@@ -421,6 +421,7 @@ macro_rules! in_its_unit {
 }
 
 const CHANGES: [Column; 4] = [
+    column("times", "TIMES", Kind::Rate, 7),
     column("figure", "FIGURE", Kind::Text, 32),
     Column { name: "now", title: "NOW", kind: Kind::Text, width: 12, expression: Some(in_its_unit!("now")) },
     Column {
@@ -430,22 +431,14 @@ const CHANGES: [Column; 4] = [
         width: 12,
         expression: Some(in_its_unit!("before")),
     },
-    column("times", "TIMES", Kind::Rate, 7),
 ];
 
-const REFUSED: [Column; 6] = [
+const REFUSED: [Column; 5] = [
     column("times", "TIMES", Kind::Count, 7),
     column("reason", "REASON", Kind::Text, 24),
     column("kind", "KIND", Kind::Text, 6),
     column("user", "USER", Kind::Text, 16),
     column("host", "HOST", Kind::Text, 39),
-    Column {
-        name: "who",
-        title: "WHO",
-        kind: Kind::Text,
-        width: 40,
-        expression: Some("reason || ' ' || coalesce(user, '') || '@' || coalesce(host, '')"),
-    },
 ];
 
 #[cfg(test)]
@@ -457,7 +450,7 @@ mod tests {
         for tab in Tab::ALL {
             assert_eq!(Tab::ALL[tab.index()], tab);
             let names: Vec<&str> = tab.columns().iter().map(|column| column.name).collect();
-            assert!(names.contains(&tab.key()), "{tab:?}");
+            assert!(tab.key().iter().all(|key| names.contains(key)), "{tab:?}");
             assert!(tab.client().is_none_or(|client| names.contains(&client)), "{tab:?}");
             // The column that is named, and not the first for want of it.
             assert!(tab.order().1 || tab.order().0 == 0, "{tab:?}");

@@ -192,8 +192,10 @@ impl View {
     }
 
     fn key_of(&self, line: &Line) -> Option<String> {
-        let value = self.value(line, self.tab.key())?;
-        (*value != Value::Null).then(|| value.text())
+        let values: Vec<_> =
+            self.tab.key().iter().map(|column| self.value(line, column)).collect::<Option<_>>()?;
+        let is_named = values.iter().any(|value| **value != Value::Null);
+        is_named.then(|| values.iter().map(|value| value.text()).collect::<Vec<_>>().join(" "))
     }
 
     /// What stands in a column of a line's row.

@@ -5,8 +5,6 @@ use std::net::IpAddr;
 
 use seam::Peer;
 
-use crate::engine::Engine;
-use crate::ids::ClientKey;
 use crate::outside::event::Event;
 use crate::outside::named::{Limit, RefusedFor};
 
@@ -107,17 +105,6 @@ impl Refusals {
         if let Event::LoginRefused { peer, user, refused_for, .. } = event {
             self.note(Reason::Login(*refused_for), Some(user), peer);
         }
-    }
-}
-
-impl Engine {
-    /// Notes that this client is refused something, or loses something, since a bound is reached.
-    pub(crate) fn note_refused(&mut self, key: ClientKey, option: Limit, limit: u64) {
-        self.views.limit_reached(self.now, option, limit);
-        let client = &self.clients[key];
-        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
-        let user = identity.map(|identity| String::from_utf8_lossy(&identity.user));
-        self.views.refusals.note(Reason::Limit(option), user.as_deref(), &client.peer);
     }
 }
 

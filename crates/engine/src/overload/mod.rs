@@ -31,6 +31,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::named::Limit;
+use crate::outside::refusals::Reason;
 
 use crate::request::{Request, RequestKind};
 use crate::scheduler::{Class, Lane};
@@ -204,6 +205,15 @@ impl Engine {
             self.refuse_new(client, &Bound::count(option, limit));
         }
         self.pool.workers.queue_lengths.note(self.pool.worker, class, self.scheduling.waiting_of(class));
+    }
+
+    /// Notes that this client is refused something, or loses something, since a bound is reached.
+    pub(crate) fn note_refused(&mut self, key: ClientKey, option: Limit, limit: u64) {
+        self.views.limit_reached(self.now, option, limit);
+        let client = &self.clients[key];
+        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
+        let user = identity.map(|identity| String::from_utf8_lossy(&identity.user));
+        self.views.refusals.note(Reason::Limit(option), user.as_deref(), &client.peer);
     }
 
     fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {

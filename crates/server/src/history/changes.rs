@@ -4,7 +4,6 @@ use admin::tables::Change;
 use engine::WaitReason;
 
 use super::columns::place;
-use super::notes::said;
 use super::{Kept, Ring};
 
 /// Seconds that are compared, and those before them that they are compared with.
@@ -85,7 +84,7 @@ impl Ring {
         let lacks = lacks.map(|(reason, place)| (reason, mean(place).unwrap_or(0.0)));
         let most = lacks.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, count)| *count > 0.0);
         let lack =
-            most.map_or_else(String::new, |(reason, _)| format!("; most wait for {}", said(reason.name())));
+            most.map_or_else(String::new, |(reason, _)| format!("; most wait for {}", lacked(*reason)));
         let locks = mean(const { place("lacks_lock") }).unwrap_or(0.0).round();
         let behind = if locks >= 1.0 { format!(", where {locks} wait for locks") } else { String::new() };
         let wait = mean(const { place("wait_p95") }).unwrap_or(0.0);
@@ -141,6 +140,19 @@ fn change(of: &Compared, now: Option<f64>, before: Option<f64>) -> Option<Change
     let times = now.max(least) / before.unwrap_or(0.0).max(least);
     let is_noticed = times >= NOTICED || times <= 1.0 / NOTICED;
     is_noticed.then_some(Change { figure: of.name, unit: of.unit, now, before, times })
+}
+
+/// What is waited for, as the page says it (http_port/page/moment.js).
+fn lacked(reason: WaitReason) -> &'static str {
+    match reason {
+        WaitReason::Permit => "permits",
+        WaitReason::LongPermits => "permits of long statements",
+        WaitReason::StatementsInFlight => "room on shared backends",
+        WaitReason::BackendConnect => "connections that are being made",
+        WaitReason::MaxBackends => "free backends",
+        WaitReason::Paused => "RESUME",
+        _ => "something else",
+    }
 }
 
 /// Microseconds, in two digits or three.
@@ -206,7 +218,7 @@ mod tests {
         let waits = [("server_p95", 900.0), ("wait_p95", 2_500_000.0), ("lacks_max_backends", 3.0)];
         assert_eq!(
             of(&waits),
-            "It is the waiting: p95 2.5 s before the server, 900 us on it; most wait for a backend: all are held (max_backends)."
+            "It is the waiting: p95 2.5 s before the server, 900 us on it; most wait for free backends."
         );
         let locks = [("server_p95", 90_000.0), ("wait_p95", 10.0), ("lacks_lock", 2.0)];
         assert_eq!(
@@ -221,7 +233,7 @@ mod tests {
         let held = [("oldest_queued", 9e6), ("lacks_max_backends", 3.0)];
         assert_eq!(
             of(&held),
-            "It is the waiting: the longest has waited for 9.0 s; most wait for a backend: all are held (max_backends)."
+            "It is the waiting: the longest has waited for 9.0 s; most wait for free backends."
         );
     }
 }

@@ -222,7 +222,7 @@ fn waits(together: &Together, say: &mut impl FnMut(Level, &'static str, String))
 }
 
 /// What is waited for, in words.
-pub(super) fn said(reason: &str) -> &'static str {
+fn said(reason: &str) -> &'static str {
     match reason {
         "permit" => "a permit: as many statements run as are best for the server",
         "long_permits" => "one of the permits of long statements",

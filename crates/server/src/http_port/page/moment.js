@@ -7,6 +7,9 @@ import { nearest } from "./chart.js";
 /** Milliseconds: what is compared with what was before. Around a moment that somebody has chosen it is less. */
 const WINDOW = { minutes: { here: 30e3, chosen: 4e3, before: 300e3 }, day: { here: 120e3, chosen: 90e3, before: 3600e3 } };
 
+/** Milliseconds: how it stood at the end of these. Of a day a minute has the highest of its seconds. */
+const LATELY = { minutes: 5e3, day: 90e3 };
+
 /** Half as much again is a change that somebody notices. */
 const NOTICED = 1.5;
 
@@ -58,16 +61,20 @@ export function changes(series, span, chosen) {
 function verdict(series, span, chosen) {
   const { from, to } = compared(series, span, chosen);
   const waited = mean(series, "wait_p95", from, to), server = mean(series, "server_p95", from, to);
-  if ((mean(series, "server_down", to - 5e3, to) ?? 0) > 0.5) return "It is the server: it does not answer.";
-  if ((mean(series, "paused", to - 5e3, to) ?? 0) > 0.5) return "It is an operator's PAUSE: nothing new goes to the server.";
-  if (waited === null && server === null) return "Nothing ran on the server then.";
-  // What began earlier has waited then.
-  const wait = waited ?? 0;
-  const lacks = Object.entries(LACKED).map(([name, words]) => [words, mean(series, `lacks_${name}`, from, to) ?? 0])
+  const lately = (column) => mean(series, column, to - LATELY[span], to) ?? 0;
+  if (lately("server_down") > 0.5) return "It is the server: it does not answer.";
+  if (lately("paused") > 0.5) return "It is an operator's PAUSE: nothing new goes to the server.";
+  const [lacked, lacking] = Object.entries(LACKED).map(([name, words]) => [words, mean(series, `lacks_${name}`, from, to) ?? 0])
     .sort((one, other) => other[1] - one[1])[0];
-  const locks = mean(series, "lacks_lock", from, to) ?? 0;
-  if (wait > (server ?? 0)) return `It is the waiting: p95 ${time(wait)} before the server, ${time(server ?? NaN)} on it${lacks[1] > 0 ? `; most wait for ${lacks[0]}` : ""}.`;
-  const behind = locks >= 1 ? `, where ${count(Math.round(locks))} wait for locks` : "";
+  const lack = lacking > 0 ? `; most wait for ${lacked}` : "";
+  const locks = Math.round(mean(series, "lacks_lock", from, to) ?? 0);
+  const behind = locks >= 1 ? `, where ${count(locks)} wait for locks` : "";
+  // What has not ended has no time yet.
+  if (server === null && lately("running") > 0) return `It is the server: nothing ended on it then${behind}.`;
+  if (server === null && lately("oldest_queued") > 0) return `It is the waiting: the longest had waited for ${time(lately("oldest_queued"))}${lack}.`;
+  if (server === null) return "Nothing ran on the server then.";
+  const wait = waited ?? 0;
+  if (wait > server) return `It is the waiting: p95 ${time(wait)} before the server, ${time(server)} on it${lack}.`;
   return `It is the server: p95 ${time(server)} on it${behind}, ${time(wait)} waiting before it.`;
 }
 
