@@ -62,8 +62,10 @@ class BadDay:
 
     @contextlib.contextmanager
     def a_lock(self):
-        """One who locks a row and does nothing, and three who want it, not all of whom are sent to the server for that. Yields the holder."""
-        with self.clients(4) as (holder, *waiters):
+        """One who locks a row and does nothing, three who want it, and others who have work. Yields the holder.
+
+        The server is asked who waits for whom only as long as somebody waits for a permit."""
+        with self.busy(4 * PERMITS, "DO SLEEP(0.05)"), self.clients(4) as (holder, *waiters):
             holder.query("CREATE TABLE IF NOT EXISTS stock (id INT PRIMARY KEY, left_over INT)")
             holder.query("INSERT IGNORE INTO stock VALUES (1, 5)")
             holder.query("BEGIN")
@@ -94,7 +96,8 @@ class BadDay:
         """An operator's PAUSE, and two who wait for its end."""
         with self.clients(2) as clients:
             self.ask("PAUSE")
-            joins = [in_background(one.query, "SELECT 1 + 1") for one in clients]
+            # Where identical reads run once, one of them would follow the other and wait for nothing itself.
+            joins = [in_background(one.query, f"SELECT {number} + 1") for number, one in enumerate(clients)]
             try:
                 yield
             finally:
