@@ -127,13 +127,27 @@ def test_a_missing_right_is_named_and_the_role_still_found(cluster, own_onramp, 
 
 
 def test_one_server_alone_is_not_checked(own_server, own_onramp, monkeypatch):
-    """Neither one more connection nor one more statement."""
+    """Neither one more connection nor one more statement, also behind a time in which ten checks would have been due."""
     backend = f"mysql://{SERVICE[0]}:{SERVICE[1]}@{own_server.host}:{own_server.port}/"
-    onramp = start(own_onramp, monkeypatch, own_server, [backend], workers=1)
+    onramp = start(own_onramp, monkeypatch, own_server, [backend], workers=1, server_check_interval="100ms")
     with raw.connect(own_server, *ADMIN) as admin:
-        connections = admin.query(f"SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '{SERVICE[0]}'").rows
-    assert len(connections) == 1
-    assert servers(onramp) == ()
+        def connections():
+            return admin.query(f"SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '{SERVICE[0]}'").rows
+
+        before = connections()
+        assert len(before) == 1
+        for statement in ("SET GLOBAL log_output = 'TABLE'", "SET GLOBAL general_log = ON"):
+            assert not isinstance(admin.query(statement), raw.Err)
+        with raw.connect(onramp) as client:
+            # Twice: what is due when the first is answered is done before the second is.
+            for _ in range(2):
+                assert client.value("SELECT SLEEP(0.5)") == b"0"
+        assert connections() == before
+        said = "SELECT COUNT(*) FROM mysql.general_log WHERE argument LIKE '%{}%' AND argument NOT LIKE '%general_log%'"
+        assert admin.value(said.format("SLEEP")) == b"2", "what is said is not logged"
+        # What every check asks for.
+        assert admin.value(said.format("gtid_current_pos")) == b"0"
+    assert servers(onramp) == rows(onramp, "SELECT * FROM server_checks") == ()
 
 
 def test_two_addresses_of_one_server_are_known_as_one(own_server, own_onramp, monkeypatch):

@@ -281,13 +281,13 @@ def test_users_and_schemas_have_names_where_that_is_wanted(server, own_onramp, a
     with raw.connect(onramp, schema=schema) as client, raw.connect(onramp, "admin", "admin-secret") as other:
         for _ in range(3):
             client.query("SELECT SLEEP(0.1)")
-        until(lambda: growth.of("onramp_user_seconds_total", user="app") >= 0.3, growth.metrics.text)
+        growth.wait_for_more(0.3, "onramp_user_seconds_total", user="app")
         before = growth.of("onramp_user_statements_total", user="app")
         # Those of the login, where it had to ask for the schema, are among them.
         assert before >= 3
         other.query("SELECT 1")
         growth.wait(1, "onramp_user_statements_total", user="other")
-        until(lambda: growth.of("onramp_schema_seconds_total", schema=schema) >= 0.3, growth.metrics.text)
+        growth.wait_for_more(0.3, "onramp_schema_seconds_total", schema=schema)
         growth.wait(1, "onramp_schema_statements_total", schema="other")
         # The other one overtakes; what is counted among the others stays there.
         other.query("SELECT SLEEP(2)")

@@ -1,13 +1,13 @@
 """Results of every shape: types, sizes, counts, several at once."""
 
 import hashlib
-import threading
 import time
 
 import pytest
 
 from harness import raw
 from harness.raw import Err, LocalInfile, Ok, Rows
+from harness.waiting import in_background
 
 ALL_TYPES = """
 CREATE TABLE types (
@@ -361,19 +361,13 @@ def test_byte_by_byte(client, note):
 
 def test_clients_at_the_same_time(client, note):
     """Forty threads with tokens of their own: no reply goes astray."""
-    failures = []
-
     def work(number):
+        """Its tokens, and what came for them."""
         connection = client()
-        for count in range(50):
-            token = f"token-{number}-{count}"
-            if connection.value(f"SELECT '{token}'") != token.encode():
-                failures.append(token)
+        tokens = [f"token-{number}-{count}" for count in range(50)]
+        return tokens, [connection.value(f"SELECT '{token}'").decode() for token in tokens]
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(40)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    for join in [in_background(work, number) for number in range(40)]:
+        tokens, answers = join()
+        assert answers == tokens
     assert not isinstance(client().query("SELECT 1"), Err)

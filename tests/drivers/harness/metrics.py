@@ -76,7 +76,19 @@ class Growth:
         self.metrics, self.before = metrics, metrics.all()
 
     def of(self, name, **labels):
-        return (self.metrics.get(name, **labels) or 0) - (total(self.before, name, **labels) or 0)
+        """How much it has grown. One that was not there before has grown from 0; one that is not there now may have a wrong name."""
+        grown = self._of(name, labels)
+        assert grown is not None, f"there is no {name} {labels}"
+        return grown
 
     def wait(self, wanted, name, **labels):
-        until(lambda: self.of(name, **labels) == wanted, lambda: f"{name} {labels}: {self.of(name, **labels)} more, not {wanted}")
+        """Until it is there, and has grown by so much."""
+        until(lambda: self._of(name, labels) == wanted, lambda: f"{name} {labels}: {self._of(name, labels)} more, not {wanted}")
+
+    def wait_for_more(self, least, name, **labels):
+        """Until it is there, and has grown by at least so much."""
+        until(lambda: (self._of(name, labels) or 0) >= least, lambda: f"{name} {labels}: {self._of(name, labels)} more, not {least}")
+
+    def _of(self, name, labels):
+        now = self.metrics.get(name, **labels)
+        return None if now is None else now - (total(self.before, name, **labels) or 0)

@@ -61,6 +61,8 @@ class Load:
         self.lock = threading.Lock()
         self.acknowledged, self.refused, self.unknown = set(), set(), set()
         self.errors = {"read": [], "write": [], "transaction": []}
+        # Of clients that did not come to their end.
+        self.given_up = []
         self.reads = 0
         self.ends = threading.Event()
         kinds = itertools.cycle(("read", "write", "write", "transaction"))
@@ -70,13 +72,21 @@ class Load:
 
     def run(self, kind):
         connection = raw.connect(self.onramp, schema="onramp_app")
-        while not self.ends.is_set():
-            try:
-                getattr(self, kind)(connection)
-            except (Closed, ConnectionError) as error:
-                self.note_error(kind, error)
-                connection = raw.connect(self.onramp, schema="onramp_app")
-        connection.close()
+        try:
+            while not self.ends.is_set():
+                try:
+                    getattr(self, kind)(connection)
+                except (Closed, ConnectionError) as error:
+                    self.note_error(kind, error)
+                    connection.close()
+                    connection = raw.connect(self.onramp, schema="onramp_app")
+        except Exception as error:
+            # A login that is refused, for one: nobody would miss this client.
+            self.note_error(kind, error)
+            with self.lock:
+                self.given_up.append(error)
+        finally:
+            connection.close()
 
     def note_error(self, kind, error):
         with self.lock:
@@ -134,6 +144,7 @@ class Load:
         for thread in self.threads:
             thread.join(PATIENCE)
             assert not thread.is_alive(), self.onramp.log_text()[-3000:]
+        assert not self.given_up, f"{self.given_up}\n{self.onramp.log_text()[-3000:]}"
 
     def balance(self, cluster, number):
         """The ledger against what the server has in the end."""

@@ -30,7 +30,7 @@ def in_background(function, *arguments):
 
     def join():
         thread.join(PATIENCE)
-        assert outcome, "it never came to an end"
+        assert outcome, "it never came to an end, or raised what is told of its thread"
         return outcome[0]
 
     return join
