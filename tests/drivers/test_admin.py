@@ -269,8 +269,6 @@ def test_what_kinds_of_statements_are_taken_for(own_server, own_onramp, monkeypa
             found = rows(admin, "SELECT taken_for FROM statements WHERE text = %s", (text,))
             return word in ((found and found[0][0]) or "").split(",")
 
-        while not is_taken_for("select ? + ?", "short"):
-            rows(client, "SELECT 1 + 2")
-        while not is_taken_for("select sleep (?)", "long"):
-            rows(client, "SELECT SLEEP(1.1)")
+        until(lambda: rows(client, "SELECT 1 + 2") and is_taken_for("select ? + ?", "short"), "it is never short")
+        until(lambda: rows(client, "SELECT SLEEP(1.1)") and is_taken_for("select sleep (?)", "long"), "it is never long")
         assert not is_taken_for("select ? + ?", "long") and not is_taken_for("select sleep (?)", "short")

@@ -5,6 +5,7 @@ import pytest
 from harness import raw
 from harness.raw import Err, Rows
 from harness.server import ADMIN
+from harness.waiting import PATIENCE, until
 
 CLIENTS = 12
 
@@ -21,10 +22,11 @@ class Crowd:
     def wait_with(self, text):
         """All have sent the text, and it waits."""
         self.admin.query("SELECT GET_LOCK('gate', 10)")
-        self.blocker.command(raw.QUERY, b"SELECT GET_LOCK('gate', 60)")
+        # For longer than anybody waits for what has to happen before.
+        self.blocker.command(raw.QUERY, f"SELECT GET_LOCK('gate', {2 * PATIENCE})".encode())
         # It runs before the others have sent anything.
-        while not int(self.admin.value("SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock'")):
-            pass
+        waits = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock'"
+        until(lambda: int(self.admin.value(waits)), "nobody waits at the gate")
         for client in self.clients:
             client.command(raw.QUERY, text.encode())
         # Answered in a turn after the one in which all of that was read.

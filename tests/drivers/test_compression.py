@@ -1,8 +1,9 @@
 """The compressed protocol: libraries, programs, and packets of our own."""
 
 import shutil
+import socket
 import subprocess
-import time
+import sys
 
 import mysql.connector
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from harness import raw
 from harness.compressed import Compressed, log_in
 from harness.raw import Ok
-from harness.waiting import PATIENCE
+from harness.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -82,6 +83,22 @@ def test_the_mariadb_program(own_onramp, server, options):
         assert result.stdout == "100000\tthrough\n", result.stderr
 
 
+def all_is_read(sent_by):
+    """Whether the other end has read all that was sent: nothing is in the buffers of either side."""
+    def in_the_table(host, port):
+        # The address as a number in the machine's own order of bytes.
+        return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
+
+    ours, theirs = in_the_table(*sent_by.getsockname()), in_the_table(*sent_by.getpeername())
+    queues = {}
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for line in list(table)[1:]:
+            _, local, peer, _, lengths = line.split()[:5]
+            queues[local, peer] = [int(length, 16) for length in lengths.split(":")]
+    [to_send, _], [_, to_read] = queues[ours, theirs], queues[theirs, ours]
+    return to_send == 0 and to_read == 0
+
+
 @pytest.mark.parametrize("cut", [0, 5, 1000])
 def test_a_statement_ahead_of_the_logins_answer(site, note, cut):
     """It is compressed already, whether it comes in one piece with the login or not."""
@@ -93,7 +110,7 @@ def test_a_statement_ahead_of_the_logins_answer(site, note, cut):
     connection.sequence = 0
     ahead = compressed.packed(connection.packets(b"\x03SELECT 'a text that is long enough to be compressed', 42"))
     connection.send_bytes(login + ahead[:cut])
-    time.sleep(0.02)
+    until(lambda: all_is_read(connection.socket), "the first piece is not read")
     connection.send_bytes(ahead[cut:])
     connection.sequence = answered_at
     note("login", connection.finish_login("app-secret"))

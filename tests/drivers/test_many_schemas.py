@@ -6,6 +6,7 @@ import pytest
 from harness import raw
 from harness.raw import Err
 from harness.server import ADMIN, free_port
+from harness.waiting import until
 
 SCHEMAS = 9
 CLIENTS = 4 * SCHEMAS
@@ -63,13 +64,14 @@ def crowd(server, own_onramp, admin, request, monkeypatch):
 def test_reads_follow_each_other_in_their_schemas(crowd):
     onramp, clients = crowd
     with pymysql.connect(host="127.0.0.1", port=onramp.admin_port, user="admin", password=PASSWORD) as admin, admin.cursor() as numbers:
-        brought = 0
-        # On a slow machine it takes longer until reads count as short.
-        while brought <= CLIENTS:
+        def brought():
             ask(clients)
             assert answers(clients) == expected(clients)
             numbers.execute("SHOW STATUS LIKE 'Onramp_schemas_brought'")
-            brought = int(numbers.fetchone()[1])
+            return int(numbers.fetchone()[1])
+
+        # On a slow machine it takes longer until reads count as short.
+        until(lambda: brought() > CLIENTS, "reads do not follow each other")
 
 
 def test_a_schema_that_is_dropped_is_missed_by_those_in_it_alone(crowd, admin):

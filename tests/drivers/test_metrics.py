@@ -12,7 +12,7 @@ from harness import raw
 from harness.metrics import Growth, Metrics, ask, total
 from harness.onramp import Onramp
 from harness.server import free_port
-from harness.waiting import in_background, until
+from harness.waiting import PATIENCE, in_background, until
 
 # More than ten times as many would be too many for a Prometheus with many Onramps.
 MOST_SERIES = 1000
@@ -41,7 +41,7 @@ def growth(metrics):
 @pytest.fixture
 def connect(onramp, metrics):
     """Opens clients of that Onramp, and closes them; figures of the next test have none of them."""
-    opened = []
+    opened, growth = [], Growth(metrics)
 
     def open_one(**options):
         opened.append(raw.connect(onramp, **options))
@@ -50,6 +50,8 @@ def connect(onramp, metrics):
     yield open_one
     for client in opened:
         client.close()
+    # Figures of before they came have none of them either.
+    growth.wait_for_more(len(opened), "onramp_connections_total")
     metrics.wait(0, "onramp_clients")
 
 
@@ -158,9 +160,15 @@ def test_who_holds_what(connect, metrics, growth, schema):
     waiting = [in_background(connect(schema=schema).query, "UPDATE t SET v = v + 1 WHERE id = 1") for _ in range(8)]
     # Those at the front of the server's own line are in the way of those behind, too.
     until(lambda: metrics.get("onramp_blocking_clients") >= 1, metrics.text)
-    until(lambda: metrics.get("onramp_clients", state="running") + metrics.get("onramp_clients", state="queued") == 8, metrics.text)
-    assert metrics.get("onramp_queue_statements") == metrics.get("onramp_clients", state="queued") > 0
-    assert metrics.get("onramp_backends", state="running") == metrics.get("onramp_clients", state="running")
+
+    def all_are_seen():
+        """In the figures of one moment: those who run, with their backends, and those who wait."""
+        series = metrics.all()
+        running, queued = (total(series, "onramp_clients", state=state) for state in ("running", "queued"))
+        return (running + queued == 8 and total(series, "onramp_queue_statements") == queued > 0
+                and total(series, "onramp_backends", state="running") == running)
+
+    until(all_are_seen, metrics.text)
     writer.query("COMMIT")
     assert all(isinstance(answer(), raw.Ok) for answer in waiting)
     metrics.wait(0, "onramp_lock_holders")
@@ -255,7 +263,7 @@ def test_what_operators_do_is_told(server, own_onramp, folder, monkeypatch):
             before = metrics.get("onramp_queue_oldest_seconds", queue="high")
             until(lambda: metrics.get("onramp_queue_oldest_seconds", queue="high") > before + 1, metrics.text)
             series = metrics.all()
-            assert total(series, "onramp_queue_oldest_seconds") == total(series, "onramp_queue_oldest_seconds", queue="high") > 0
+            assert total(series, "onramp_queue_oldest_seconds") == total(series, "onramp_queue_oldest_seconds", queue="high") > before
             operator.query("RESUME")
             metrics.wait(0, "onramp_paused")
             answer()
@@ -381,9 +389,9 @@ def test_many_slow_strangers_hold_up_nobody(onramp, connect, metrics, growth):
     assert onramp.process.poll() is None and "panicked" not in onramp.log_text()
 
 
-def test_metrics_go_on_while_it_drains(server, folder):
+def test_metrics_go_on_while_it_drains(server, own_onramp):
     port = free_port()
-    onramp = Onramp(server, folder, http_listen=f"127.0.0.1:{port}", http_password="secret", shutdown_timeout="10m").start()
+    onramp = own_onramp(server, http_listen=f"127.0.0.1:{port}", http_password="secret", shutdown_timeout="10m")
     client = raw.connect(onramp)
     client.query("BEGIN")
     client.query("SELECT COUNT(*) FROM information_schema.SCHEMATA")
@@ -396,5 +404,5 @@ def test_metrics_go_on_while_it_drains(server, folder):
     client.query("SELECT COUNT(*) FROM information_schema.SCHEMATA")
     growth.wait(1, "onramp_statements_total", command="query", result="ok")
     client.query("COMMIT")
-    assert onramp.process.wait(300) == 0
+    assert onramp.process.wait(PATIENCE) == 0
     client.close()

@@ -11,7 +11,7 @@ from harness import raw
 from harness.certificates import Authority
 from harness.raw import Err, Ok
 from harness.server import ADMIN, OTHER, Server
-from harness.waiting import until
+from harness.waiting import PATIENCE, until
 
 # SHOW STATUS tells clients of their own.
 BACKENDS_TLS = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'SSL_VERSION'"
@@ -101,7 +101,7 @@ def test_options_that_contradict_each_other(own_onramp, server, authority):
         ({"backend_tls_certificate": authority.path}, "without backend_tls_key"),
     ]:
         onramp = own_onramp(server, wait=False, **options)
-        assert onramp.process.wait(30) != 0
+        assert onramp.process.wait(PATIENCE) != 0
         assert expected in onramp.log_text()
 
 

@@ -318,7 +318,7 @@ def test_files_that_cannot_be_used_are_said_at_the_start(own_onramp, server, cer
         ({"tls_client_ca": certificate[1]}, f"tls_client_ca ({certificate[1]}) holds no certificate"),
     ]:
         onramp = own_onramp(server, wait=False, **options)
-        assert onramp.process.wait(30) != 0
+        assert onramp.process.wait(PATIENCE) != 0
         assert expected in onramp.log_text()
 
 

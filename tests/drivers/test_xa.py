@@ -4,6 +4,7 @@ import pytest
 
 from harness import raw
 from harness.server import ADMIN
+from harness.waiting import until
 
 
 @pytest.fixture
@@ -52,10 +53,11 @@ def test_ended_by_another(client, note, table, admin):
         all_of(note, first, "XA START 'shared'", f"INSERT INTO t VALUES ({number}, 1)", "XA END 'shared'", "XA PREPARE 'shared'")
         first.quit()
         # The branch is nobody's once the server has seen its client go.
-        answer = second.query(end)
-        while isinstance(answer, raw.Err) and answer.code == 1397:
+        def answered():
             answer = second.query(end)
-        note(end, answer)
+            return None if isinstance(answer, raw.Err) and answer.code == 1397 else answer
+
+        note(end, until(answered, "the branch stays its client's"))
         note("recover", second.query("XA RECOVER"))
         note("rows", second.query("SELECT * FROM t"))
 

@@ -298,6 +298,7 @@ mod at_length {
         let runner = std::thread::spawn(move || bench::status(&arguments));
         // The load is on, and the 20,000 events take 10 seconds at least.
         while server.status("Com_select") < 500 {
+            assert!(!runner.is_finished(), "the load has ended before");
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         server.crash_and_restart();

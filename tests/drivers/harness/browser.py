@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import threading
 
+from .folders import place
 from .waiting import PATIENCE, until
 
 OPTIONS = [
@@ -32,7 +33,7 @@ class Browser:
 
     def __init__(self, width=1280, height=900, dark=False):
         assert program(), "chromium is missing: .ci/install test installs it"
-        self.folder = tempfile.mkdtemp(prefix="onramp-browser-")
+        self.folder = tempfile.mkdtemp(prefix="onramp-browser-", dir=place())
         self.numbers, self.answers, self.events = itertools.count(1), {}, []
         self.said = threading.Condition()
         # As root the browser's own sandbox is not to be had; it is shown our own pages only.
@@ -49,6 +50,13 @@ class Browser:
             os.close(end)
         self.to, self.back = os.fdopen(here[1], "wb", buffering=0), os.fdopen(theirs[0], "rb")
         threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            self._open_page(width, height, dark)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_page(self, width, height, dark):
         target = until(lambda: [one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page"], "it has no page")[0]
         self.session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -85,9 +93,9 @@ class Browser:
         return answer["result"]
 
     def password(self, password):
-        """Sent with every request from now on, as a person would have typed it once."""
+        """Sent with every request from now on, as a person would have typed it once; with None, none is any more."""
         basic = base64.b64encode(f":{password}".encode()).decode()
-        self.call("Network.setExtraHTTPHeaders", headers={"Authorization": f"Basic {basic}"})
+        self.call("Network.setExtraHTTPHeaders", headers={} if password is None else {"Authorization": f"Basic {basic}"})
 
     def resize(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
