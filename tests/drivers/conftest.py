@@ -209,9 +209,9 @@ def own_onramp(folder):
     started = []
 
     def start(server, wait=True, **options):
-        onramp = Onramp(server, folder, **options).start(wait)
+        onramp = Onramp(server, folder, **options)
         started.append(onramp)
-        return onramp
+        return onramp.start(wait)
 
     yield start
     for onramp in started:

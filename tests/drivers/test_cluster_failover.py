@@ -17,11 +17,13 @@ from harness.waiting import in_background, until
 @pytest.fixture
 def cluster(folder, template):
     cluster = Cluster(folder, template)
-    cluster.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
-    cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
-    cluster.until_followed()
-    yield cluster
-    cluster.discard()
+    try:
+        cluster.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
+        cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
+        cluster.until_followed()
+        yield cluster
+    finally:
+        cluster.discard()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import pytest
 
 from harness import mysql as private_mysql
 from harness.server import ADMIN, APP
+from harness.waiting import PATIENCE
 
 pytestmark = private_mysql.needed
 
@@ -15,10 +16,10 @@ WITHHELD = "goes to the server only where nobody else can have it"
 def server(folder):
     server = private_mysql.MySqlServer(folder).start()
     if not (server.data / "public_key.pem").exists():
-        server.stop()
+        server.discard()
         pytest.skip("this server has made no keys")
     yield server
-    server.stop()
+    server.discard()
 
 
 @pytest.fixture
@@ -110,5 +111,5 @@ def test_a_key_that_is_none(own_onramp, server, folder):
     with open(path, "w") as file:
         file.write("no key\n")
     onramp = own_onramp(server, wait=False, backend_public_key=path)
-    assert onramp.process.wait(60) == 1
+    assert onramp.process.wait(PATIENCE) == 1
     assert f"backend_public_key ({path}) holds no RSA public key" in onramp.log_text()

@@ -11,7 +11,8 @@ import pytest
 from harness import raw
 from harness.counted import Reading
 from harness.server import ADMIN
-from test_stored_code import READER
+from harness.waiting import PATIENCE
+from test_stored_code import READER, drop
 
 WORKERS = 2
 
@@ -65,7 +66,7 @@ def test_a_panic_of_one_worker_ends_all(own_onramp, server, monkeypatch):
     in_transaction = clients[0]
     in_transaction.query("BEGIN")
     onramp.process.send_signal(signal.SIGUSR1)
-    assert onramp.process.wait(60) == 1
+    assert onramp.process.wait(PATIENCE) == 1
     for client in clients:
         with pytest.raises((raw.Closed, ConnectionError)):
             client.query("SELECT 1")
@@ -132,3 +133,4 @@ def test_a_panic_over_stored_code_leaves_it_unknown(folder, server, monkeypatch)
         assert onramp.status("Onramp_stored_code_unreadable") == 0
     finally:
         onramp.stop()
+        drop(server, f"USER '{READER[0]}'@'%'")

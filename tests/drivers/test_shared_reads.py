@@ -8,7 +8,7 @@ from harness.onramp import Onramp
 from harness.raw import Err
 from harness.server import ADMIN, OTHER
 from harness.waiting import until
-from test_stored_code import READER, others_are_served, run
+from test_stored_code import READER, drop, others_are_served, run
 
 # It sets something once `flag` says so: all reads before are as plain as any.
 MOODY = [
@@ -26,6 +26,7 @@ def moody(server, own_onramp):
     with raw.connect(server, *ADMIN) as admin:
         run(admin, MOODY)
         yield own_onramp(server, max_backends=1, workers=1), admin
+    drop(server, "DATABASE onramp_moody")
 
 
 STATE = "SELECT @mine, @@time_zone"
@@ -102,6 +103,7 @@ def test_what_a_trigger_has_done_before_a_syntax_error_of_its_own(server, folder
                 until(lambda: admin.query("SELECT IS_FREE_LOCK('onramp_searches')").rows == [(b"1",)], "the lock stays")
         finally:
             onramp.stop()
+            drop(server, "DATABASE onramp_searches", f"USER '{READER[0]}'@'%'")
 
 
 def test_what_others_define_in_their_schemas_pins_nobody(server, folder):
@@ -136,3 +138,6 @@ def test_what_others_define_in_their_schemas_pins_nobody(server, folder):
                 until(lambda: admin.query("SELECT IS_FREE_LOCK('onramp_others')").rows == [(b"1",)], "the lock stays")
     finally:
         onramp.stop()
+        drop(server, "DATABASE onramp_own", "DATABASE onramp_users", f"USER '{READER[0]}'@'%'")
+        with raw.connect(server, *ADMIN) as admin:
+            run(admin, ["REVOKE ALL ON onramp_own.* FROM other"])

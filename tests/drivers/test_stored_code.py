@@ -61,6 +61,12 @@ def run(connection, statements):
         assert isinstance(answer, raw.Ok), (statement, answer)
 
 
+def drop(server, *what):
+    """Takes back what would stay on a server that other files use."""
+    with raw.connect(server, *ADMIN) as admin:
+        run(admin, ["SET lock_wait_timeout = 100", *(f"DROP {each}" for each in what)])
+
+
 @pytest.fixture(scope="module")
 def code(server):
     with raw.connect(server, *ADMIN) as admin:
@@ -69,6 +75,8 @@ def code(server):
             f"CREATE OR REPLACE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'",
             f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'",
             *CODE])
+    yield
+    drop(server, "DATABASE onramp_code", "DATABASE IF EXISTS onramp_defined", f"USER '{READER[0]}'@'%'")
 
 
 @pytest.fixture(scope="module")

@@ -59,8 +59,8 @@ def trial(own_server, folder):
     started = []
 
     def start(time="1h", **options):
-        started.append(Trial(own_server, folder, time, **options).start())
-        return started[-1]
+        started.append(Trial(own_server, folder, time, **options))
+        return started[-1].start()
 
     yield start
     for each in started:

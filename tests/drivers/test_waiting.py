@@ -26,8 +26,8 @@ def start(own_server, folder):
     started = []
 
     def one(**options):
-        started.append(Counted(own_server, folder, workers=1, **options).start())
-        return started[-1]
+        started.append(Counted(own_server, folder, workers=1, **options))
+        return started[-1].start()
 
     yield one
     for onramp in started:

@@ -45,11 +45,15 @@ class Cluster(Servers):
 
     def __init__(self, folder, template, count=2):
         super().__init__([Server(folder, template=template) for _ in range(count)])
-        for number, server in enumerate(self.servers):
-            self.start(number, read_only=number > 0)
-        for number in range(1, count):
-            self.follow(number, 0)
-        self.until_replicas_are_there(count - 1)
+        try:
+            for number in range(count):
+                self.start(number, read_only=number > 0)
+            for number in range(1, count):
+                self.follow(number, 0)
+            self.until_replicas_are_there(count - 1)
+        except BaseException:
+            self.discard()
+            raise
 
     def start(self, number, read_only):
         """A server that comes up, or comes back."""

@@ -50,8 +50,9 @@ class Reading(Counted):
     def start_reading(self):
         """Starts, and waits until all code has been read once."""
         self.start()
-        self.wait_until_read()
-        assert self.status("Onramp_stored_code_unreadable") == 0, self.log_text()
+        with self.stopped_on_error():
+            self.wait_until_read()
+            assert self.status("Onramp_stored_code_unreadable") == 0, self.log_text()
         return self
 
     def wait_until_read(self, times=1):

@@ -78,8 +78,14 @@ class Machine:
         boot = f"set -e\n{'ip link set lo up' if own_network else ''}\n{BOOT}"
         self.process = subprocess.Popen(["unshare", *self.spaces, "--fork", "--kill-child", "/bin/sh", "-c", boot, "boot", str(debian.root)],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-        self.first = until(self._first, lambda: "it does not start")
-        until(lambda: self.run("systemctl is-system-running", check=False).strip() in ("running", "degraded"), "its systemd does not come up")
+        try:
+            self.first = until(self._first, lambda: "it does not start")
+            until(lambda: self.run("systemctl is-system-running", check=False).strip() in ("running", "degraded"), "its systemd does not come up")
+        except BaseException:
+            # Its process 1 goes with it (--kill-child), and all others with that one.
+            self.process.kill()
+            self.process.wait()
+            raise
 
     def _first(self):
         """Its process 1, once it is systemd."""

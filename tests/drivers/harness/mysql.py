@@ -64,7 +64,7 @@ def skip_where_there_is_none(items):
     if installed() is None:
         for item in items:
             if item.get_closest_marker("mysql"):
-                item.add_marker(pytest.mark.skip(reason="MYSQL_HOME names no MySQL server's folder"))
+                item.add_marker(pytest.mark.skip(reason="no MySQL server, whose folder MYSQL_HOME would name: tests/drivers/get-mysql gets one"))
 
 
 def since(*numbers):

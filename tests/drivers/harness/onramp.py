@@ -1,5 +1,6 @@
 """The real `onramp` binary in front of a server."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -68,8 +69,18 @@ class Onramp:
             self.process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **handed)
         if wait:
-            self.wait_until_ready()
+            with self.stopped_on_error():
+                self.wait_until_ready()
         return self
+
+    @contextlib.contextmanager
+    def stopped_on_error(self):
+        """Ends the process where what is done fails: whoever would have stopped it later does not get it."""
+        try:
+            yield
+        except BaseException:
+            self.stop()
+            raise
 
     def trust(self):
         """By what a MySQL server gets passwords over TCP: its RSA key, where it has one; through a relay, the address."""

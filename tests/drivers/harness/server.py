@@ -159,9 +159,16 @@ class Server:
         return self
 
     def wait_until_up(self):
-        """Until it greets."""
-        if delay.milliseconds():
-            self.relay = delay.start(self.port, self.inner_port)
+        """Until it greets; where it does not, nothing is left of it."""
+        try:
+            if delay.milliseconds():
+                self.relay = delay.start(self.port, self.inner_port)
+            self._wait_for_a_greeting()
+        except BaseException:
+            self.discard()
+            raise
+
+    def _wait_for_a_greeting(self):
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if self.process.poll() is not None:

@@ -14,14 +14,19 @@ class Terminal:
 
     def __init__(self, width=120, height=30, **environment):
         assert shutil.which("tmux"), "tmux is missing: .ci/install test installs it"
-        self.folder = tempfile.mkdtemp(prefix="onramp-tmux-")
+        # Not where the servers' data are: a Unix socket's path may have 107 bytes.
+        self.folder = tempfile.mkdtemp(prefix="onramp-tmux-", dir="/tmp")
         self.environment = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TMUX": "",
                             **{name: str(value) for name, value in environment.items()}}
         if "NO_COLOR" not in environment:
             self.environment.pop("NO_COLOR", None)
-        # A socket of its own and nobody's configuration.
-        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "env PS1='shell> ' bash --norc --noprofile --noediting")
-        self.shows("shell>")
+        try:
+            # A socket of its own and nobody's configuration.
+            self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "env PS1='shell> ' bash --norc --noprofile --noediting")
+            self.shows("shell>")
+        except BaseException:
+            self.close()
+            raise
 
     def tmux(self, *arguments):
         command = ["tmux", "-u", "-S", f"{self.folder}/socket", *arguments]
