@@ -7,11 +7,12 @@
     reason = "tests start programs, wait for them and stop at the first surprise"
 )]
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -71,14 +72,14 @@ impl Drop for TestFolder {
     }
 }
 
-fn start(folder: &TestFolder, options: &[&str]) -> Child {
+fn start(folder: &TestFolder, options: &[&str]) -> Running {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onramp"));
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("ONRAMP_")) {
             command.env_remove(name);
         }
     }
-    command
+    let child = command
         .current_dir(&folder.0)
         .args(["challenge", "--work-directory"])
         .arg(folder.work())
@@ -89,26 +90,54 @@ fn start(folder: &TestFolder, options: &[&str]) -> Child {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap()
+        .unwrap();
+    Running(child)
 }
 
-fn wait(mut child: Child) -> ExitStatus {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
+/// A command under test; killed with the value, where a test fails before its end.
+struct Running(Child);
+
+impl Running {
+    fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + WATCHDOG;
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
         }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            panic!("it does not end");
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    /// Waits, and gives all that it has written.
+    fn finish(mut self) -> Output {
+        let stdout = read_on_a_thread(self.0.stdout.take().unwrap());
+        let stderr = read_on_a_thread(self.0.stderr.take().unwrap());
+        let status = self.wait();
+        Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
     }
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+fn read_on_a_thread(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut read = Vec::new();
+        stream.read_to_end(&mut read).unwrap();
+        read
+    })
+}
+
 /// Reads the standard error stream up to a line with `text`, and lets a thread read the rest: nobody waits for us.
-fn wait_for_line(child: &mut Child, text: &str) {
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+fn wait_for_line(running: &mut Running, text: &str) {
+    let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
     let found = lines.by_ref().map_while(Result::ok).any(|line| line.contains(text));
     assert!(found, "it ended before it said {text:?}");
     std::thread::spawn(move || lines.for_each(drop));
@@ -129,10 +158,10 @@ fn is_empty(folder: &Path) -> bool {
 #[test]
 fn an_interrupted_run_writes_what_it_has_and_ends_what_it_started() {
     let folder = TestFolder::new();
-    let mut child = start(&folder, &["--steps", "10,20,30,40,50,60", "--skip-direct"]);
-    wait_for_line(&mut child, " is ready");
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(wait(child).code(), Some(1));
+    let mut running = start(&folder, &["--steps", "10,20,30,40,50,60", "--skip-direct"]);
+    wait_for_line(&mut running, " is ready");
+    kill_process(Pid::from_child(&running.0), Signal::INT).unwrap();
+    assert_eq!(running.wait().code(), Some(1));
     assert_eq!(folder.json()["ending"]["how"], "interrupted");
     let page = std::fs::read_to_string(folder.0.join("report/report.html")).unwrap();
     assert!(page.contains("Interrupted: the report holds what was measured until then."));
@@ -143,18 +172,18 @@ fn an_interrupted_run_writes_what_it_has_and_ends_what_it_started() {
 #[test]
 fn a_killed_run_takes_everything_along() {
     let folder = TestFolder::new();
-    let mut child = start(&folder, &["--steps", "10,20,30,40", "--skip-direct"]);
-    wait_for_line(&mut child, " is ready");
+    let mut running = start(&folder, &["--steps", "10,20,30,40", "--skip-direct"]);
+    wait_for_line(&mut running, " is ready");
     assert!(!folder.processes().is_empty());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    running.0.kill().unwrap();
+    running.wait();
     wait_until_gone(&folder);
 }
 
 #[test]
 fn the_knee_is_found_and_named() {
     let folder = TestFolder::new();
-    let output = start(&folder, &["--find-knee", "--direct", "--steps", "2"]).wait_with_output().unwrap();
+    let output = start(&folder, &["--find-knee", "--direct", "--steps", "2"]).finish();
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}\n{out}", output.status);
     assert!(out.contains("Useful maximum: "), "{out}");
@@ -167,8 +196,7 @@ fn the_knee_is_found_and_named() {
 #[test]
 fn a_time_limit_leaves_steps_out_and_says_so() {
     let folder = TestFolder::new();
-    let output =
-        start(&folder, &["--steps", "10", "--skip-direct", "--time-limit", "1s"]).wait_with_output().unwrap();
+    let output = start(&folder, &["--steps", "10", "--skip-direct", "--time-limit", "1s"]).finish();
     assert_eq!(output.status.code(), Some(1));
     let report = folder.json();
     assert_eq!(report["ending"]["how"], "time_limit");
@@ -179,7 +207,7 @@ fn a_time_limit_leaves_steps_out_and_says_so() {
 fn a_server_that_is_not_there_is_the_end_with_a_report() {
     let folder = TestFolder::new();
     let options = ["--server-directory", "/proc/self/fdinfo"];
-    let output = start(&folder, &options).wait_with_output().unwrap();
+    let output = start(&folder, &options).finish();
     assert_eq!(output.status.code(), Some(1));
     let reason = folder.json()["ending"]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("apt install mariadb-server"), "{reason}");
@@ -188,7 +216,7 @@ fn a_server_that_is_not_there_is_the_end_with_a_report() {
 #[test]
 fn wrong_options_are_said_at_once() {
     let folder = TestFolder::new();
-    let output = start(&folder, &["--steps", "0"]).wait_with_output().unwrap();
+    let output = start(&folder, &["--steps", "0"]).finish();
     assert_eq!(output.status.code(), Some(2));
     assert!(is_empty(&folder.work()) && !folder.0.join("report").exists());
 }
@@ -200,7 +228,7 @@ mod at_length {
     #[test]
     fn a_small_run_measures_everything_and_leaves_only_its_report() {
         let folder = TestFolder::new();
-        let output = start(&folder, &["--steps", "10,50", "--direct-steps", "4"]).wait_with_output().unwrap();
+        let output = start(&folder, &["--steps", "10,50", "--direct-steps", "4"]).finish();
         let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{}\n{error}\n{out}", output.status);
         assert!(error.contains("[5/5] Onramp, 50 silent clients"), "{error}");
@@ -234,9 +262,9 @@ mod at_length {
     fn a_server_can_be_held_to_a_part_of_the_cores() {
         const HELD_TO: f64 = 0.5;
         let folder = TestFolder::new();
-        let child = start(&folder, &["--steps", "10", "--skip-direct", "--server-cpus", "0.5"]);
-        let group = format!("onramp-challenge-{}", child.id());
-        let output = child.wait_with_output().unwrap();
+        let running = start(&folder, &["--steps", "10", "--skip-direct", "--server-cpus", "0.5"]);
+        let group = format!("onramp-challenge-{}", running.0.id());
+        let output = running.finish();
         let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if error.contains("the server cannot be held to 0.5 cores") {
             assert_eq!(output.status.code(), Some(2), "{error}");
