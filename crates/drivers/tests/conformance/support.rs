@@ -1,11 +1,13 @@
 //! What the scenarios share: the driver under test, scripted programs, peers, and a watchdog.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -29,7 +31,7 @@ pub trait TestDriver: Sized {
         Ok(actual)
     }
 
-    /// False where this machine does not let the driver work, which is then said on stderr.
+    /// False where this machine does not let the driver work, which is then told.
     fn is_available() -> bool {
         true
     }
@@ -72,7 +74,8 @@ impl TestDriver for UringDriver {
     fn is_available() -> bool {
         let probed = drivers::probe_uring();
         if let Err(reason) = &probed {
-            eprintln!("skipped: {reason}");
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| tell_what_is_not_tested(&format!("io_uring: {reason}")));
         }
         probed.is_ok()
     }
@@ -84,6 +87,16 @@ impl TestDriver for EpollDriver {
     const TAKES_DESCRIPTORS: bool = true;
 
     forwarded!();
+}
+
+/// Says so where it is seen although the tests pass, and in the file that `NOT_TESTED` names, of which `.ci/run` tells at its end.
+fn tell_what_is_not_tested(what: &str) {
+    // Not by a macro, whose output is kept back where a test passes.
+    io::stderr().write_all(format!("NOT TESTED: {what}\n").as_bytes()).unwrap();
+    if let Some(path) = std::env::var_os("NOT_TESTED") {
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        file.write_all(format!("{what}\n").as_bytes()).unwrap();
+    }
 }
 
 /// A driver with the default settings that listens on a port of 127.0.0.1.
