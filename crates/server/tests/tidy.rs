@@ -8,7 +8,7 @@
     reason = "a test stops at the first surprise"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -256,6 +256,28 @@ fn architecture_maps_the_crates_as_they_are() {
         real.insert(name.clone(), uses);
     }
     assert_eq!(mapped, real, "the map of ARCHITECTURE.md on the left, the manifests on the right");
+}
+
+/// Each file of end-to-end tests has its row, and each row its files; those in front of a MySQL server share one.
+#[test]
+fn the_readme_of_tests_names_each_file_of_them() {
+    const SHARED: &str = "test_mysql_...";
+    let text = page("tests/README.md");
+    let (_, table) = text.split_once("| file | what |").expect("the table has this header");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let named: BTreeSet<String> = rows
+        .filter_map(|row| row.trim_matches('|').split(" | ").next())
+        .flat_map(|files| quoted(files).map(String::from).collect::<Vec<_>>())
+        .filter(|name| name.starts_with("test_") && name != SHARED)
+        .collect();
+    let files = std::fs::read_dir(root().join("tests/drivers")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let are_there: BTreeSet<String> = names
+        .filter_map(|name| name.strip_suffix(".py").map(String::from))
+        .filter(|name| name.starts_with("test_"))
+        .filter(|name| named.contains(name) || !name.starts_with(SHARED.trim_end_matches('.')))
+        .collect();
+    assert_eq!(named, are_there, "tests/README.md on the left, tests/drivers on the right");
 }
 
 /// A page with lines that a terminal shows, and links within it that lead somewhere.
