@@ -170,11 +170,7 @@ fn serve(
         };
         let glances = Arc::new(Glances::new(Arc::new(Control::new(program))));
         if admin_port.is_there() || http_port.is_some() {
-            let history = Ring::start(Arc::clone(&glances))
-                .map_err(|error| format!("no thread for the history: {error}"))?;
-            http_port.map_or(Ok(()), |port| port.open(Arc::clone(&glances), Arc::clone(&history)))?;
-            // Nobody else has set it.
-            let _ = glances.control.history.set(history);
+            open_history(&glances, http_port)?;
         }
         admin_port.open(Arc::clone(&glances.control), access.as_ref())?;
         Ok(glances)
@@ -183,6 +179,16 @@ fn serve(
     running.slow_log.finish();
     let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
+}
+
+/// Keeps the history from here on, and serves it by HTTP where there is a port for that.
+fn open_history(glances: &Arc<Glances>, http_port: Option<HttpPort>) -> Result<(), Failure> {
+    let history =
+        Ring::start(Arc::clone(glances)).map_err(|error| format!("no thread for the history: {error}"))?;
+    http_port.map_or(Ok(()), |port| port.open(Arc::clone(glances), Arc::clone(&history)))?;
+    // Nobody else has set it.
+    let _ = glances.control.history.set(history);
+    Ok(())
 }
 
 fn say_what_is_started(configuration: &Configuration, workers: &Workers) {

@@ -267,7 +267,10 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
             words: &[("hold", false), ("allow", true)],
         }),
         example: "allow",
-        doc: "What becomes of a new primary that lacks transactions which the former one was known to have, by their GTIDs               (docs/CLUSTERS.md). hold: nothing is sent there, as long as it lacks them; the log says which. allow:               it is used all the same, for instance where replication is asynchronous, and whoever promotes accepts that; the log and the table               failovers say what it lacks. SET GLOBAL failover_behind = 'allow' at the admin port lets one go on that is held.",
+        doc: "What becomes of a new primary that lacks transactions which the former one was known to have, by their GTIDs \
+              (docs/CLUSTERS.md). hold: nothing is sent there, as long as it lacks them; the log says which. allow: \
+              it is used all the same, for instance where replication is asynchronous, and whoever promotes accepts that; the log and the table \
+              failovers say what it lacks. SET GLOBAL failover_behind = 'allow' at the admin port lets one go on that is held.",
         section: Section::Timeouts,
         limit: None,
     },
