@@ -6,6 +6,7 @@ import pytest
 
 from conftest import connect_pymysql
 from harness import raw
+from harness.counted import Counted
 from harness.raw import Closed, Err, Ok
 from harness.waiting import PATIENCE, SOON, in_background, until, wait_until_backends_are_gone, wait_until_running
 
@@ -309,6 +310,28 @@ def test_drain_is_bounded(own_server, own_admin, own_onramp):
     except Closed:
         pass
     assert own_admin.value("SELECT COUNT(*) FROM onramp_app.given_up") == b"0"
+
+
+def test_what_a_pause_holds_is_refused_at_the_end(own_server, folder):
+    """Nothing of it has run, and nobody says RESUME any more."""
+    onramp = Counted(own_server, folder, max_backends=4, shutdown_timeout="1h").start()
+    try:
+        transaction, waiting, late = (raw.connect(onramp) for _ in range(3))
+        transaction.query("BEGIN")
+        transaction.value("SELECT COUNT(*) FROM information_schema.TABLES")
+        with onramp.admin() as admin:
+            admin.query("PAUSE")
+            for client in (transaction, waiting):
+                client.command(raw.QUERY, b"SELECT 'not run'")
+            until(lambda: admin.value("SELECT COUNT(*) FROM clients WHERE state = 'queued'") == b"2", onramp.log_text)
+        onramp.terminate()
+        for client in (transaction, waiting):
+            assert client.result().code == 1053
+            assert client.at_end()
+        assert late.at_end()
+        assert onramp.process.wait(PATIENCE) == 0
+    finally:
+        onramp.stop()
 
 
 def test_second_signal_stops_at_once(own_server, own_admin, own_onramp):

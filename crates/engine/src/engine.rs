@@ -13,6 +13,7 @@ use crate::client::{Client, Phase, Running};
 use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;
 use crate::cluster::follow::Following;
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::io::Io;
 use crate::learned::digests::Digests;
@@ -341,6 +342,9 @@ impl Engine {
 
     fn drain_turn(&mut self) {
         let Some(deadline) = self.draining else { return };
+        if self.paused || self.now >= deadline {
+            self.refuse_what_waits();
+        }
         if self.now >= deadline {
             let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
             for key in all {
@@ -349,6 +353,23 @@ impl Engine {
         }
         if self.clients.is_empty() {
             self.stop();
+        }
+    }
+
+    /// What waits now will not run any more, and has not: its clients are told so, and go.
+    fn refuse_what_waits(&mut self) {
+        if self.scheduling.scheduler.waiting() == 0 {
+            return;
+        }
+        let queued = self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Queued));
+        let queued: Vec<_> = queued.map(|(key, _)| key).collect();
+        for key in queued {
+            if self.clients.contains(key) && matches!(self.clients[key].phase(), Phase::Queued) {
+                self.cancel_queued(key, &MySqlError::shutdown());
+            }
+            if self.clients.contains(key) {
+                self.drop_client(key);
+            }
         }
     }
 
