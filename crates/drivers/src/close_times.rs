@@ -11,6 +11,11 @@ use seam::{ConnectionId, Instant};
 /// both.
 pub(crate) const CLOSE_STALL: Duration = Duration::from_secs(5);
 
+/// How many bytes of a peer that is being heard out are thrown away. Whoever sends a statement that is too long reads why behind it, and
+/// one has as much at most by the usual `max_allowed_packet` of MySQL; who sends on is cut off, since each GiB takes a fifth of a second
+/// from everybody else.
+pub(crate) const HEARD_OUT: usize = 64 << 20;
+
 /// How long a close may take as long as the peer takes bytes at all, or a byte every 5 seconds would do to hold on for
 /// ever. MySQL waits as long for a write (`net_write_timeout`).
 pub(crate) const CLOSE_TIME: Duration = Duration::from_secs(60);

@@ -16,7 +16,7 @@ use super::EpollDriver;
 use super::connection::{Connection, Phase};
 use super::send::send_unsent;
 use super::token::Token;
-use crate::close_times::{CLOSE_STALL, Flush};
+use crate::close_times::{CLOSE_STALL, Flush, HEARD_OUT};
 use crate::slots::Slots;
 
 impl EpollDriver {
@@ -113,14 +113,17 @@ impl EpollDriver {
     fn finish_closing(&mut self, id: ConnectionId) {
         let heard = self.receive_once(id);
         let Some(connection) = self.connections.get_mut(id) else { return };
-        match (connection.phase, heard) {
-            (Phase::Discarding { .. }, Ok(1..) | Err(Errno::AGAIN | Errno::INTR)) => {}
+        match (&mut connection.phase, heard) {
+            (Phase::Discarding { heard, .. }, Ok(length @ 1..)) if *heard + length <= HEARD_OUT => {
+                *heard += length;
+            }
+            (Phase::Discarding { .. }, Err(Errno::AGAIN | Errno::INTR)) => {}
             (Phase::Discarding { .. }, _) => {
                 self.connections.remove(id);
             }
             (_, Ok(1..)) if shutdown(&connection.socket, Shutdown::Write).is_ok() => {
                 let deadline = self.now + CLOSE_STALL;
-                connection.phase = Phase::Discarding { deadline };
+                connection.phase = Phase::Discarding { deadline, heard: 0 };
                 self.close_deadlines.add(deadline, id);
                 self.watch(id);
             }

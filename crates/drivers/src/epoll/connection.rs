@@ -41,6 +41,8 @@ pub(super) enum Phase {
     Discarding {
         /// Until when.
         deadline: Instant,
+        /// Bytes of it that have been thrown away.
+        heard: usize,
     },
 }
 
@@ -82,7 +84,7 @@ impl Connection {
     /// Until when a close may go on before somebody has to look again.
     pub(super) fn close_deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Flushing(Flush { deadline, .. }) | Phase::Discarding { deadline } => Some(deadline),
+            Phase::Flushing(Flush { deadline, .. }) | Phase::Discarding { deadline, .. } => Some(deadline),
             _ => None,
         }
     }

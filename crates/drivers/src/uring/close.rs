@@ -17,7 +17,7 @@ use super::connection::{Connection, Phase, Receive};
 use super::outbox::Asked;
 use super::token::Request;
 use super::{Nobody, UringDriver};
-use crate::close_times::{CLOSE_STALL, Flush};
+use crate::close_times::{CLOSE_STALL, Flush, HEARD_OUT};
 use crate::slots::Slots;
 
 impl UringDriver {
@@ -45,7 +45,7 @@ impl UringDriver {
     pub(super) fn hear_out(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let deadline = self.now + CLOSE_STALL;
-        connection.phase = Phase::Discarding { deadline, shut_down: false };
+        connection.phase = Phase::Discarding { deadline, shut_down: false, heard: 0 };
         self.close_deadlines.add(deadline, id);
         if connection.receive == Receive::Armed {
             connection.receive = Receive::Cancelling;
@@ -58,10 +58,14 @@ impl UringDriver {
     pub(super) fn discarded(&mut self, id: ConnectionId, outcome: Result<usize, Errno>) {
         self.other_request_ended(id);
         let Some(connection) = self.connections.get_mut(id) else { return };
-        let Phase::Discarding { shut_down, .. } = connection.phase else { return };
+        let Phase::Discarding { shut_down, ref mut heard, .. } = connection.phase else { return };
         match outcome {
             Ok(length @ 1..) => {
                 self.counters.bytes_received += length as u64;
+                *heard += length;
+                if *heard > HEARD_OUT {
+                    return self.start_closing(id);
+                }
                 self.heard_while_closing(id);
                 self.discard(id, false);
             }
@@ -75,7 +79,7 @@ impl UringDriver {
     /// The peer of a connection that is being closed has said something: it is told that nothing more comes, and heard.
     pub(super) fn heard_while_closing(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if let Phase::Discarding { deadline, shut_down: shut_down @ false } = &mut connection.phase {
+        if let Phase::Discarding { deadline, shut_down: shut_down @ false, .. } = &mut connection.phase {
             *shut_down = true;
             *deadline = self.now + CLOSE_STALL;
             self.close_deadlines.add(*deadline, id);

@@ -83,6 +83,8 @@ pub(super) enum Phase {
         deadline: Instant,
         /// The peer has said something since, so that our direction has been shut down.
         shut_down: bool,
+        /// Bytes of it that have been thrown away.
+        heard: usize,
     },
     /// Nobody wants it any more: what is under way has been cancelled, and the place in the table is being freed.
     Closing {

@@ -196,6 +196,26 @@ pub fn closing_with_unread_bytes_does_not_lose_the_farewell<D: TestDriver>() {
     assert_eq!(farewell, "packet too large");
 }
 
+pub fn closing_does_not_hear_out_a_flood<D: TestDriver>() {
+    // Far more than is thrown away and fits into buffers, and less than comes within the time of a close.
+    const FLOOD: usize = 1 << 30;
+    let (mut driver, address) = listening::<D>();
+    let mut peer = TcpStream::connect(address).unwrap();
+    // Something unread, or the connection is closed at once.
+    peer.write_all(&[0; 1 << 16]).unwrap();
+    let react = |_, input: Input<'_>, controls: &mut Controls| {
+        if let Input::Accepted { connection, .. } = input {
+            controls.close(connection);
+            controls.finish();
+        }
+    };
+    let taken = run_with_peer(&mut driver, react, |_| {
+        let piece = [0; 1 << 16];
+        (0..FLOOD / piece.len()).take_while(|_| peer.write_all(&piece).is_ok()).count() * piece.len()
+    });
+    assert!(taken < FLOOD / 2, "{taken} bytes were heard out");
+}
+
 pub fn closing_without_a_reader_ends<D: TestDriver>() {
     let (mut driver, address) = listening::<D>();
     let peer = TcpStream::connect(address).unwrap();

@@ -47,6 +47,7 @@ macro_rules! suite {
                 ends::closing_flushes_everything,
                 ends::finishing_flushes_what_was_closed,
                 ends::closing_with_unread_bytes_does_not_lose_the_farewell,
+                ends::closing_does_not_hear_out_a_flood,
                 ends::closing_without_a_reader_ends,
                 ends::a_signal_cuts_the_last_closes_short,
                 ends::other_signals_leave_the_last_closes_their_time,
