@@ -31,7 +31,8 @@ def debian(tmp_path_factory):
     debian = Debian(tmp_path_factory.mktemp("debian") / "root")
     for folder in ("out", "later"):
         (debian.root / "packages").mkdir(exist_ok=True)
-        shutil.copy(package(folder, "deb"), debian.root / f"packages/{folder}.deb")
+        for ending in ("deb", "rpm"):
+            shutil.copy(package(folder, ending), debian.root / f"packages/{folder}.{ending}")
     yield debian
     shutil.rmtree(debian.root, ignore_errors=True)
 
@@ -110,7 +111,7 @@ def test_a_life_without_systemd(debian, server):
 
 @pytest.fixture
 def machine(debian):
-    debian.install("systemd", "needrestart")
+    debian.install("systemd", "needrestart", "rpm")
     machine = Machine(debian)
     yield machine
     machine.stop()
@@ -196,8 +197,9 @@ def test_the_same_version_again(debian, machine, server):
 
 
 def test_an_upgrade_that_brings_another_file(debian, machine, server):
-    debian.run("rm -rf /packages/opened && dpkg-deb -R /packages/later.deb /packages/opened && echo '# more' >>/packages/opened/etc/onramp/onramp.toml"
-               " && dpkg-deb -b /packages/opened /packages/other.deb && rm -r /packages/opened")
+    # Not compressed, which takes as long as all else together.
+    debian.run("cd /var/cache && dpkg-deb -R /packages/later.deb opened && echo '# more' >>opened/etc/onramp/onramp.toml"
+               " && dpkg-deb -Znone -b opened /packages/other.deb && rm -r opened")
     place = Place("127.0.0.1", free_port())
     machine.run("dpkg -i /packages/out.deb")
     configure(debian, place, f'backend = "{url(server)}"')
@@ -228,6 +230,28 @@ def test_a_file_that_is_wrong(debian, machine):
     assert (show(machine, "ActiveState"), show(machine, "NRestarts"), show(machine, "ExecMainStatus")) == ("failed", "0", "2")
     machine.run("dpkg -P onramp")
     nothing_is_left(debian)
+
+
+def test_a_life_of_the_rpm_with_systemd(debian, machine, server):
+    """With its scripts; what it needs is there, but rpm does not know that in a Debian."""
+    place = Place("127.0.0.1", free_port())
+    machine.run("rpm -i --nodeps /packages/out.rpm")
+    assert debian.run("stat -c '%a %U %G' /etc/onramp /etc/onramp/onramp.toml /etc/onramp/credentials") == (
+        "750 root onramp\n640 root onramp\n700 root root\n")
+    configure(debian, place, f'backend = "{url(server)}"')
+    machine.run("systemctl enable --now onramp")
+    process, file = show(machine, "MainPID"), debian.read("etc/onramp/onramp.toml")
+    with raw.connect(place) as client:
+        assert "the old version goes on serving" in machine.run("rpm -U --nodeps /packages/later.rpm")
+        assert client.value("SELECT 7") == b"7"
+    assert machine.run("rpm -q onramp").startswith("onramp-99.0.0-1.")
+    assert (show(machine, "MainPID"), debian.read("etc/onramp/onramp.toml")) == (process, file)
+    machine.run("rpm -e onramp")
+    assert machine.run("systemctl is-active onramp", check=False) == "inactive\n"
+    assert {path for path in debian.files() if "onramp" in path} == {"./etc/onramp", "./etc/onramp/onramp.toml.rpmsave"}
+    assert debian.read("etc/onramp/onramp.toml.rpmsave") == file
+    shutil.rmtree(debian.root / "etc/onramp")
+    machine.run("userdel onramp")
 
 
 @pytest.mark.skipif(shutil.which("rpm") is None, reason="rpm is not installed")
