@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use drivers::{ListenAddress, Settings};
@@ -12,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seam::{Address, CloseReason, Input, Signal};
 
 use crate::support::{
-    BACKLOG, Controls, TemporaryPath, TestDriver, listening, listening_with, reset_on_drop, run,
+    BACKLOG, Controls, TemporaryPath, TestDriver, listening, listening_with, report, reset_on_drop, run,
     run_with_peer,
 };
 
@@ -104,13 +105,16 @@ pub fn a_pause_of_accepting_is_over_by_itself<D: TestDriver>() {
     let mut peers: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: limit.maximum }).unwrap();
+    let (reported, is_reported) = mpsc::channel();
     let react = |_, input: Input<'_>, controls: &mut Controls| match input {
         Input::Accepted { connection, .. } => controls.send(connection, "!"),
+        Input::Signal(Signal::Report) => reported.send(()).unwrap(),
         Input::Signal(Signal::Drain) => controls.finish(),
         _ => {}
     };
-    run_with_peer(&mut driver, react, |signaller| {
-        // Time for a pause that nothing but its end can end.
+    run_with_peer(&mut driver, react, move |signaller| {
+        while report(&signaller, &is_reported).accept_pauses == 0 {}
+        // Time for a further pause, which nothing but its end can end.
         std::thread::sleep(Duration::from_millis(350));
         setrlimit(Resource::Nofile, limit).unwrap();
         peers.iter_mut().for_each(|peer| peer.read_exact(&mut [0]).unwrap());
