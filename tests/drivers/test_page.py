@@ -88,7 +88,7 @@ def test_idle(page):
     until(lambda: points(page, "throughput") >= 2, "the charts get no samples")
     assert legend(page, "throughput")["started"] == "0/s"
     assert legend(page, "permits")["limit"] == "2"
-    assert page.run("document.body.className") == "good"
+    until(lambda: page.run("document.body.className") == "good", lambda: page.run("document.body.className"))
 
 
 def test_load_is_seen_with_what_it_waits_for(page, client):
@@ -121,7 +121,7 @@ def test_paused(page, site, client):
         until(lambda: legend(page, "lacking")["RESUME"] == "3", lambda: legend(page, "lacking"))
         text = page.shows("SELECT 1", within="#waiting")
         assert "app" in text
-        assert page.run("document.body.className") == "told"
+        until(lambda: page.run("document.body.className") == "told", lambda: page.run("document.body.className"))
         order.query("RESUME")
         assert [answer() for answer in answers] == [b"0", b"1", b"2"]
         page.shows("All is well.", within="header")
