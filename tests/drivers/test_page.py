@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import time
 import urllib.request
 from types import SimpleNamespace
 
@@ -294,3 +295,92 @@ def test_only_who_may_sees_it(own_server, own_onramp, browser):
         browser.go("about:blank")
     finally:
         browser.password(None)
+
+
+# A day cannot be waited for: the page asks this in the place of Onramp, whose own answers these are but for the samples and what stands
+# at the moment of the incident.
+STAND_IN = """(() => {
+  const recorded = %s;
+  window.asked = [];
+  window.fetch = async (path) => {
+    asked.push(path);
+    const query = new URLSearchParams(path.split("?")[1]);
+    const since = Number(query.get("since") ?? 0), { at } = recorded.now.series;
+    const first = at.findIndex((time) => time > since);
+    const later = (values) => first < 0 ? [] : values.slice(first);
+    const series = Object.fromEntries(Object.entries(recorded.now.series).map(([name, values]) => [name, later(values)]));
+    const tables = query.get("from") === String(recorded.moment) ? recorded.then : recorded.tables;
+    return new Response(JSON.stringify(path.startsWith("api/now") ? { ...recorded.now, series } : tables));
+  };
+})()"""
+
+MINUTE = 60_000
+DAY = 1440
+
+
+def a_day(site, incident):
+    """What this Onramp answers, with the samples of a day in which the server was slow for five minutes, from this one on."""
+    now, tables = (json.loads(ask(site.http_port, path).body) for path in ("/api/now?span=day", "/api/tables"))
+    end = now["at"] // MINUTE * MINUTE
+    at = [end - (DAY - 1 - minute) * MINUTE for minute in range(DAY)]
+    usual = {"statements": 500, "server_p50": 900, "server_p95": 4_000, "server_p99": 9_000, "wait_p50": 20, "wait_p95": 200, "wait_p99": 400,
+             "clients": 100, "permits": 16, "permits_in_use": 3}
+    bad = {"server_p95": 900_000, "server_p99": 2_000_000, "lacks_lock": 6, "blocking": 1}
+    series = {name: [usual.get(name, 0)] * DAY for name in now["series"] if name != "at"}
+    for name, figure in bad.items():
+        series[name][incident:incident + 5] = [figure] * 5
+    moment = at[incident]
+    told = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment / 1000 - 30))
+    event = {"number": 1, "time": told, "worker": 0, "level": "warn", "event": "log", "message": "an index was dropped, says somebody"}
+    dear = {"digest": "00000000000000ab", "text": "update orders set paid = ?", "time_us": 9e8, "wait_us": 0, "errors": 0, "count": 300, "p50_us": 1,
+            "p99_us": 2, "max_us": 3, "max_wait_us": 0, "taken_for": []}
+    tables["events"] = [event]
+    then = {**tables, "digests": {"time": [dear], "wait": [], "errors": []}}
+    return {"now": {**now, "at": end, "seen": end, "began": at[0], "series": {"at": at, **series}}, "moment": moment, "tables": tables, "then": then}
+
+
+@pytest.mark.once
+def test_why_it_was_slow_hours_ago(browser, site):
+    incident = 600
+    day = a_day(site, incident)
+    browser.events.clear()
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=STAND_IN % json.dumps(day))["identifier"]
+    try:
+        browser.go(f"{site.page}?span=day")
+        until(lambda: browser.run("document.querySelector('#chart-server')?.dataset.points") == str(DAY), "the day is not drawn")
+        at = day["now"]["series"]["at"]
+        # The line of p99 has a point for each minute, and is highest for five of them.
+        line = browser.run("document.querySelector('#chart-server g.c3 path.line').getAttribute('d')")
+        heights = [float(point.split()[1]) for point in line.lstrip("M").split("L")]
+        assert len(heights) == DAY
+        assert [minute for minute, height in enumerate(heights) if height == min(heights)] == list(range(incident, incident + 5))
+        # Its axis has whole hours, each as far from the next.
+        hours = browser.run("[...document.querySelectorAll('#chart-server text.across')].map((text) => text.textContent)")
+        assert len(hours) >= 4 and all(re.fullmatch(r"\d\d:00", hour) for hour in hours), hours
+        apart = {(int(later[:2]) - int(earlier[:2])) % 24 for earlier, later in zip(hours, hours[1:])}
+        assert len(apart) == 1, hours
+        up = browser.run("[...document.querySelectorAll('#chart-server text.up')].map((text) => text.textContent)")
+        assert "1\u00a0s" in up and "1\u00a0ms" in up, up
+        # Onto the first minute of it by keys.
+        browser.run("document.getElementById('chart-server').focus()")
+        browser.key("Home")
+        for _ in range(incident // 30):
+            browser.key("PageDown")
+        for _ in range(incident % 30):
+            browser.key("ArrowRight")
+        clock = time.strftime("%H:%M:%S", time.gmtime(day["moment"] / 1000))
+        assert day["moment"] == at[incident] and clock in browser.text("#chart-server .when")
+        browser.key("Enter")
+        browser.shows(f"At {clock} UTC", "It is the server: p95 900\u00a0ms on it, where 6 wait for locks", "p99 on the server 2\u00a0s from 9\u00a0ms",
+                      "waiting for locks on the server 6", "an index was dropped, says somebody", within="#moment")
+        browser.shows("Statements, in that minute", "update orders set paid = ?", within="#statements")
+        moment = day["moment"]
+        assert f"api/tables?from={moment}&to={moment + MINUTE}" in browser.run("asked")
+        assert browser.run("location.search") == f"?span=day&at={moment}"
+        # Who is sent the address sees the same.
+        browser.go(f"{site.page}?span=day&at={moment}")
+        browser.shows(f"At {clock} UTC", "It is the server", within="#moment")
+        assert not browser.troubles()
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+        browser.go("about:blank")
