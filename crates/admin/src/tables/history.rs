@@ -46,8 +46,8 @@ table! {
     Minute in Onramp as "minutes" {
         /// When it began, in UTC.
         time: String,
-        /// Where more of the slowest statements' time went: `server` or `waiting` (before it); `server_down` and `paused` where they were at
-        /// some moment of it; NULL where nothing ran.
+        /// Where more of the slowest statements' time went: `server` or `waiting` (before it); `server_down` and `paused` where they were
+        /// at some moment of it; NULL where nothing ran.
         slow_by: Option<&'static str>,
         /// Statements that started, a second.
         statements: f64,
@@ -87,8 +87,8 @@ table! {
         login_p95_us: Option<u64>,
         /// Logins that were refused, a second.
         refused_logins: f64,
-        /// The kind of statement that took most of the server's time: a key of `statements`; NULL where none ran, and for the minute that is
-        /// under way.
+        /// The kind of statement that took most of the server's time: a key of `statements`; NULL where none ran, and for the minute that
+        /// is under way.
         digest: Option<String>,
         /// What that took, all executions together, in microseconds.
         digest_us: Option<u64>,
@@ -100,11 +100,11 @@ table! {
     Note in Onramp as "notes" {
         /// Its place, from 1.
         place: u64,
-        /// `bad` (somebody is not served), `told` (somebody has ordered it so), `warn` (somebody waits, or soon will not be served), `well`, and
-        /// `says` (neither good nor bad).
+        /// `bad` (somebody is not served), `told` (somebody has ordered it so), `warn` (somebody waits, or soon will not be served),
+        /// `well`, and `says` (neither good nor bad).
         level: &'static str,
-        /// What it is about: `time` (whether time is lost on the server or before it), `restart` (what one would break off now), or where more
-        /// is to be found: `clients`, `events`, `limits`, `locks`, `options`, `server`, `waiting`, `workers`.
+        /// What it is about: `time` (whether time is lost on the server or before it), `restart` (what one would break off now), or where
+        /// more is to be found: `clients`, `events`, `limits`, `locks`, `options`, `server`, `waiting`, `workers`.
         about: &'static str,
         /// The sentence.
         text: String,
@@ -112,8 +112,8 @@ table! {
 }
 
 table! {
-    /// Somebody who was refused something, since a limit was reached or a login was not let in, since the start: the last two hundred of each
-    /// worker, and all others of a reason together.
+    /// Somebody who was refused something, since a limit was reached or a login was not let in, since the start: the last two hundred of
+    /// each worker, and all others of a reason together.
     Refusal in Onramp as "refusals" {
         /// The option that sets the limit; of a login why it was refused.
         reason: &'static str,

@@ -243,8 +243,8 @@ table! {
         holds_backend: bool,
         /// How long it has waited, in microseconds.
         queued_us: u64,
-        /// What the queues of its worker lack at the moment, the long one or the others: a reason from `waits`; NULL where they are about to be
-        /// served.
+        /// What the queues of its worker lack at the moment, the long one or the others: a reason from `waits`; NULL where they are about
+        /// to be served.
         waits_for: Option<&'static str>,
         /// Its digest: a key of `statements`.
         digest: Option<String>,

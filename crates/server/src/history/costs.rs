@@ -83,7 +83,8 @@ impl Costs {
         top(&since, measure).into_iter().filter(|costly| costly.cost > 0.0).collect()
     }
 
-    /// The one that has cost most in the minute that had ended at `at`, in milliseconds since 1970; it was taken in within `behind` of that.
+    /// The one that has cost most in the minute that had ended at `at`, in milliseconds since 1970; it was taken in within `behind` of
+    /// that.
     pub(super) fn dearest(&self, measure: Measure, at: u64, behind: u64) -> Option<Costly> {
         let place = self.minutes.partition_point(|minute| minute.at < at);
         let minute = self.minutes.get(place).filter(|minute| minute.at < at + behind)?;

@@ -115,7 +115,10 @@ pub(super) fn server(control: &Control, together: &Together) -> Value {
 
 /// Logins by their stages, since the start, and what the kernel holds in front of them.
 pub(super) fn logins(control: &Control, together: &Together) -> Value {
-    let stage = |&stage: &LoginStage| json!({ "stage": stage.name(), "says": what(stage), "times": times(together.measures.login_stage(stage)) });
+    let stage = |&stage: &LoginStage| {
+        let times = times(together.measures.login_stage(stage));
+        json!({ "stage": stage.name(), "says": what(stage), "times": times })
+    };
     let accept_queue = |queue: AcceptQueue<'_>| {
         json!({
             "address": queue.address, "worker": queue.worker, "waiting": queue.waiting, "bound": queue.bound,

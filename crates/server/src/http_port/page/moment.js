@@ -71,7 +71,8 @@ function verdict(series, span, chosen) {
   const behind = locks >= 1 ? `, where ${count(locks)} wait for locks` : "";
   // What has not ended has no time yet.
   if (server === null && lately("running") > 0) return `It is the server: nothing ended on it then${behind}.`;
-  if (server === null && lately("oldest_queued") > 0) return `It is the waiting: the longest had waited for ${time(lately("oldest_queued"))}${lack}.`;
+  const oldest = lately("oldest_queued");
+  if (server === null && oldest > 0) return `It is the waiting: the longest had waited for ${time(oldest)}${lack}.`;
   if (server === null) return "Nothing ran on the server then.";
   const wait = waited ?? 0;
   if (wait > server) return `It is the waiting: p95 ${time(wait)} before the server, ${time(server)} on it${lack}.`;
