@@ -76,7 +76,8 @@ impl Svg {
 
     /// What `inside` draws, as one thing with a class. A pointer over it shows `title`, where that is not empty.
     pub fn group(&mut self, class: &str, title: &str, inside: impl FnOnce(&mut Self)) {
-        self.put(format_args!(r#"<g class="{class}">"#));
+        let class = attribute_of(class);
+        self.put(format_args!("<g{class}>"));
         inside(self);
         if !title.is_empty() {
             self.put(format_args!("<title>{}</title>", escaped(title)));
@@ -100,7 +101,7 @@ fn attribute_of(class: &str) -> String {
     if class.is_empty() { String::new() } else { format!(r#" class="{class}""#) }
 }
 
-/// Text within HTML or SVG.
+/// Text within HTML or SVG, between tags or in an attribute with quotes of either sort.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -109,6 +110,7 @@ pub fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
             // What XML has no place for, such as a terminal's colours in a message.
             control if control.is_control() && control != '\n' => out.push(' '),
             other => out.push(other),
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn texts_cannot_leave_their_place() {
-        assert_eq!(escaped("a<b>&\"c\"\u{1b}[0m"), "a&lt;b&gt;&amp;&quot;c&quot; [0m");
+        assert_eq!(escaped("a<b>&\"c\"'\u{1b}[0m"), "a&lt;b&gt;&amp;&quot;c&quot;&#39; [0m");
         let evil = "</title>\"<script>";
         let mut svg = Svg::in_page("a", evil, evil, [10.0, 10.0]);
         svg.text("", [1.0, 1.0], evil);
@@ -132,6 +134,22 @@ mod tests {
         let drawn = svg.finish() + &Svg::alone(evil, "", [1.0, 1.0]).finish();
         assert!(!drawn.contains("<script>"), "{drawn}");
         assert_eq!(drawn.matches("&lt;/title&gt;&quot;&lt;script&gt;").count(), 6, "{drawn}");
+    }
+
+    #[test]
+    fn an_empty_class_is_none() {
+        let draw = |class: &str| {
+            let mut svg = Svg::beside_words([1.0, 1.0]);
+            svg.group(class, "", |svg| {
+                svg.text(class, [0.0, 0.0], "x");
+                svg.path(class, "M0 0");
+                svg.rectangle(class, [0.0, 0.0], [1.0, 1.0], "");
+                svg.circle(class, [0.0, 0.0], 1.0);
+            });
+            svg.finish()
+        };
+        assert!(!draw("").contains("class"), "{}", draw(""));
+        assert_eq!(draw("a").matches(r#" class="a""#).count(), 5, "{}", draw("a"));
     }
 
     #[test]
