@@ -38,7 +38,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ("doctor", &["config", "drivers", "wire"]),
     ("challenge", &["config", "doctor", "drivers", "keys", "private_server", "svg"]),
     ("keys", &[]),
-    ("trial", &[]),
+    ("trial", &["svg"]),
     ("web", &[]),
     ("login", &["keys", "wire"]),
     ("private_server", &[]),

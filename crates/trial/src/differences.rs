@@ -71,18 +71,21 @@ pub(crate) const ALL: [Difference; 19] = [
 ];
 
 impl Difference {
-    /// Whether a kind of statement, by its text, is of this sort.
-    pub(crate) fn is_in(&self, text: &str) -> bool {
-        let words: Vec<String> = words(text).collect();
+    /// Whether a kind of statement, by the words of its text, is of this sort.
+    pub(crate) fn is_in(&self, words: &[String]) -> bool {
         let matches = |found: &[String]| found.iter().zip(self.words).all(|(one, other)| one == other);
         let mut places = words.windows(self.words.len());
         if self.begins { places.next().is_some_and(matches) } else { places.any(matches) }
     }
 }
 
-fn words(text: &str) -> impl Iterator<Item = String> {
+/// The words of a text, in small letters.
+pub(crate) fn words(text: &str) -> Vec<String> {
     let of_word = |sign: char| sign.is_alphanumeric() || sign == '_';
-    text.split(move |sign: char| !of_word(sign)).filter(|word| !word.is_empty()).map(str::to_lowercase)
+    text.split(move |sign: char| !of_word(sign))
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
 }
 
 #[cfg(test)]
@@ -90,7 +93,10 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<&'static str> {
-        ALL.iter().filter(|difference| difference.is_in(text)).map(|difference| difference.what).collect()
+        ALL.iter()
+            .filter(|difference| difference.is_in(&words(text)))
+            .map(|difference| difference.what)
+            .collect()
     }
 
     #[test]

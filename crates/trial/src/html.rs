@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{Kind, Report};
-use crate::text::{clean, counted, duration, micros, times, utc};
+use crate::text::{clean, counted, micros, times};
 
 impl Report {
     /// The whole page.
@@ -14,11 +14,10 @@ impl Report {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" \
              content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, \
              initial-scale=1\">\n<title>{headline}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n<p class=\"kicker\">Onramp \
-             trial</p>\n<h1>{headline}</h1>\n<p class=\"quiet\">onramp {}, {} of one backend for each client, from {} UTC on.</p>\n",
+             trial</p>\n<h1>{headline}</h1>\n<p class=\"quiet\">onramp {}, {}.</p>\n",
             include_str!("page.css"),
             escaped(&self.version),
-            duration(self.seconds()),
-            utc(self.since)
+            escaped(&self.time_sentence())
         );
         self.tiles(&mut page);
         self.backends(&mut page);
@@ -45,7 +44,10 @@ impl Report {
                 self.clients.max.to_string(),
                 format!("clients at most, {} for half of the time", self.clients.median),
             ),
-            (format!("{any:.0} %"), String::from("of the statements could have run on any backend")),
+            (
+                format!("{any:.0} %"),
+                format!("of the statements {} on any backend", self.backends.word("could have run", "ran")),
+            ),
             (self.pins.len().to_string(), String::from("reasons to pin a client were seen")),
         ];
         page.push_str("<div class=\"tiles\">\n");
@@ -61,7 +63,7 @@ impl Report {
     }
 
     fn backends(&self, page: &mut String) {
-        section(page, "How many backends would have done");
+        section(page, self.backends_title());
         let rows = self.measures().map(|(name, measure)| {
             vec![
                 String::from(name),
@@ -88,7 +90,7 @@ impl Report {
     }
 
     fn pins(&self, page: &mut String) {
-        section(page, "What would have pinned clients to a backend");
+        section(page, self.pins_title());
         paragraph(page, &self.shares_sentence());
         if self.pins.is_empty() {
             paragraph(page, "Nothing.");
@@ -113,12 +115,12 @@ impl Report {
         let bounds = self.bounds.iter().map(|bound| {
             vec![
                 format!("{} = {}", bound.option, bound.value),
-                bound.count.to_string(),
+                bound.reached.to_string(),
                 bound.who.join(", "),
                 bound.what.clone(),
             ]
         });
-        table(page, &["option", "count", "users", "it"], bounds);
+        table(page, &["option", "reached", "users", "it"], bounds);
         let refused = self.refused.iter().map(|refused| {
             vec![refused.user.clone(), refused.from.clone(), refused.count.to_string(), refused.why.clone()]
         });
@@ -203,16 +205,5 @@ fn table(page: &mut String, head: &[&str], rows: impl IntoIterator<Item = Vec<St
 
 /// Text that a page shows as it is.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for sign in clean(text).chars() {
-        match sign {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
+    svg::escaped(&clean(text))
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::report::{Bound, Choice, Kind, Measure, Notice, Pin, Refused, Report, User};
+use crate::report::{Bound, Choice, Kind, Measure, Notice, Pin, Reached, Refused, Report, User};
+use crate::tables::Backends;
 
 impl Report {
     /// As one object of JSON, for people to read as well. Times are in microseconds where a name ends in `_us`, and milliseconds since
@@ -11,6 +12,7 @@ impl Report {
         let seen = &self.transactions.seen;
         let report = json!({
             "version": self.version,
+            "pool": self.backends == Backends::Pool,
             "since_ms": self.since,
             "until_ms": self.until,
             "looks": self.looks,
@@ -45,6 +47,8 @@ impl Report {
                 "errors": self.load.errors,
                 "kinds": self.load.kinds,
                 "time_us": self.load.time_us,
+                "per_second": self.load.rate,
+                "at_a_time": self.load.at_a_time,
                 "dearest": self.load.dearest.iter().map(kind).collect::<Vec<_>>(),
             },
             "notes": self.notes,
@@ -97,10 +101,15 @@ fn pin(pin: &Pin) -> Value {
 }
 
 fn bound(bound: &Bound) -> Value {
+    let (times, too_few) = match bound.reached {
+        Reached::Times(times) => (Some(times), None),
+        Reached::TooFew(backends) => (None, Some(backends)),
+    };
     json!({
         "option": bound.option,
         "value": bound.value,
-        "count": bound.count,
+        "count": times,
+        "backends_too_few": too_few,
         "users": bound.who,
         "what": bound.what,
     })

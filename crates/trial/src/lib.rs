@@ -5,7 +5,8 @@
 //! | `table` | the answer to a question, and who answers |
 //! | `questions` | what is asked, in the admin port's SQL |
 //! | `watch`, `tally` | what looks at the clients have shown, in bounded memory |
-//! | `report` | what follows from that and from the tables at the end |
+//! | `tables` | the tables at the end |
+//! | `report` | what follows from both |
 //! | `pins`, `differences` | what can be said of a reason to pin, and of a statement |
 //! | `text`, `json`, `html` | the report for a terminal, for programs, and as a page |
 //!
@@ -20,6 +21,7 @@ pub mod pins;
 pub mod questions;
 mod report;
 mod table;
+mod tables;
 mod tally;
 mod text;
 mod watch;

@@ -1,13 +1,11 @@
 //! What follows from a watch and from the tables at its end.
 
-use std::collections::BTreeMap;
-
 use crate::differences;
 use crate::pins::{Advice, advice};
-use crate::questions;
-use crate::table::{Row, Source, Table};
+use crate::table::{Row, Source};
+use crate::tables::{Backends, POOL, Tables};
 use crate::tally::Tally;
-use crate::watch::{Transactions, Watch};
+use crate::watch::{Totals, Transactions, Watch};
 
 /// Kinds of statements that a report shows, the dearest first; users; causes of a pin; examples of a difference. A screen or two each.
 const MOST_KINDS: usize = 20;
@@ -15,16 +13,18 @@ const MOST_USERS: usize = 10;
 const MOST_CAUSES: usize = 5;
 const MOST_EXAMPLES: usize = 3;
 
+/// What `Onramp_would_refuse_...` counts with, where an option is off: as the reference of the admin port says.
+const WOULD_REFUSE_WITH: [(&str, &str); 3] =
+    [("queue_wait_limit", "10s"), ("queue_delay_target", "1s"), ("long_queue_wait_limit", "1m")];
+
 /// With fewer backends than this the rules that keep some free for others come to nothing.
 const LEAST_BACKENDS: u32 = 16;
-
-/// How `thread_handling` says that backends are shared.
-const POOL: &str = "pool-of-threads";
 
 /// The report, as data.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(crate) version: String,
+    pub(crate) backends: Backends,
     /// Milliseconds since 1970.
     pub(crate) since: u64,
     pub(crate) until: u64,
@@ -110,9 +110,18 @@ pub(crate) struct Kind {
 pub(crate) struct Bound {
     pub(crate) option: String,
     pub(crate) value: String,
-    pub(crate) count: u64,
+    pub(crate) reached: Reached,
     pub(crate) who: Vec<String>,
     pub(crate) what: String,
+}
+
+/// How far a bound was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// So often.
+    Times(u64),
+    /// At the worst moment it was so many backends below what was needed.
+    TooFew(u32),
 }
 
 #[derive(Clone, Debug)]
@@ -147,45 +156,11 @@ pub(crate) struct Load {
     pub(crate) errors: u64,
     pub(crate) kinds: u64,
     pub(crate) time_us: u64,
+    /// While it was watched: statements a second, and on how many the server worked at a time. The rest is since the start of the
+    /// Onramp that was watched.
+    pub(crate) rate: f64,
+    pub(crate) at_a_time: f64,
     pub(crate) dearest: Vec<Kind>,
-}
-
-/// The tables that a report is made from.
-struct Tables {
-    status: BTreeMap<String, u64>,
-    options: BTreeMap<String, String>,
-    pins: Table,
-    causes: Table,
-    limits: Table,
-    totals: Table,
-    statements: Table,
-}
-
-impl Tables {
-    fn ask(source: &mut dyn Source) -> Result<Self, String> {
-        let status = source.ask(questions::STATUS)?;
-        let options = source.ask(questions::OPTIONS)?;
-        let pair = |row: Row<'_>| Some((row.text("name")?.to_owned(), row.text("value")?.to_owned()));
-        let number =
-            |row: Row<'_>| Some((row.text("variable_name")?.to_owned(), row.number("variable_value")));
-        Ok(Self {
-            status: status.rows().filter_map(number).collect(),
-            options: options.rows().filter_map(pair).collect(),
-            pins: source.ask(questions::PINS)?,
-            causes: source.ask(&questions::causes())?,
-            limits: source.ask(questions::LIMITS)?,
-            totals: source.ask(questions::TOTALS)?,
-            statements: source.ask(&questions::statements())?,
-        })
-    }
-
-    fn counted(&self, name: &str) -> u64 {
-        self.status.get(name).copied().unwrap_or(0)
-    }
-
-    fn option(&self, name: &str) -> u64 {
-        self.options.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
-    }
 }
 
 impl Report {
@@ -199,9 +174,10 @@ impl Report {
         let users = users(&watch);
         let mut bounds = reached(&tables);
         bounds.extend(for_want_of_backends(&watch, &tables));
-        bounds.extend(held_idle(&watch));
+        bounds.extend(held_idle(&watch, &tables));
         let mut report = Self {
             version: version.into(),
+            backends: tables.backends(),
             since: watch.since,
             until: watch.until,
             looks: watch.looks,
@@ -223,7 +199,7 @@ impl Report {
             refused: refused(&watch),
             options: Vec::new(),
             differences: notices(&tables),
-            load: load(&tables),
+            load: load(&watch, &tables),
             notes: Vec::new(),
         };
         report.options = choices(&report, &tables);
@@ -240,9 +216,14 @@ impl Report {
     pub(crate) fn headline(&self) -> String {
         let s = |count: u32| if count == 1 { "" } else { "s" };
         format!(
-            "{} backend{} would have done for {} client{}",
+            "{} backend{} {} for {} client{}",
             self.needed.max,
             s(self.needed.max),
+            match self.backends {
+                Backends::Own => "would have done",
+                Backends::Pool if self.needed.max == 1 => "was needed",
+                Backends::Pool => "were needed",
+            },
             self.clients.max,
             s(self.clients.max)
         )
@@ -320,22 +301,24 @@ fn reached(tables: &Tables) -> Vec<Bound> {
     let limit = |row: Row<'_>| Bound {
         option: row.text("option").unwrap_or_default().into(),
         value: row.text("bound").unwrap_or("none").into(),
-        count: row.number("reached"),
+        reached: Reached::Times(row.number("reached")),
         who: Vec::new(),
         what: format!(
-            "was reached in the trial too ({}, in {})",
+            "was reached{} ({}, in {})",
+            tables.backends().word(" in the trial too", ""),
             row.text("bounds").unwrap_or_default(),
             row.text("unit").unwrap_or("things")
         ),
     };
     let would = |(name, &count): (&String, &u64)| {
         let option = name.strip_prefix("Onramp_would_refuse_")?;
+        let value = WOULD_REFUSE_WITH.iter().find(|(name, _)| *name == option)?.1;
         (count > 0).then(|| Bound {
             option: option.into(),
-            value: String::from("as docs/OPERATING.md advises"),
-            count,
+            value: value.into(),
+            reached: Reached::Times(count),
             who: Vec::new(),
-            what: String::from("is off, and would have refused statements"),
+            what: String::from("is off; with this it would have refused statements"),
         })
     };
     tables.limits.rows().map(limit).chain(tables.status.iter().filter_map(would)).collect()
@@ -352,11 +335,11 @@ fn for_want_of_backends(watch: &Watch, tables: &Tables) -> Vec<Bound> {
         bounds.push(Bound {
             option: String::from("max_backends"),
             value: most.to_string(),
-            count: u64::from(watch.needed.max() - most),
+            reached: Reached::TooFew(watch.needed.max() - most),
             who: Vec::new(),
             what: format!(
-                "would have had statements wait for {:.1} % of the time, so many at most at a time; error 1040 behind \
-                 backend_connect_timeout",
+                "{} statements wait for {:.1} % of the time; error 1040 behind backend_connect_timeout",
+                tables.backends().word("would have had", "had"),
                 100.0 * above
             ),
         });
@@ -369,10 +352,11 @@ fn for_want_of_backends(watch: &Watch, tables: &Tables) -> Vec<Bound> {
         bounds.push(Bound {
             option: String::from("user_backends_share"),
             value: share.to_string(),
-            count: u64::from(worst - users_most),
+            reached: Reached::TooFew(worst - users_most),
             who: over.iter().take(MOST_USERS).map(|(name, _)| (*name).clone()).collect(),
             what: format!(
-                "would have had new work of a user wait beyond {users_most} backends; error 1205 then"
+                "{} new work of a user wait beyond {users_most} backends; error 1205 then",
+                tables.backends().word("would have had", "had")
             ),
         });
     }
@@ -380,19 +364,20 @@ fn for_want_of_backends(watch: &Watch, tables: &Tables) -> Vec<Bound> {
 }
 
 /// Transactions that stood idle for longer than options would have let them.
-fn held_idle(watch: &Watch) -> Vec<Bound> {
+fn held_idle(watch: &Watch, tables: &Tables) -> Vec<Bound> {
     let bound = |option: &str, value: &str, of: fn(&Transactions) -> u64, what: &str| {
         let users = watch.users.iter().filter(|(_, user)| of(&user.seen) > 0);
         let who = users.take(MOST_USERS).map(|(name, _)| name.clone()).collect();
         let count = of(&watch.seen);
         let (option, value, what) = (option.into(), value.into(), what.into());
-        (count > 0).then_some(Bound { option, value, count, who, what })
+        (count > 0).then_some(Bound { option, value, reached: Reached::Times(count), who, what })
     };
     let off = "is off; with this it would have ended transactions in which nothing ran";
-    let scarce = "would have ended them, but only while others wait for a backend and there is none";
+    let is_off = |_: &Bound| !tables.ends_idle_transactions();
+    let scarce = "with this they are ended, but only while others wait for a backend and there is none";
     [
-        bound("idle_transaction_timeout", "1s", |seen| seen.idle_1s, off),
-        bound("idle_transaction_timeout", "10s", |seen| seen.idle_10s, off),
+        bound("idle_transaction_timeout", "1s", |seen| seen.idle_1s, off).filter(is_off),
+        bound("idle_transaction_timeout", "10s", |seen| seen.idle_10s, off).filter(is_off),
         bound("idle_hold_timeout", "1m", |seen| seen.idle_1m, scarce),
     ]
     .into_iter()
@@ -413,10 +398,15 @@ fn refused(watch: &Watch) -> Vec<Refused> {
 }
 
 fn notices(tables: &Tables) -> Vec<Notice> {
+    let mut found: [Vec<Kind>; differences::ALL.len()] = Default::default();
+    for row in tables.statements.rows() {
+        // Each text is cut into words once, and held against all of them.
+        let words = differences::words(row.text("text").unwrap_or_default());
+        let all = differences::ALL.iter().zip(&mut found);
+        all.filter(|(difference, _)| difference.is_in(&words)).for_each(|(_, found)| found.push(kind(row)));
+    }
     let mut notices: Vec<Notice> = Vec::new();
-    for difference in differences::ALL {
-        let is_in = |row: &Row<'_>| row.text("text").is_some_and(|text| difference.is_in(text));
-        let found: Vec<Kind> = tables.statements.rows().filter(is_in).map(kind).collect();
+    for (difference, found) in differences::ALL.iter().zip(found) {
         let count = found.iter().map(|kind| kind.count).sum();
         let kinds = found.len();
         match notices.iter_mut().find(|notice| notice.what == difference.what) {
@@ -425,6 +415,8 @@ fn notices(tables: &Tables) -> Vec<Notice> {
                 notice.count += count;
                 notice.kinds += kinds;
                 notice.examples.extend(found);
+                // As they are found of each, and for the same reason.
+                notice.examples.sort_by_key(|kind| std::cmp::Reverse(kind.time_us));
                 notice.examples.truncate(MOST_EXAMPLES);
             }
             None => notices.push(Notice {
@@ -439,9 +431,15 @@ fn notices(tables: &Tables) -> Vec<Notice> {
     notices
 }
 
-fn load(tables: &Tables) -> Load {
+fn load(watch: &Watch, tables: &Tables) -> Load {
     let Some(totals) = tables.totals.rows().next() else { return Load::default() };
+    let first = watch.first.unwrap_or_default();
+    let watched = Totals::of(&tables.totals, watch.until).since(&first);
+    // At least a millisecond, as between looks.
+    let seconds = (watch.until.saturating_sub(first.at).max(1)) as f64 / 1e3;
     Load {
+        rate: watched.statements as f64 / seconds,
+        at_a_time: watched.time_us as f64 / 1e6 / seconds,
         statements: totals.number("count"),
         errors: totals.number("errors"),
         kinds: totals.number("kinds"),
@@ -453,11 +451,11 @@ fn load(tables: &Tables) -> Load {
 /// The options to set, each with its reason.
 fn choices(report: &Report, tables: &Tables) -> Vec<Choice> {
     let choice = |option: &str, value: String, why: String| Choice { option: option.into(), value, why };
-    let mut choices = vec![choice(
-        "thread_handling",
-        String::from(POOL),
-        format!("the default: {} at a time", report.headline()),
-    )];
+    let mut choices = Vec::new();
+    if report.backends == Backends::Own {
+        let why = format!("the default: {} at a time", report.headline());
+        choices.push(choice("thread_handling", String::from(POOL), why));
+    }
     // A quarter more than was seen, since a trial is short.
     let enough = (report.needed.max + report.needed.max.div_ceil(4)).max(LEAST_BACKENDS);
     choices.push(match tables.option("max_backends") {
@@ -465,8 +463,9 @@ fn choices(report: &Report, tables: &Tables) -> Vec<Choice> {
             "max_backends",
             String::from("0"),
             format!(
-                "the default, as many as the server allows; where its connections are scarce, {enough} would have been \
-                 enough for all that was seen, with a quarter to spare"
+                "the default, as many as the server allows; where its connections are scarce, {enough} {} enough for all that \
+                 was seen, with a quarter to spare",
+                report.backends.word("would have been", "are")
             ),
         ),
         set => choice(
@@ -475,7 +474,7 @@ fn choices(report: &Report, tables: &Tables) -> Vec<Choice> {
             format!("{} were needed at most; it is {set}", report.needed.max),
         ),
     });
-    if report.transactions.seen.idle_10s > 0 {
+    if report.transactions.seen.idle_10s > 0 && !tables.ends_idle_transactions() {
         choices.push(choice(
             "idle_transaction_timeout",
             String::from("1m"),
@@ -489,7 +488,7 @@ fn choices(report: &Report, tables: &Tables) -> Vec<Choice> {
     for bound in reached(tables).iter().filter(|bound| bound.value != "none") {
         let known = choices.iter().any(|choice| choice.option == bound.option);
         if !known && !bound.option.starts_with("queue") && !bound.option.starts_with("long_queue") {
-            let why = format!("it was reached {} at {}", crate::text::times(bound.count), bound.value);
+            let why = format!("it was reached {} at {}", bound.reached, bound.value);
             choices.push(choice(&bound.option, String::from("more"), why));
         }
     }
@@ -498,17 +497,20 @@ fn choices(report: &Report, tables: &Tables) -> Vec<Choice> {
 
 fn notes(watch: &Watch, tables: &Tables) -> Vec<String> {
     let mut notes = vec![
+        String::from(
+            "Counts of pins, statements and limits are since the start of the Onramp that was watched.",
+        ),
         format!(
             "Clients were looked at {} times; a moment between two looks in which more of them needed a backend has not been \
              seen.",
             watch.looks
         ),
-        match tables.options.get("thread_handling").map(String::as_str) {
-            Some(POOL) => String::from(
+        match tables.backends() {
+            Backends::Pool => String::from(
                 "This Onramp has a pool already: who waited in a queue counts as one who needed a backend, and what limits have \
-                 refused they did refuse. Counts of pins, statements and limits are since its start.",
+                 refused they did refuse.",
             ),
-            _ => String::from(
+            Backends::Own => String::from(
                 "In a trial no statement waits: queue_limit, queue_wait_limit, queue_delay_target and those of the long lane have \
                  had nothing to refuse. Behind the pool, onramp_would_refuse_total counts what they would.",
             ),

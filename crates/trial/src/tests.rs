@@ -187,7 +187,7 @@ fn what_users_have_written_is_text_wherever_it_stands() {
     let hostile = "<script>\u{1b}[2J\u{202e}&\"'";
     let mut watch = Watch::new(0);
     let row = ["1", hostile, "running", "0", "NULL", "0", "NULL"];
-    let line = format!("login of \"{hostile}\" from 10.0.0.9:1 refused: no; {hostile}");
+    let line = format!("login of {hostile:?} from 10.0.0.9:1 refused: no; {hostile}");
     let event = ["1", line.as_str()];
     let mut source = clients(&[&row]).with("events", "number message", &[&event]);
     watch.look(1, &mut source).unwrap();
@@ -245,14 +245,148 @@ fn a_thousand_users_and_digests_take_bounded_memory_and_a_readable_report() {
     assert!(report.to_text().lines().count() < 1000);
 }
 
+/// No name that somebody gives at a login can say something else about it.
+#[test]
+fn a_refused_login_is_told_as_it_was_whatever_its_name() {
+    let why = "not the password of 'shop'@'%'";
+    for name in
+        ["x\" from 10.0.0.9:1 refused: y", "x\\", "x\\\" from 10.0.0.9:1 refused: y; z", "\"", "", "x; y"]
+    {
+        let denied = format!("Access denied for user '{name}'@'10.0.0.7' (using password: YES)");
+        let line = format!("login of {name:?} from 10.0.0.7:4711 refused: {denied}; {why}");
+        let event = ["1", line.as_str()];
+        let mut watch = Watch::new(0);
+        watch.look(1, &mut clients(&[]).with("events", "number message", &[&event])).unwrap();
+        let refused: Vec<_> = watch.refused.keys().collect();
+        let [refused] = refused[..] else { panic!("{name:?} is told as {refused:?}") };
+        assert_eq!(format!("\"{}\"", refused.user), format!("{name:?}"));
+        assert_eq!(refused.from, "10.0.0.7");
+        // Behind a name that looks like the mark between both, the client's own error is told too.
+        let told = if name.contains("; ") { format!("{denied}; {why}") } else { String::from(why) };
+        assert_eq!(refused.why, told, "{name:?}");
+    }
+}
+
+/// That Onramp has served for a month.
+#[test]
+fn rates_are_of_the_time_that_was_watched() {
+    let (name, columns) = ("totals", "kinds count errors time_us");
+    let mut watch = Watch::new(1_000_000);
+    for second in 0..=4 {
+        let mut source = clients(&[]).with(name, columns, &[&["9", "1000000", "0", "9000000000"]]);
+        watch.look(1_000_000 + 1000 * second, &mut source).unwrap();
+    }
+    let of = |count: &str, time: &str| {
+        let mut source = tables().with(name, columns, &[&["9", count, "0", time]]);
+        Report::of(&watch, &mut source, "1").unwrap()
+    };
+    let report = of("1000040", "9002000000");
+    assert_eq!((report.load.rate, report.load.at_a_time), (10.0, 0.5));
+    assert_eq!(report.load.statements, 1_000_040, "as the kinds, since its start");
+    assert!(report.to_text().contains("10.0 a second, 0.50 at a time"), "{}", report.to_text());
+    let anew = of("20", "4000000");
+    assert_eq!((anew.load.rate, anew.load.at_a_time), (5.0, 1.0), "it has started again in between");
+}
+
 #[test]
 fn an_onramp_with_a_pool_is_told_from_a_trial() {
-    let note = |report: &Report| report.to_text().contains("In a trial no statement waits");
-    assert!(note(&report()));
-    let mut source =
-        tables().with("options", "name value source", &[&["thread_handling", "pool-of-threads", "default"]]);
+    let would = [
+        "In a trial no statement waits",
+        "of one backend for each client",
+        "would have done",
+        "would have pinned",
+        "could have run",
+    ];
+    let forms = |report: &Report| [report.to_text(), report.to_html()];
+    for form in forms(&report()) {
+        would.iter().for_each(|part| assert!(form.contains(part), "{part} is not in\n{form}"));
+    }
+    assert_eq!(report().options[0].option, "thread_handling");
+    let pool = ["thread_handling", "pool-of-threads", "default"];
+    let few = ["max_backends", "2", "file"];
+    let mut source = tables().with("options", "name value source", &[&pool, &few]);
     let report = Report::of(&watched(), &mut source, "1").unwrap();
-    assert!(!note(&report) && report.to_text().contains("This Onramp has a pool already"));
+    for form in forms(&report) {
+        would.iter().for_each(|part| assert!(!form.contains(part), "{part} is in\n{form}"));
+        for part in [
+            "This Onramp has a pool already",
+            "3 backends were needed for 4 clients",
+            "of a pool of backends",
+        ] {
+            assert!(form.contains(part), "{part} is not in\n{form}");
+        }
+        assert!(!form.contains("in the trial"), "{form}");
+    }
+    assert!(report.options.iter().all(|choice| choice.option != "thread_handling"), "it is set already");
+}
+
+#[test]
+fn a_bound_is_told_with_its_value_and_in_its_unit() {
+    let report = report();
+    let text = report.to_text();
+    for line in [
+        "  queue_wait_limit = 10s: 7 times\n",
+        "  max_backends = 2: 1 backend too few at the peak\n",
+        "  session_memory = 4096: 3 times\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    let read: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    let limits = read["limits"].as_array().unwrap();
+    let of = |option: &str| limits.iter().find(|limit| limit["option"] == option).unwrap();
+    let lacking = of("max_backends");
+    assert_eq!((&lacking["count"], &lacking["backends_too_few"]), (&serde_json::Value::Null, &1.into()));
+    assert_eq!(of("session_memory")["count"], 3);
+}
+
+/// The values are those that the counters are documented with.
+#[test]
+fn what_options_that_are_off_would_refuse_is_told_with_the_value_that_was_counted() {
+    let page = include_str!("../../../docs/ADMIN.md");
+    let documented = page.lines().filter(|line| line.starts_with("| `Onramp_would_refuse_"));
+    let mut count = 0;
+    for line in documented {
+        let name = line.split('`').nth(1).unwrap();
+        let mut source = tables().with("status", "variable_name variable_value", &[&[name, "7"]]);
+        let report = Report::of(&watched(), &mut source, "1").unwrap();
+        let told =
+            report.bounds.iter().any(|bound| line.contains(&format!("`{} = {}`", bound.option, bound.value)));
+        assert!(told, "{line}");
+        count += 1;
+    }
+    assert_eq!(count, 3);
+}
+
+/// Two sorts of statements are told as one difference.
+#[test]
+fn examples_are_the_dearest() {
+    let kinds: Vec<[String; 3]> = (0..4)
+        .flat_map(|kind| {
+            [("show processlist", 10), ("show full processlist", 11)].map(|(text, time)| (kind, text, time))
+        })
+        .map(|(kind, text, time)| {
+            [format!("{kind}{time}"), format!("{text} where c{kind}"), (time * (9 - kind)).to_string()]
+        })
+        .collect();
+    let rows: Vec<Vec<&str>> = kinds.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+    let mut source = tables().with("statements", "digest text time_us", &rows);
+    let report = Report::of(&watched(), &mut source, "1").unwrap();
+    let times: Vec<_> = report.differences[0].examples.iter().map(|kind| kind.time_us).collect();
+    assert_eq!(times, [99, 90, 88]);
+}
+
+#[test]
+fn an_option_that_ends_idle_transactions_is_not_called_off() {
+    let mut watch = Watch::new(0);
+    let row = ["1", "shop", "idle", "1", "20000000", "20000000", "NULL"];
+    watch.look(1, &mut clients(&[&row])).unwrap();
+    for (value, is_told) in [("0s", true), ("30s", false)] {
+        let mut source =
+            tables().with("options", "name value source", &[&["idle_transaction_timeout", value, "file"]]);
+        let report = Report::of(&watch, &mut source, "1").unwrap();
+        assert_eq!(report.to_text().contains("idle_transaction_timeout"), is_told, "{value}");
+    }
 }
 
 #[test]

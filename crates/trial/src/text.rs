@@ -1,8 +1,8 @@
 //! The report for a terminal, and how numbers and names read in all forms of it.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
-use crate::report::{Bound, Kind, Measure, Pin, Report};
+use crate::report::{Bound, Kind, Measure, Pin, Reached, Report};
 
 /// As long as a line of a report gets before a statement in it is cut.
 const LONGEST_STATEMENT: usize = 110;
@@ -12,13 +12,7 @@ impl Report {
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "Onramp trial: {}", self.headline());
-        let _ = writeln!(
-            out,
-            "onramp {}, {} of one backend for each client, from {} UTC on",
-            self.version,
-            duration(self.seconds()),
-            utc(self.since)
-        );
+        let _ = writeln!(out, "onramp {}, {}", self.version, self.time_sentence());
         self.backends_text(&mut out);
         self.pins_text(&mut out);
         self.bounds_text(&mut out);
@@ -36,8 +30,22 @@ impl Report {
         out
     }
 
+    /// For how long what was watched, and from when on.
+    pub(crate) fn time_sentence(&self) -> String {
+        let what = self.backends.word("of one backend for each client", "of a pool of backends");
+        format!("{} {what}, from {} UTC on", duration(self.seconds()), utc(self.since))
+    }
+
+    pub(crate) fn backends_title(&self) -> &'static str {
+        self.backends.word("How many backends would have done", "How many backends were needed")
+    }
+
+    pub(crate) fn pins_title(&self) -> &'static str {
+        self.backends.word("What would have pinned clients to a backend", "What pinned clients to a backend")
+    }
+
     fn backends_text(&self, out: &mut String) {
-        heading(out, "How many backends would have done");
+        heading(out, self.backends_title());
         let _ = writeln!(out, "  {:<34}{:>8}{:>8}{:>8}{:>8}", "", "at most", "p99", "half", "mean");
         for (name, measure) in self.measures() {
             let Measure { max, p99, median, mean } = measure;
@@ -93,7 +101,7 @@ impl Report {
     }
 
     fn pins_text(&self, out: &mut String) {
-        heading(out, "What would have pinned clients to a backend");
+        heading(out, self.pins_title());
         let _ = writeln!(out, "  {}", self.shares_sentence());
         if self.pins.is_empty() {
             let _ = writeln!(out, "  Nothing.");
@@ -114,10 +122,11 @@ impl Report {
         let percent =
             |part: u64| if shares.all() == 0 { 0.0 } else { 100.0 * part as f64 / shares.all() as f64 };
         let mut sentence = format!(
-            "Of {} statements {:.1} % could have run on any backend, {:.1} % belonged to a transaction, and {:.1} % to a pinned \
+            "Of {} statements {:.1} % {} on any backend, {:.1} % belonged to a transaction, and {:.1} % to a pinned \
              client.",
             shares.all(),
             percent(shares.any),
+            self.backends.word("could have run", "ran"),
             percent(shares.transaction),
             percent(shares.pinned)
         );
@@ -133,7 +142,7 @@ impl Report {
             let _ = writeln!(out, "  Nothing.");
         }
         for bound in &self.bounds {
-            let _ = writeln!(out, "  {} = {}: {}{}", bound.option, bound.value, bound.count, who(bound));
+            let _ = writeln!(out, "  {} = {}: {}{}", bound.option, bound.value, bound.reached, who(bound));
             let _ = writeln!(out, "      {}", bound.what);
         }
         for refused in &self.refused {
@@ -181,17 +190,27 @@ impl Report {
 
     pub(crate) fn load_sentence(&self) -> String {
         let load = &self.load;
-        let seconds = self.seconds().max(1e-3);
         format!(
-            "{} statements of {} kinds, {:.1} a second, {} of them with an error; the server worked {:.1} s for them, {:.2} at a \
-             time on average.",
+            "{} statements of {} kinds, {} of them with an error; the server worked {:.1} s for them. While it was watched: {:.1} \
+             a second, {:.2} at a time on average.",
             load.statements,
             load.kinds,
-            load.statements as f64 / seconds,
             load.errors,
             load.time_us as f64 / 1e6,
-            load.time_us as f64 / 1e6 / seconds
+            load.rate,
+            load.at_a_time
         )
+    }
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Times(count) => f.write_str(&times(*count)),
+            Self::TooFew(backends) => {
+                write!(f, "{} too few at the peak", counted((*backends).into(), "backend"))
+            }
+        }
     }
 }
 

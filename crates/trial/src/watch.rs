@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::questions;
-use crate::table::{Row, Source};
+use crate::table::{Row, Source, Table};
 use crate::tally::Tally;
 
 /// Users that are told apart; those who come later are counted together. Some bytes each.
@@ -44,8 +44,19 @@ pub struct Watch {
     pub(crate) users: BTreeMap<String, User>,
     pub(crate) seen: Transactions,
     pub(crate) refused: BTreeMap<Refused, u64>,
+    /// What had been counted at the first look.
+    pub(crate) first: Option<Totals>,
     open: BTreeMap<u64, Open>,
     last_event: u64,
+}
+
+/// What has been counted of all statements since the start of the Onramp that is watched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// When, in milliseconds since 1970.
+    pub(crate) at: u64,
+    pub(crate) statements: u64,
+    pub(crate) time_us: u64,
 }
 
 /// What a user's clients have shown.
@@ -109,7 +120,13 @@ impl Watch {
         let asked = source
             .ask(questions::CLIENTS)
             .and_then(|clients| Ok((clients, source.ask(&questions::refused_logins(self.last_event))?)));
-        let (clients, refused) = asked.inspect_err(|_| self.missed += 1)?;
+        let first = match self.first {
+            Some(first) => Ok(first),
+            None => source.ask(questions::TOTALS).map(|totals| Totals::of(&totals, now)),
+        };
+        let answers = asked.and_then(|(clients, refused)| Ok((clients, refused, first?)));
+        let (clients, refused, first) = answers.inspect_err(|_| self.missed += 1)?;
+        self.first = Some(first);
         self.looks += 1;
         // At least one, so that a look counts for something.
         let time = now.saturating_sub(self.until).max(1);
@@ -216,6 +233,25 @@ impl Watch {
     }
 }
 
+impl Totals {
+    /// From the answer to that question, at this time, in milliseconds since 1970.
+    pub(crate) fn of(totals: &Table, at: u64) -> Self {
+        let of_row =
+            |row: Row<'_>| Self { at, statements: row.number("count"), time_us: row.number("time_us") };
+        totals.rows().next().map_or(Self { at, ..Self::default() }, of_row)
+    }
+
+    /// What came since. Where there is less than before, it has started again, and everything came since.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let before = if self.statements < before.statements { Self::default() } else { *before };
+        Self {
+            statements: self.statements - before.statements,
+            time_us: self.time_us.saturating_sub(before.time_us),
+            ..*self
+        }
+    }
+}
+
 /// What one look has counted.
 #[derive(Default)]
 struct Whole {
@@ -240,17 +276,30 @@ impl Transactions {
 }
 
 impl Refused {
-    /// From the line of the log: `login of "USER" from ADDRESS refused: WHAT THE CLIENT HEARS; WHY`.
+    /// From the line of the log: `login of "USER" from ADDRESS refused: WHAT THE CLIENT HEARS; WHY`. Anybody may have chosen the
+    /// name. Quotes and backslashes in it stand behind a backslash, so that it ends at the first quote that does not; what the
+    /// client hears may hold it again.
     fn parse(line: &str) -> Option<Self> {
-        let (user, rest) = line.strip_prefix("login of \"")?.split_once("\" from ")?;
-        let (from, why) = rest.split_once(" refused: ")?;
+        let (user, rest) = until_quote(line.strip_prefix("login of \"")?)?;
+        let (from, why) = rest.strip_prefix(" from ")?.split_once(" refused: ")?;
         // Each connection has a port of its own.
         let host = from.rsplit_once(':').map_or(from, |(host, _)| host);
-        let why = why.split_once("; ").map_or(why, |(_, why)| why);
+        let why = if user.contains("; ") { why } else { why.split_once("; ").map_or(why, |(_, why)| why) };
         Some(Self { user: user.into(), from: host.into(), why: why.into() })
     }
 
     fn others() -> Self {
         Self { user: OTHERS.into(), from: String::new(), why: String::from("not told apart any more") }
     }
+}
+
+/// What stands in front of the quote that ends an escaped text, and what follows that quote.
+fn until_quote(text: &str) -> Option<(&str, &str)> {
+    let mut escaped = false;
+    let (at, _) = text.char_indices().find(|&(_, sign)| {
+        let ends = sign == '"' && !escaped;
+        escaped = sign == '\\' && !escaped;
+        ends
+    })?;
+    Some((&text[..at], &text[at + 1..]))
 }
