@@ -126,12 +126,8 @@ impl Configuration {
         let (mut fresh, mut defaults) = (fresh.clone(), Self::default());
         for option in OPTIONS {
             let (now, then) = (self.setting(option, &mut defaults), fresh.setting(option, &mut defaults));
-            let same_secret = match option.name {
-                "admin_password" => self.admin_password == fresh.admin_password,
-                "http_password" => self.http_password == fresh.http_password,
-                _ => true,
-            };
-            if now.value == then.value && same_secret {
+            let looks_the_same = now.value == then.value;
+            if looks_the_same && option.kind.has_same_secret(self, &mut fresh) {
                 self.chosen.extend(fresh.chosen.get_key_value(option.name).map(|(k, v)| (*k, v.clone())));
                 continue;
             }
@@ -144,9 +140,9 @@ impl Configuration {
             } else {
                 let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| String::from("unset"));
                 let (name, now, then) = (option.name, shown(&now.value), shown(&then.value));
-                left.push(match same_secret {
-                    true => format!("{name} stays {now} until the next start, which makes it {then}"),
-                    false => format!("{name} stays as it is until the next start, which changes it"),
+                left.push(match looks_the_same {
+                    false => format!("{name} stays {now} until the next start, which makes it {then}"),
+                    true => format!("{name} stays as it is until the next start, which changes it"),
                 });
             }
         }
@@ -237,6 +233,29 @@ mod tests {
             [
                 "max_backends stays 10 until the next start, which makes it 20",
                 "admin_password stays as it is until the next start, which changes it"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_secret_that_has_changed_is_told_of_whichever_it_is() {
+        let kept = "stays as it is until the next start, which changes it";
+        let secrets = OPTIONS.iter().filter(|option| matches!(option.kind, crate::value::Kind::Secret(_)));
+        let mut of = Vec::from_iter(secrets.map(|option| (option.name, ["one", "two"])));
+        of.push(("backend", ["mysql://app:one@10.0.0.5/", "mysql://app:two@10.0.0.5/"]));
+        assert!(of.len() > 3, "{of:?}");
+        for (name, values) in of {
+            let given = |value| configuration(&[&format!("--{}", name.replace('_', "-")), value]);
+            let [mut running, same, changed] = [values[0], values[0], values[1]].map(given);
+            assert_eq!(running.take_up(&same), Vec::<String>::new(), "{name}");
+            assert_eq!(running.take_up(&changed), [format!("{name} {kept}")]);
+            assert_eq!(running.take_up(&changed), [format!("{name} {kept}")], "as long as it does not hold");
+        }
+        let at = |host: &str| configuration(&["--backend", &format!("mysql://app:one@{host}/")]);
+        assert_eq!(
+            at("10.0.0.5").take_up(&at("10.0.0.6")),
+            [
+                "backend stays mysql://app@10.0.0.5:3306/ until the next start, which makes it mysql://app@10.0.0.6:3306/"
             ]
         );
     }

@@ -10,7 +10,7 @@ use crate::error::{Instead, Misplaced};
 use crate::live::Source;
 use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
 use crate::together::conflicts;
-use crate::value::Given;
+use crate::value::{Given, Kind};
 use crate::{Configuration, Error, Fault, Place, file, nearest};
 
 /// Reads `arguments` (those after `onramp serve`), the variables of `environment` that start with `ONRAMP_`, the credentials in the
@@ -209,9 +209,22 @@ fn variables<'a>(
     (found, folder)
 }
 
-/// Lists are separated by commas where they are one text.
+/// Lists are separated by commas where they are one text. The password in a server's address may hold some itself: what is in front
+/// of its `@` is one.
 fn values_of<'a>(option: &OptionSpec, text: &'a str) -> Vec<&'a str> {
-    if option.kind.repeatable() { text.split(',').collect() } else { vec![text] }
+    let separates = |before: &str| match option.kind {
+        Kind::Backends(_) => before.contains('@'),
+        _ => option.kind.repeatable(),
+    };
+    let (mut values, mut start) = (Vec::new(), 0);
+    for (at, _) in text.match_indices(',') {
+        if separates(&text[start..at]) {
+            values.push(&text[start..at]);
+            start = at + 1;
+        }
+    }
+    values.push(&text[start..]);
+    values
 }
 
 /// The one thing that is opened here, beside credentials.
@@ -219,4 +232,37 @@ fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, Fault> {
     std::fs::read_to_string(path)
         .map(zeroize::Zeroizing::new)
         .map_err(|error| Fault::Unreadable { path: path.into(), reason: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_may_hold_commas_where_a_list_is_one_text() {
+        for (text, servers) in [
+            ("mysql://app:a,b@db1/", 1),
+            ("mysql://app:,,@db1/,mysql://app:,,@db2/", 2),
+            ("mysql://app:a,b@db1,mysql://app:a,b@[::1]:3307", 2),
+            ("mysql://app@db1/,mysql://app@db2/,mysql://app@db3/", 3),
+        ] {
+            let found = load(&[], [("ONRAMP_BACKEND", text)]).unwrap();
+            let folder = std::env::temp_dir().join(format!("onramp-commas-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("onramp_backend"), text).unwrap();
+            let by_credential = load(&[], [("CREDENTIALS_DIRECTORY", folder.to_str().unwrap())]);
+            std::fs::remove_dir_all(&folder).unwrap();
+            assert_eq!(found.backends, by_credential.unwrap().backends);
+            assert_eq!(found.backends.len(), servers, "{text}");
+            let password = text.split(['@']).next().unwrap().strip_prefix("mysql://app").unwrap();
+            for backend in &found.backends {
+                assert_eq!(backend.password.as_str(), password.trim_start_matches(':'), "{text}");
+            }
+        }
+        let refused = |text| load(&[], [("ONRAMP_BACKEND", text)]).err().unwrap().to_string();
+        assert!(refused("mysql://app:x@db1/,db2").contains("a server is given as mysql://"));
+        assert!(refused("mysql://db1,mysql://db2").contains("no user"));
+        let listen = load(&[], [("ONRAMP_LISTEN", "127.0.0.1:0,/run/a@b")]).unwrap().listen;
+        assert_eq!(listen.len(), 2);
+    }
 }

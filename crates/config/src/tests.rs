@@ -254,7 +254,7 @@ fn what_is_wrong_on_the_command_line_is_said() {
         (&["--backend", "mysql://u:hush@h/shop"], "--backend: no schema here: each client brings its own"),
         (
             &["--backend", "mysql://u:a@h/", "--backend", "mysql://u:b@h/"],
-            "backend: the addresses are those of one server, so all carry the same user and password",
+            "backend: all addresses carry the same user and password, those of the one service account",
         ),
         (
             &["--statement-memory", "1MiB"],

@@ -38,7 +38,7 @@ pub enum Conflict {
     OpenAdminPort,
     /// So would be what HTTP tells, at this address.
     OpenHttp(ListenAddress),
-    /// One server would be logged in to as several users.
+    /// The servers would be logged in to as several users, or with several passwords.
     SeveralAccounts,
     /// A socket of this machine would be taken for an address.
     TrustedSocket,
@@ -92,7 +92,7 @@ impl fmt::Display for Conflict {
                  into Onramp; set one, best in the file or the environment, or listen on 127.0.0.1"
             ),
             Self::SeveralAccounts => f.write_str(
-                "backend: the addresses are those of one server, so all carry the same user and password",
+                "backend: all addresses carry the same user and password, those of the one service account",
             ),
             Self::TrustedSocket => f.write_str(
                 "backend_trusted_networks: localhost stands for Unix sockets, which need no trust; write 127.0.0.1 for a \

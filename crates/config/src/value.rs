@@ -200,6 +200,15 @@ impl Kind {
         (!matches!(self, Self::Secret(_))).then(|| all.join(","))
     }
 
+    /// Whether what is never shown of it, a secret or the passwords within addresses, is the same in both, as far as it has any.
+    pub(crate) fn has_same_secret(&self, one: &mut Configuration, other: &mut Configuration) -> bool {
+        match self {
+            Self::Secret(slot) => slot.of(one) == slot.of(other),
+            Self::Backends(slot) => slot.of(one) == slot.of(other),
+            _ => true,
+        }
+    }
+
     /// Of the option's setting the path, and when a new value of it holds.
     pub(crate) fn place(&self) -> (&'static str, Change) {
         match self {
