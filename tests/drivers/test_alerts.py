@@ -18,7 +18,7 @@ from harness.counted import Counted
 from harness.metrics import Metrics, ask
 from harness.prometheus import DEPLOY, Prometheus, needed
 from harness.raw import Err, Ok
-from harness.server import Server, free_port
+from harness.server import SERVICE, Server, free_port
 from harness.waiting import in_background, until
 
 pytestmark = [needed, pytest.mark.once]
@@ -83,11 +83,18 @@ class Patient:
             self.server, folder, config=self.file, http_listen=f"127.0.0.1:{self.port}", max_backends=6, thread_pool_stall_limit=600_000,
             large_statement_size="1GiB", max_allowed_packet="64MiB", tls_certificate=self.certificate, tls_key=self.key,
             proxy_protocol_networks="127.0.0.1").start()
+        self.usual = self.onramp.options
         metrics = Metrics(self.port)
         metrics.wait(1, "onramp_server_up")
         until(lambda: ask(self.port, "/readyz").status == 200, "it is never ready")
         [labels] = [dict(labels) for name, labels in metrics.all() if name == "onramp_build_info"]
         self.another = StandIn(labels["version"])
+
+    def start_anew(self, **options):
+        """With these options beside the usual ones."""
+        self.onramp.stop()
+        self.onramp.options = {**self.usual, **options}
+        self.onramp.start()
 
     def stop(self):
         self.onramp.stop()
@@ -156,6 +163,21 @@ def its_server_is_down(patient):
     patient.server.kill()
     yield
     patient.server.start()
+
+
+@case("OnrampNoPrimary", "OnrampDown")
+def no_primary(patient):
+    """Its server has two addresses, so that it looks for the primary, and takes no writes any more."""
+    account = "{}:{}".format(*SERVICE)
+    places = [f"{patient.server.host}:{patient.server.port}/", f"localhost/?socket={patient.server.socket}"]
+    patient.start_anew(backend=[f"mysql://{account}@{place}" for place in places])
+    with raw.connect(patient.server, "admin", "admin-secret") as admin:
+        assert isinstance(admin.query("SET GLOBAL read_only = 1"), Ok)
+        yield
+        # The server answers all the while.
+        assert Metrics(patient.port).get("onramp_server_up") == 1
+        assert isinstance(admin.query("SET GLOBAL read_only = 0"), Ok)
+    patient.start_anew()
 
 
 @case("OnrampWaitsAreLong")

@@ -10,7 +10,7 @@ from harness import raw
 from harness.metrics import ask
 from harness.onramp import Onramp
 from harness.prometheus import DEPLOY, PROGRAMS, Prometheus, needed
-from harness.server import free_port
+from harness.server import SERVICE, free_port
 from harness.waiting import PATIENCE, until
 
 pytestmark = [needed, pytest.mark.once]
@@ -26,7 +26,10 @@ SELECTOR = re.compile(r"\b((?:onramp|process)_[a-z_]+|up)\b(\{[^}]*\})?")
 @pytest.fixture(scope="module")
 def onramp(folder, server):
     port = free_port()
-    onramp = Onramp(server, folder, max_backends=4, http_listen=f"127.0.0.1:{port}", metrics_top=10)
+    # By two addresses, so that what is told of several servers is there too.
+    places = [f"{server.host}:{server.port}/", f"localhost/?socket={server.socket}"]
+    backend = ["mysql://{}:{}@{}".format(*SERVICE, place) for place in places]
+    onramp = Onramp(server, folder, backend=backend, max_backends=4, http_listen=f"127.0.0.1:{port}", metrics_top=10)
     onramp.http_port = port
     onramp.start()
     yield onramp

@@ -155,6 +155,13 @@ fn notes(scene: &Scene<'_>) -> Vec<Note> {
             String::from(" Clients stay connected, and wait.")
         };
         say(Level::Bad, "server", format!("The server {} does not answer.{waiting}", scene.server));
+    } else if together.lacks_primary {
+        let text = format!(
+            "No primary, so that nothing is sent to any server: none takes writes, more than one does, or the one that does lacks \
+             something. {} for up to failover_hold; the events say why.",
+            waiting(together.waiting())
+        );
+        say(Level::Bad, "server", text);
     } else if !together.has_accounts {
         let text =
             String::from("Not ready: the server's accounts have not been read yet, so nobody can log in.");
@@ -285,6 +292,16 @@ mod tests {
         assert_eq!(said[0].1, "The server 10.0.0.5:3306 does not answer. 3 statements wait for it.");
         assert_eq!(said[1].1, "Paused by an operator: 3 statements wait until RESUME at the admin port.");
         assert_eq!(said[3].1, "1 client blocks others: 2 statements wait for locks on the server.");
+    }
+
+    #[test]
+    fn that_there_is_no_primary_is_told_while_the_former_one_answers() {
+        let said = said_of(|together, _| {
+            together.lacks_primary = true;
+            together.queued[4] = 1;
+        });
+        let [(Level::Bad, text)] = &said[..] else { panic!("{said:?}") };
+        assert!(text.starts_with("No primary, ") && text.contains(" 1 statement waits for up to"), "{text}");
     }
 
     #[test]

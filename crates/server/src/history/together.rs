@@ -49,6 +49,8 @@ pub(crate) struct Together {
     pub(crate) limits: BTreeMap<&'static str, Limit>,
     pub(crate) paused: bool,
     pub(crate) server_is_up: bool,
+    /// Of several servers none is the primary: nothing is sent to any.
+    pub(crate) lacks_primary: bool,
     pub(crate) has_accounts: bool,
     /// How long the busiest worker has been at work.
     pub(crate) busiest: Duration,
@@ -94,6 +96,7 @@ impl Together {
             limits,
             paused: views().any(|view| view.paused),
             server_is_up: views().all(|view| view.server_is_up),
+            lacks_primary: lacks_primary(glance),
             has_accounts: views().all(|view| view.has_accounts),
             busiest,
         }
@@ -124,6 +127,7 @@ impl Together {
             limits: BTreeMap::new(),
             paused: false,
             server_is_up: true,
+            lacks_primary: false,
             has_accounts: true,
             busiest: Duration::ZERO,
         }
@@ -137,6 +141,12 @@ impl Together {
 
 fn sum_of_queue(glance: &Glance, queue: Queue) -> u64 {
     glance.wholes.values().map(|whole| whole.view.queued.of(queue) as u64).sum()
+}
+
+/// Where `backend` names one server, nobody is asked which of them is the primary.
+fn lacks_primary(glance: &Glance) -> bool {
+    let mut servers = glance.wholes.values().flat_map(|whole| &whole.servers).peekable();
+    servers.peek().is_some() && servers.all(|server| !server.is_primary)
 }
 
 /// Each statement that has started is counted under one of these.
