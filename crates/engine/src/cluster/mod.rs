@@ -36,7 +36,8 @@ settings! {
         /// Whether the addresses may be those of several servers: somebody has given more than one.
         pub several: bool = false, found;
         /// Each server is checked this often.
-        // A primary that has gone is known as that after two checks, and a new one after one: about a second in all.
+        // A primary that has gone is known as that after two checks, and a new one after one: about a second in all where connections
+        // are refused. One that hangs takes twice check_timeout.
         pub check_interval: Duration = Duration::from_millis(500), live;
         /// A check that takes longer has failed.
         pub check_timeout: Duration = Duration::from_secs(2), live;
