@@ -390,7 +390,7 @@ def read_by_tests():
         for call in ast.walk(ast.parse(file.read_text())):
             if isinstance(call, ast.Call):
                 name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
-                if name in ("wait", "of", "get", "total", "until_shared"):
+                if name in ("wait", "wait_for_more", "of", "get", "total", "until_shared"):
                     yield from (each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 

@@ -425,7 +425,7 @@ fn wait_for_workers(
                 );
                 // While the clients are still there.
                 if let Some(watching) = watching.take() {
-                    watching.finish();
+                    outcome = outcome.and(watching.finish());
                 }
                 if let Some(signal) = ending.asked(Instant::now()) {
                     workers.signal(signal);

@@ -4,9 +4,10 @@
 //! over, at SIGUSR1, and once more at the end.
 
 mod afar;
+mod file;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -132,27 +133,32 @@ impl Plan {
     fn can_write(&self) -> Result<(), String> {
         for (flag, path) in [("--json", &self.json), ("--html", &self.html)] {
             let Some(path) = path else { continue };
-            let beside = beside(path);
-            std::fs::write(&beside, "")
-                .and_then(|()| std::fs::remove_file(&beside))
-                .map_err(|error| format!("{flag} {}: {error}", beside.display()))?;
+            file::check(path).map_err(|error| format!("{flag} {}: {error}", path.display()))?;
         }
-        Ok(())
+        match (&self.json, &self.html) {
+            (Some(json), Some(html)) if file::are_same(json, html) => {
+                Err(format!("--json and --html are the same file, {}: give each its own", html.display()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Says whether all of it could be written.
     fn write(&self, report: &Report) -> bool {
-        // A reader that has gone is no error of ours.
-        let _ = std::io::stdout().write_all(report.to_text().as_bytes());
-        let _ = std::io::stdout().flush();
+        let mut stdout = std::io::stdout();
+        let told = stdout.write_all(report.to_text().as_bytes()).and_then(|()| stdout.flush());
         let json = self.json.as_deref().map(|path| (path, report.to_json()));
         let html = self.html.as_deref().map(|path| (path, report.to_html()));
-        let mut all = true;
+        // A reader that has gone is no error of ours.
+        let mut all = !told.is_err_and(|error| {
+            let is_one = error.kind() != std::io::ErrorKind::BrokenPipe;
+            if is_one {
+                tracing::error!("trial: the report could not be written to the standard output: {error}");
+            }
+            is_one
+        });
         for (path, text) in json.into_iter().chain(html) {
-            // By a rename, so that nobody reads half of it.
-            let beside = beside(path);
-            let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-            match written {
+            match file::write(path, text.as_bytes()) {
                 Ok(()) => tracing::info!("trial: the report is in {}", path.display()),
                 Err(error) => {
                     all = false;
@@ -164,18 +170,11 @@ impl Plan {
     }
 }
 
-/// Where a file is written before it takes its place.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
-}
-
 /// What the thread that watches is told.
 enum Order {
     Report,
-    /// A last report, and to say when it is written.
-    End(SyncSender<()>),
+    /// A last report, and to say whether it could be written.
+    End(SyncSender<bool>),
 }
 
 /// The thread that watches, as the one that serves sees it.
@@ -208,10 +207,17 @@ impl Watching {
     }
 
     /// Has the last one written, while the workers still answer, and waits for it.
-    pub(crate) fn finish(self) {
+    ///
+    /// # Errors
+    /// Where it could not be written, or not in time.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
         let (done, written) = sync_channel(1);
-        if self.0.send(Order::End(done)).is_ok() && written.recv_timeout(LAST_REPORT).is_err() {
-            tracing::error!("trial: the last report was not ready in time");
+        let told = self.0.send(Order::End(done)).is_ok().then(|| written.recv_timeout(LAST_REPORT));
+        match told {
+            Some(Ok(true)) => Ok(()),
+            Some(Err(_)) => Err("trial: the last report was not ready in time".into()),
+            // The log says why.
+            Some(Ok(false)) | None => Err("trial: the last report could not be written".into()),
         }
     }
 }
@@ -251,7 +257,7 @@ fn watch(plan: &Plan, source: &mut dyn Source, orders: &Receiver<Order>, serving
             Ok(Order::End(done)) => {
                 let _ = watch.look(now(), source);
                 let written = report(plan, &watch, source);
-                let _ = done.send(());
+                let _ = done.send(written);
                 return written;
             }
             Err(RecvTimeoutError::Timeout) => {}

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use config::{LogFormat, LogLevel};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use top::Remote;
 use trial::{Source, Table, questions};
@@ -53,7 +53,7 @@ fn place(address: &str) -> Vec<String> {
 }
 
 fn forward_signals(orders: SyncSender<Order>) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
     let forward = move || {
         for signal in signals.forever() {
             let _ = match signal {
