@@ -5,6 +5,7 @@ At the end stands the list of all metrics against what the tests read.
 
 import ast
 import contextlib
+import functools
 import re
 import ssl
 from pathlib import Path
@@ -37,9 +38,13 @@ class Measured(Counted):
         self.metrics.settle()
         return Growth(self.metrics)
 
+    @functools.cached_property
+    def operator(self):
+        """The connection to the admin port that all questions here go over."""
+        return self.admin()
+
     def order(self, text):
-        with self.admin() as admin:
-            assert not isinstance(answer := admin.query(text), Err), answer
+        assert not isinstance(answer := self.operator.query(text), Err), answer
 
     def connect(self, *account, **options):
         return raw.connect(self, *account, **options)
@@ -57,8 +62,10 @@ class Measured(Counted):
                 asleep()
 
     def asked(self, text):
-        with self.admin() as admin:
-            return int(admin.value(text))
+        return int(self.operator.value(text))
+
+    def status(self, name):
+        return self.asked(f"SELECT variable_value FROM status WHERE variable_name = '{name}'")
 
     def until_queued(self, count):
         until(lambda: self.asked("SELECT COUNT(*) FROM clients WHERE state IN ('queued', 'following')") == count, f"not {count} wait")
@@ -75,9 +82,11 @@ def server(folder, template):
     """A server of this file's own, without stored functions and with an account that it refuses to Onramp."""
     server = Server(folder, template=template).start()
     with raw.connect(server, *ADMIN) as admin:
-        for text in ("CREATE USER far@'192.0.2.1' IDENTIFIED BY 'far'", "CREATE USER scarce@'%' IDENTIFIED BY 'scarce'", "GRANT SELECT ON mysql.* TO scarce@'%'",
+        for text in ("CREATE USER far@'192.0.2.1' IDENTIFIED BY 'far'", "CREATE USER scarce@'%' IDENTIFIED BY 'scarce'",
+                     "GRANT SELECT ON mysql.* TO scarce@'%'",
                      *(f"CREATE TABLE onramp_app.{name} AS SELECT '{name}' AS name" for name in ("first", "second")),
-                     *(f"CREATE DATABASE {name}" for name in SCHEMAS), *(f"CREATE TABLE {name}.second AS SELECT '{name}' AS name" for name in SCHEMAS)):
+                     *(f"CREATE DATABASE {name}" for name in SCHEMAS),
+                     *(f"CREATE TABLE {name}.second AS SELECT '{name}' AS name" for name in SCHEMAS)):
             assert isinstance(admin.query(text), Ok), text
     yield server
     server.discard()
@@ -213,40 +222,43 @@ def test_newest_first(one):
 
 
 def send_together(onramp, clients, texts):
-    """All statements wait until they may go, and then go in one turn."""
+    """All statements wait until they may go, and then go in one turn, the first before the others."""
     onramp.order("PAUSE")
     for number, (client, text) in enumerate(zip(clients, texts, strict=True)):
         client.command(raw.QUERY, text)
-        onramp.until_queued(number + 1)
+        if number == 0:
+            onramp.until_queued(1)
+    onramp.until_queued(len(clients))
     onramp.order("RESUME")
 
 
 FEW = {"workers": 1, "max_backends": 3, "permits": 1, "shared_backends": 1, "statements_in_flight": 16, "coalesce_reads": "off"}
-LEARNED = 20  # more often than a kind of reads has to be short before it shares
+# Reads that may share a backend with any others: their like have been short lately, and none was stuck for a moment.
+SHARING = "SELECT COUNT(*) FROM statements WHERE text LIKE 'select name from %' AND taken_for LIKE '%short%' AND taken_for NOT LIKE '%stuck%'"
 
 
-def until_shared(onramp, clients, texts, name, count):
-    """Lets the statements share a backend until that has moved a metric by as much as there is to share."""
-    for _ in range(LEARNED):
-        for client, text in zip(clients, texts, strict=True):
-            client.query(text)
+def until_shared(onramp, clients, texts, name, counter, count):
+    """Lets the statements share a backend until as many of them do as can, and a metric has grown by what the admin port counts."""
+    def each_by_itself():
+        return [client.query(text).rows for client, text in zip(clients, texts, strict=True)]
 
     def all_share():
-        growth = onramp.growth()
+        # Behind that it is known, too, how many session states there are, which holds for two seconds.
+        until(lambda: each_by_itself() and onramp.asked(SHARING) == len(set(texts)), lambda: str(onramp.operator.query("SELECT text, taken_for, p99_us FROM statements").rows))
+        before = onramp.status(counter)
         send_together(onramp, clients, texts)
-        answers = [client.result().rows for client in clients]
-        growth.wait(len(clients), "onramp_statements_started_total")
-        assert answers == [client.query(text).rows for client, text in zip(clients, texts, strict=True)]
-        # On a slow machine it takes longer until reads count as short.
-        return growth.of(name) == count
+        assert [client.result().rows for client in clients] == answers
+        return onramp.status(counter) - before == count
 
-    until(all_share, f"{name} does not grow by {count}")
+    answers, growth, at_first = each_by_itself(), onramp.growth(), onramp.status(counter)
+    until(all_share, f"{counter} does not grow by {count}")
+    growth.wait(onramp.status(counter) - at_first, name)
 
 
 def test_reads_that_share(start):
     onramp = start(**FEW, rescue_reads="off")
     clients = [onramp.connect(schema="onramp_app") for _ in range(5)]
-    until_shared(onramp, clients, [b"SELECT name FROM second"] * 5, "onramp_reads_shared_total", 4)
+    until_shared(onramp, clients, [b"SELECT name FROM second"] * 5, "onramp_reads_shared_total", "Onramp_shared_reads", 4)
     for client in clients:
         client.close()
 
@@ -255,7 +267,8 @@ def test_schemas_that_reads_bring(start):
     """More of them than may have a backend each: the first read finds its schema there or chooses it, the others bring theirs."""
     onramp = start(**FEW, rescue_reads="off")
     clients = [onramp.connect(schema=name) for name in SCHEMAS]
-    until_shared(onramp, clients, [b"SELECT name FROM second"] * len(SCHEMAS), "onramp_schemas_brought_total", len(SCHEMAS) - 1)
+    texts = [b"SELECT name FROM second"] * len(SCHEMAS)
+    until_shared(onramp, clients, texts, "onramp_schemas_brought_total", "Onramp_schemas_brought", len(SCHEMAS) - 1)
     for client in clients:
         client.close()
 
@@ -265,7 +278,7 @@ def test_reads_that_are_rescued(start, admin):
     onramp = start(**FEW)
     texts = [b"SELECT name FROM first", *[b"SELECT name FROM second"] * 3]
     clients = [onramp.connect(schema="onramp_app") for _ in texts]
-    until_shared(onramp, clients, texts, "onramp_reads_shared_total", 3)
+    until_shared(onramp, clients, texts, "onramp_reads_shared_total", "Onramp_shared_reads", 3)
     growth = onramp.growth()
     admin.query("LOCK TABLES onramp_app.first WRITE")
     send_together(onramp, clients, texts)
