@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harness.machine import Debian, Machine
+from harness.machine import RELEASES, Debian, Machine
 from harness.packages import PACKAGES, package
 from harness.waiting import until
 from test_first_hour import PAGE, blocks
@@ -18,10 +18,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def machine(tmp_path):
+@pytest.fixture(params=RELEASES)
+def machine(tmp_path, request):
     """A clean one, with what the page takes for granted: a server of its package, and an application's account."""
-    debian = Debian(tmp_path / "root")
+    debian = Debian(tmp_path / "root", request.param)
     debian.install("systemd", "mariadb-server", "sudo")
     # sudo looks up the name of the machine that it is on.
     (debian.root / "etc/hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import raw
-from harness.machine import Debian, Machine
+from harness.machine import RELEASES, Debian, Machine
 from harness.packages import PACKAGES, package
 from harness.server import SERVICE, free_port
 from harness.waiting import PATIENCE, until
@@ -25,10 +25,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def debian(tmp_path_factory):
+@pytest.fixture(scope="module", params=RELEASES)
+def debian(tmp_path_factory, request):
     """Clean, with both packages beside it."""
-    debian = Debian(tmp_path_factory.mktemp("debian") / "root")
+    debian = Debian(tmp_path_factory.mktemp("debian") / "root", request.param)
     for folder in ("out", "later"):
         (debian.root / "packages").mkdir(exist_ok=True)
         for ending in ("deb", "rpm"):

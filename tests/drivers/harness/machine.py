@@ -14,6 +14,9 @@ MASKED = [
     "dev-mqueue.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-kernel-config.mount", "sys-fs-fuse-connections.mount",
 ]
 
+# Those with the oldest systemd and the newest one that the packages have been tried with.
+RELEASES = ["bookworm", "trixie"]
+
 SPACES = ["--mount", "--pid", "--ipc", "--uts"]
 
 # Runs in namespaces of its own. What systemd mounts for a service has to be seen by the service, so mounts are shared within.
@@ -34,11 +37,11 @@ exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/syst
 
 
 class Debian:
-    """Made by debootstrap."""
+    """Made by debootstrap, of one of its releases."""
 
-    def __init__(self, root):
+    def __init__(self, root, release):
         self.root = Path(root)
-        mirror = ["bookworm", str(self.root), "http://deb.debian.org/debian"]
+        mirror = [release, str(self.root), "http://deb.debian.org/debian"]
         made = subprocess.run(["debootstrap", "--variant=minbase", *mirror], capture_output=True, text=True)
         assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
 
