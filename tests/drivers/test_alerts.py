@@ -5,6 +5,7 @@ Prometheus has is the file's own but for its times. Expressions are the same to 
 """
 
 import contextlib
+import json
 import re
 import socketserver
 import threading
@@ -174,8 +175,10 @@ def no_primary(patient):
     with raw.connect(patient.server, "admin", "admin-secret") as admin:
         assert isinstance(admin.query("SET GLOBAL read_only = 1"), Ok)
         yield
-        # The server answers all the while.
+        # The server answers all the while, and the page says what is missing.
         assert Metrics(patient.port).get("onramp_server_up") == 1
+        notes = json.loads(ask(patient.port, "/api/now").body)["notes"]
+        assert [note["level"] for note in notes if note["text"].startswith("No primary, ")] == ["bad"], notes
         assert isinstance(admin.query("SET GLOBAL read_only = 0"), Ok)
     patient.start_anew()
 
