@@ -32,6 +32,12 @@ pub trait Pool: Send + Sync {
     /// As [`Self::pause`].
     fn resume(&self) -> Result<(), Refusal>;
 
+    /// Changes the primary for the server with this address, one of those in the table `servers`. Returns what there is to say of it.
+    ///
+    /// # Errors
+    /// [`Refusal::Failed`] with the reason; then statements go on at the former primary, if that still takes writes.
+    fn switch_over(&self, to: &str) -> Result<String, Refusal>;
+
     /// Reads the configuration again. What can change does; the rest comes back as warnings.
     ///
     /// # Errors

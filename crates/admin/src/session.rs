@@ -183,6 +183,9 @@ impl<'p> Session<'p> {
                 self.order("PAUSE", self.port.pool.pause())?;
                 info = String::from("No new statement is sent to the server; RESUME goes on");
             }
+            Statement::Switchover { to } => {
+                info = self.order("SWITCHOVER", self.port.pool.switch_over(&to))?;
+            }
             Statement::Resume => self.order("RESUME", self.port.pool.resume())?,
             Statement::Reload => {
                 let warnings = self.order("RELOAD", self.port.pool.reload())?;

@@ -22,6 +22,10 @@ pub(crate) enum Statement<'a> {
         query_only: bool,
     },
     Pause,
+    /// SWITCHOVER TO, with the address of the new primary.
+    Switchover {
+        to: String,
+    },
     Resume,
     Reload,
     Shutdown {
@@ -97,6 +101,7 @@ pub(crate) fn parse<'a>(tokens: &'a [Placed<'a>]) -> Result<Statement<'a>, SqlEr
         "use" => Statement::Use(words.name()?),
         "kill" => kill(&mut words)?,
         "pause" => Statement::Pause,
+        "switchover" => switchover(&mut words)?,
         "resume" => Statement::Resume,
         "reload" => Statement::Reload,
         "shutdown" => Statement::Shutdown { immediate: words.skip("immediate") },
@@ -106,6 +111,18 @@ pub(crate) fn parse<'a>(tokens: &'a [Placed<'a>]) -> Result<Statement<'a>, SqlEr
     };
     words.end()?;
     Ok(statement)
+}
+
+fn switchover<'a>(words: &mut Words<'a>) -> Result<Statement<'a>, SqlError> {
+    let at = words.at;
+    if !words.skip("to") {
+        return Err(words.unexpected(at));
+    }
+    let at = words.at;
+    match words.next() {
+        Some(Token::Text(to)) => Ok(Statement::Switchover { to: to.clone() }),
+        _ => Err(words.unexpected(at)),
+    }
 }
 
 fn kill<'a>(words: &mut Words<'a>) -> Result<Statement<'a>, SqlError> {
@@ -307,6 +324,7 @@ mod tests {
         assert_eq!(parsed("KILL HARD QUERY 2147483649;"), "Kill { id: 2147483649, query_only: true }");
         assert_eq!(parsed("shutdown immediate"), "Shutdown { immediate: true }");
         assert_eq!(parsed("/* hi */ PAUSE"), "Pause");
+        assert_eq!(parsed("switchover to '10.0.0.7:3306'"), "Switchover { to: \"10.0.0.7:3306\" }");
         assert_eq!(parsed("-- nothing"), "Empty");
         assert_eq!(parsed("SHOW HELP"), "Help");
         assert_eq!(parsed("START TRANSACTION READ ONLY"), "Nothing");
@@ -378,6 +396,10 @@ mod tests {
             "SET GLOBAL permits",
             "SET permits =",
             "pause all",
+            "switchover",
+            "switchover 'a:1'",
+            "switchover to a",
+            "switchover to 'a:1' now",
             "'text'",
             "ATTACH 'x' AS y",
             "PRAGMA x",

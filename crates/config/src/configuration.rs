@@ -52,6 +52,13 @@ settings! {
         pub data_dir: PathBuf = PathBuf::from("./onramp-data"), start;
         /// The folder that holds the private server's programs; empty for those of the system.
         pub server_directory: PathBuf = PathBuf::new(), start;
+        /// The program that changes the roles of servers in a planned switchover; empty where there is none.
+        pub switchover_command: PathBuf = PathBuf::new(), start;
+        /// How long a switchover waits for transactions to end, and for the new primary to have what the former one has.
+        // With that of the command less than failover_hold: nobody's statement is given up in between.
+        pub switchover_wait: Duration = Duration::from_secs(5), live;
+        /// How long its command may take, and the servers to have changed after that.
+        pub switchover_timeout: Duration = Duration::from_secs(10), live;
         /// Connections that the kernel holds for us until they are accepted.
         // The kernel caps it to net.core.somaxconn, 4096 since Linux 5.4.
         pub back_log: u32 = 4096, start;

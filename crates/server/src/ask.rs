@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use drivers::Signaller;
 use engine::{
     BackendView, ClientView, DigestCost, DigestView, Engine, FailoverView, Holders, Measures, Memory,
-    MemoryParts, Piece, PinReport, ServerView, Settings, TalliesByName, Use, Waits, WorkerView,
+    MemoryParts, Piece, PinReport, ServerView, Settings, SwitchStep, TalliesByName, Use, Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -23,6 +23,8 @@ pub(crate) enum Ask {
     Kill { id: u32, query_only: bool, answer: Sender<Answer> },
     /// See [`Engine::pause`] and [`Engine::resume`].
     Pause { on: bool, answer: Sender<Answer> },
+    /// See [`Engine::switch_over`].
+    Switch { step: SwitchStep, answer: Sender<Answer> },
     /// See [`Engine::change_settings`].
     Change { settings: Arc<Settings>, answer: Sender<Answer> },
 }
@@ -134,6 +136,10 @@ impl Desk {
                 } else {
                     engine.resume();
                 }
+                (answer, Sight::Done)
+            }
+            Ask::Switch { step, answer } => {
+                engine.switch_over(step);
                 (answer, Sight::Done)
             }
             Ask::Change { settings, answer } => {

@@ -3,6 +3,7 @@
 pub(crate) mod answers;
 pub(crate) mod glance;
 mod reload;
+mod switchover;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel};
@@ -51,6 +52,8 @@ pub(crate) struct Control {
     pub(crate) started: Instant,
     /// The same, since 1970.
     pub(crate) began: Duration,
+    /// Held by whoever changes the primary by plan.
+    switching: Mutex<()>,
     /// The last order to read everything again could be carried out, or there was none.
     reloaded: AtomicBool,
     /// Where somebody may ask for it: the admin port, or HTTP.
@@ -66,6 +69,7 @@ impl Control {
             configuration,
             started: Instant::now(),
             began: UNIX_EPOCH.elapsed().unwrap_or_default(),
+            switching: Mutex::new(()),
             reloaded: AtomicBool::new(true),
             history: OnceLock::new(),
         }

@@ -104,6 +104,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::ServerChanged { .. } => (Level::WARN, "server_changed"),
         Event::PrimaryFound { behind: Behind::Lacks(_), .. } => (Level::WARN, "primary_found"),
         Event::PrimaryFound { .. } => (Level::INFO, "primary_found"),
+        Event::SwitchoverBegan { .. } => (Level::INFO, "switchover"),
         Event::NoPrimary { .. } => (Level::ERROR, "no_primary"),
         Event::ClientClosed { .. } => (Level::INFO, "client_closed"),
         Event::LoginRefused { .. } => (Level::WARN, "login_refused"),

@@ -268,9 +268,39 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         }),
         example: "allow",
         doc: "What becomes of a new primary that lacks transactions which the former one was known to have, by their GTIDs \
-              (docs/CLUSTERS.md). hold: nothing is sent there, as long as it lacks them; the log says which. allow: \
-              it is used all the same, for instance where replication is asynchronous, and whoever promotes accepts that; the log and the table \
-              failovers say what it lacks. SET GLOBAL failover_behind = 'allow' at the admin port lets one go on that is held.",
+              (docs/CLUSTERS.md). hold: nothing is sent there, as long as it lacks them; the log says which. allow: it is used \
+              all the same, for instance where replication is asynchronous, and whoever promotes accepts that; the log and the \
+              table failovers say what it lacks. SET GLOBAL failover_behind = 'allow' at the admin port lets one go on that is \
+              held.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
+        name: "switchover_command",
+        kind: Kind::Path(setting!(switchover_command)),
+        example: "/usr/local/sbin/change-primary",
+        doc: "The program that SWITCHOVER TO at the admin port runs to change the roles of servers, as the user that Onramp \
+              runs as, without a shell between: it gets the address of the primary and that of the new one as its two \
+              arguments, as they stand in backend, and none of Onramp's own environment variables. It makes the former one \
+              read-only, promotes the new one, and ends with 0 (docs/CLUSTERS.md has one). Empty: there is no such order.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
+        name: "switchover_wait",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, setting!(switchover_wait)),
+        example: "10s",
+        doc: "How long SWITCHOVER TO waits for open transactions to end, and for the new primary to have what the former one \
+              has, while new transactions wait. Transactions that are open after it are rolled back.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
+        name: "switchover_timeout",
+        kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(switchover_timeout)),
+        example: "30s",
+        doc: "switchover_command is killed after this long, and statements go on at the former primary, if that still takes \
+              writes. Together with switchover_wait it should be less than failover_hold, which is how long statements wait.",
         section: Section::Timeouts,
         limit: None,
     },

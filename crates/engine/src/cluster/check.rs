@@ -313,7 +313,8 @@ impl Cluster {
 
     /// The next round begins an interval after this one has, or later.
     fn round_ended(&mut self, step: &mut Step<'_>, place: usize, verdict: Verdict, pause: Duration) {
-        let interval = step.settings.cluster.check_interval;
+        // While clients wait for a switchover, as soon as may be.
+        let interval = if self.switching.is_some() { SOONEST } else { step.settings.cluster.check_interval };
         let check = &mut self.checks[place];
         check.state = State::Resting;
         if !verdict.is_well && verdict.identity.is_empty() {
@@ -328,7 +329,9 @@ impl Cluster {
         if self.primary == Some(place) {
             self.known.take(&verdict);
         }
-        let checked = Checked { at: step.now, took: step.now.since(check.began), verdict };
+        let began = check.began;
+        self.switching_asked(place, began);
+        let checked = Checked { at: step.now, took: step.now.since(began), verdict };
         if self.standings[place].take(checked) {
             step.effects.push(Effect::Changed { place });
         }

@@ -17,6 +17,8 @@ pub(crate) struct Chosen {
     word: AtomicU64,
     /// The server that was it before is up: what runs there may come to its end.
     may_end: AtomicBool,
+    /// So may transactions that are open there.
+    transactions_go_on: AtomicBool,
     /// Why there is none, for people.
     why: Mutex<Arc<str>>,
     /// The number of the latest choice that is doubted, and in the lowest bit whether a check has settled that: it holds.
@@ -67,6 +69,7 @@ impl Default for Chosen {
         Self {
             word: AtomicU64::new(0),
             may_end: AtomicBool::new(false),
+            transactions_go_on: AtomicBool::new(false),
             why: Mutex::new(Arc::from("not all servers have been asked yet")),
             doubt: AtomicU64::new(0),
             settled: AtomicU64::new(0),
@@ -84,6 +87,27 @@ impl Chosen {
 
     /// The primary is there from now on, or nowhere. `may_end` says whether what runs on the former one may come to its end.
     pub(crate) fn set(&self, place: Option<usize>, may_end: bool) {
+        self.transactions_go_on.store(false, SeqCst);
+        self.change(place, may_end);
+    }
+
+    /// Nobody is the primary, by plan: what is open on the former one goes on there until [`Self::end_transactions`].
+    pub(super) fn give_way(&self) {
+        self.transactions_go_on.store(true, SeqCst);
+        self.change(None, true);
+    }
+
+    /// Transactions do not go on.
+    pub(super) fn end_transactions(&self) {
+        self.transactions_go_on.store(false, SeqCst);
+    }
+
+    /// Whether clients go on that hold a backend of the former primary.
+    pub(crate) fn transactions_go_on(&self) -> bool {
+        self.transactions_go_on.load(SeqCst)
+    }
+
+    fn change(&self, place: Option<usize>, may_end: bool) {
         self.may_end.store(may_end, SeqCst);
         let place = place.map_or(0, |place| place as u64 + 1);
         let number = (self.word.load(SeqCst) >> 32) + 1;

@@ -219,12 +219,17 @@ impl Engine {
         let since = self.following.leaves.take().unwrap_or(self.now);
         let in_time = self.now.since(since) < self.settings.cluster.hold;
         let may_end = in_time && self.pool.workers.chosen.may_end();
+        let transactions_go_on = in_time && self.pool.workers.chosen.transactions_go_on();
         let backends = self.server.backends.iter();
         let left: Vec<_> =
             backends.map(|(key, _)| key).filter(|&key| self.is_on_former_server(key)).collect();
         for key in left {
             let Some(backend) = self.server.backends.get_mut(key) else { continue };
             backend.afterwards = Afterwards::Close;
+            if transactions_go_on && backend.holder.is_some() {
+                self.following.leaves = Some(since);
+                continue;
+            }
             if backend.is_idle() || !(backend.is_ready() || backend.is_changing()) {
                 self.quit_backend(key);
                 continue;

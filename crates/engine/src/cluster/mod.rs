@@ -12,6 +12,7 @@ pub(crate) mod position;
 pub(crate) mod primary;
 pub(crate) mod reading;
 pub(crate) mod standing;
+pub(crate) mod switchover;
 pub(crate) mod verdict;
 pub(crate) mod view;
 
@@ -24,6 +25,7 @@ use self::chosen::{Choice, Counts};
 use self::position::Behind;
 use self::primary::{Failovers, Known};
 use self::standing::Standing;
+use self::switchover::Switching;
 use crate::accounts::task::Work;
 use crate::outbox::Outbox;
 use crate::outside::event::Event;
@@ -61,6 +63,8 @@ pub(crate) struct Cluster {
     /// The primary has refused a statement, and is asked whether it is that still.
     doubt: Option<Doubt>,
     failovers: Failovers,
+    /// A planned change of the primary is under way.
+    switching: Option<Switching>,
     /// What the primary was known to have, or the last one.
     known: Known,
     /// The server at this place would be the primary, but lacks that, as its check at this time has said.
@@ -80,6 +84,7 @@ impl Cluster {
             primary: None,
             doubt: None,
             failovers: Failovers::default(),
+            switching: None,
             known: Known::default(),
             behind: None,
             known_well: Instant::START,
@@ -138,6 +143,7 @@ impl Cluster {
 
     /// When [`Self::turn`] has something to do.
     pub(crate) fn next_turn(&self, settings: &Settings) -> Option<Instant> {
-        self.checks.iter().filter_map(|check| check.next(settings.cluster.check_timeout)).min()
+        let checks = self.checks.iter().filter_map(|check| check.next(settings.cluster.check_timeout));
+        checks.chain(self.switching.as_ref().and_then(Switching::ends)).min()
     }
 }

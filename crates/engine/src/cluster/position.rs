@@ -23,8 +23,8 @@ pub enum Behind {
     Unknown,
 }
 
-/// Says whether a server has all of another one's position.
-pub(crate) fn compare(wanted: &str, own: &str) -> Behind {
+/// Says whether a server has all of another one's position, both as the servers write them.
+pub fn compare(wanted: &str, own: &str) -> Behind {
     let missing = match (domains(wanted), sets(wanted)) {
         // One that has nothing lacks everything.
         (Some(wanted), _) if !wanted.is_empty() => domains(own).map(|own| lacks_of_domains(&wanted, &own)),

@@ -64,7 +64,7 @@ impl Known {
 pub(super) struct Failovers(VecDeque<Failover>);
 
 impl Failovers {
-    fn begin(&mut self, now: Instant, from: usize, before: Counts, chosen: &Chosen) {
+    pub(super) fn begin(&mut self, now: Instant, from: usize, before: Counts, chosen: &Chosen) {
         if let Some(last) = self.0.back_mut() {
             // What was counted behind `before` is the next one's.
             let present = Counts { longest: chosen.tally.counts().longest, ..before };
@@ -111,6 +111,9 @@ impl Cluster {
         }
         let present = choice.place;
         self.note_well(present, chosen);
+        if let (true, news) = self.gives_way(now, chosen, settings) {
+            return news;
+        }
         let found = choose(&self.standings, self.primary);
         match found {
             Ok(place) if present == Some(place) => None,

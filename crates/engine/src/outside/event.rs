@@ -55,6 +55,13 @@ pub enum Event {
         /// What it lacks of that one's.
         behind: Behind,
     },
+    /// A planned change of the primary has begun: new transactions wait.
+    SwitchoverBegan {
+        /// The primary.
+        from: Address,
+        /// Who is to be it.
+        to: Address,
+    },
     /// No server is the primary: what clients send waits.
     NoPrimary {
         /// Why.
@@ -149,9 +156,10 @@ impl fmt::Display for Event {
             Self::ServerLost { address, reason } => {
                 write!(f, "server {address} cannot be used: {}", OneLine(reason))
             }
-            Self::ServerChanged { .. } | Self::PrimaryFound { .. } | Self::NoPrimary { .. } => {
-                self.say_of_servers(f)
-            }
+            Self::ServerChanged { .. }
+            | Self::PrimaryFound { .. }
+            | Self::SwitchoverBegan { .. }
+            | Self::NoPrimary { .. } => self.say_of_servers(f),
             Self::ClientClosed { peer, client, reason, .. } => {
                 write!(f, "client {client} ({peer}) closed: {}", OneLine(reason))
             }
@@ -227,6 +235,9 @@ impl Event {
                 }
             }
             Self::PrimaryFound { address, former: None, .. } => write!(f, "the primary is {address}"),
+            Self::SwitchoverBegan { from, to } => {
+                write!(f, "switchover from {from} to {to} begins: new transactions wait")
+            }
             Self::NoPrimary { reason } => {
                 write!(f, "no primary: {}; statements wait for up to failover_hold", OneLine(reason))
             }

@@ -200,6 +200,10 @@ impl Pool for Control {
         self.order_all(|answer| Ask::Pause { on: true, answer })
     }
 
+    fn switch_over(&self, to: &str) -> Result<String, Refusal> {
+        Control::switch_over(self, to).map_err(|reason| Refusal::Failed { reason })
+    }
+
     fn resume(&self) -> Result<(), Refusal> {
         self.order_all(|answer| Ask::Pause { on: false, answer })
     }

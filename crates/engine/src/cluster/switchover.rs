@@ -1,0 +1,189 @@
+//! A planned change of the primary, as the operators' side leads it: new transactions wait, open ones go on and end, and then the
+//! servers say who the primary is.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::Cluster;
+use super::chosen::Chosen;
+use crate::engine::Engine;
+use crate::outside::event::Event;
+use crate::settings::Settings;
+use crate::workers::letter::Letter;
+
+/// What the operators' side has decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchStep {
+    /// New transactions wait, and what is open goes on.
+    Begin {
+        /// The place of the new primary in the list of addresses.
+        to: usize,
+        /// Should nobody say more, it is over after this time.
+        lasts: Duration,
+    },
+    /// Transactions that are still open are rolled back: the roles are about to change.
+    EndTransactions,
+    /// The servers say who the primary is, as ever.
+    Over,
+}
+
+/// A switchover under way.
+#[derive(Debug)]
+pub(super) struct Switching {
+    pub(super) to: usize,
+    /// When it is over by itself.
+    pub(super) until: Instant,
+    /// Since when it is over: what the former primary has said of itself before counts no more, its role may have changed since.
+    pub(super) over: Option<Instant>,
+}
+
+impl Switching {
+    /// When it is over by itself, unless it is.
+    pub(super) fn ends(&self) -> Option<Instant> {
+        self.over.is_none().then_some(self.until)
+    }
+}
+
+impl Engine {
+    /// Takes a step of a planned change of the primary. Only the first worker needs to hear of it; the others do nothing. A turn has to
+    /// follow, with an end.
+    pub fn switch_over(&mut self, step: SwitchStep) {
+        if !self.cluster.is_watching() {
+            return;
+        }
+        match step {
+            SwitchStep::Begin { to, lasts } => {
+                self.cluster.switching = Some(Switching { to, until: self.now + lasts, over: None });
+            }
+            SwitchStep::EndTransactions => {
+                self.pool.workers.chosen.end_transactions();
+                self.pool.write_to_others(&Letter::Wake);
+            }
+            SwitchStep::Over => self.cluster.switching_ends(self.now),
+        }
+        self.cluster.hurry(self.now);
+    }
+}
+
+impl Cluster {
+    /// Says whether a switchover is under way, and gives the primary up for it, which is worth a line.
+    pub(super) fn gives_way(
+        &mut self,
+        now: Instant,
+        chosen: &Chosen,
+        settings: &Settings,
+    ) -> (bool, Option<Event>) {
+        let Some(switching) = &self.switching else { return (false, None) };
+        match switching.ends() {
+            None => return (true, None),
+            Some(until) if until <= now => {
+                self.switching_ends(now);
+                return (self.switching.is_some(), None);
+            }
+            Some(_) => {}
+        }
+        let Some(from) = chosen.get().place else { return (true, None) };
+        let Some(to) = settings.server.get(switching.to).cloned() else { return (true, None) };
+        self.failovers.begin(now, from, self.before, chosen);
+        chosen.say(format!("a switchover to {to} is under way").into());
+        chosen.give_way();
+        (true, Some(Event::SwitchoverBegan { from: settings.server[from].clone(), to }))
+    }
+
+    /// The servers say who the primary is, as soon as the former one has been asked.
+    fn switching_ends(&mut self, now: Instant) {
+        if self.primary.is_none() {
+            self.switching = None;
+        }
+        if let Some(switching) = &mut self.switching {
+            switching.over.get_or_insert(now);
+        }
+        self.hurry(now);
+    }
+
+    /// A check has ended that began at this time: the former primary has been asked, where it was that one's.
+    pub(super) fn switching_asked(&mut self, place: usize, began: Instant) {
+        let over = self.switching.as_ref().and_then(|switching| switching.over);
+        if self.primary == Some(place) && over.is_some_and(|over| began >= over) {
+            self.switching = None;
+        }
+    }
+
+    /// All servers are asked at once.
+    fn hurry(&mut self, now: Instant) {
+        self.checks.iter_mut().for_each(|check| check.hurry(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::Address;
+
+    use super::*;
+    use crate::cluster::standing::Checked;
+    use crate::cluster::verdict::Verdict;
+    use crate::outside::named::ServerRole;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::START + Duration::from_secs(seconds)
+    }
+
+    /// Two servers, of which the first takes writes and has been chosen.
+    fn two() -> (Cluster, Settings, Chosen) {
+        let address = |port| Address::Tcp { remote: ([127, 0, 0, 1], port).into(), local: None };
+        let mut settings = Settings { server: vec![address(1), address(2)], ..Settings::default() };
+        settings.cluster.several = true;
+        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+        seen(&mut cluster, 1, 0, true);
+        seen(&mut cluster, 1, 1, false);
+        assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+        (cluster, settings, chosen)
+    }
+
+    /// A check has begun and ended at this second.
+    fn seen(cluster: &mut Cluster, second: u64, place: usize, writable: bool) {
+        cluster.switching_asked(place, at(second));
+        let verdict = Verdict {
+            role: ServerRole::Primary,
+            is_well: true,
+            is_writable: writable,
+            identity: place.to_string(),
+            ..Verdict::unreached(String::new())
+        };
+        cluster.standings[place].take(Checked { at: at(second), took: Duration::ZERO, verdict });
+    }
+
+    #[test]
+    fn nobody_is_the_primary_until_the_former_one_has_been_asked_again() {
+        let (mut cluster, settings, chosen) = two();
+        cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
+        let news = cluster.choose(at(2), &chosen, &settings);
+        assert!(matches!(news, Some(Event::SwitchoverBegan { .. })), "{news:?}");
+        assert!(chosen.get().place.is_none() && chosen.transactions_go_on() && chosen.may_end());
+        seen(&mut cluster, 3, 0, true);
+        assert_eq!(cluster.choose(at(3), &chosen, &settings), None, "it takes writes, and gives way");
+        chosen.end_transactions();
+        assert!(!chosen.transactions_go_on() && chosen.may_end());
+        cluster.switching_ends(at(4));
+        // Another one's check says nothing of it, and what it has said before may be over.
+        seen(&mut cluster, 5, 1, true);
+        assert_eq!(cluster.choose(at(5), &chosen, &settings), None);
+        seen(&mut cluster, 6, 0, false);
+        let found = cluster.choose(at(6), &chosen, &settings);
+        assert!(matches!(found, Some(Event::PrimaryFound { former: Some(_), .. })), "{found:?}");
+        assert_eq!(chosen.get().place, Some(1));
+    }
+
+    #[test]
+    fn it_is_over_by_itself_and_the_former_primary_goes_on() {
+        let (mut cluster, settings, chosen) = two();
+        cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
+        cluster.choose(at(2), &chosen, &settings);
+        assert_eq!(cluster.choose(at(60), &chosen, &settings), None, "it is asked first");
+        seen(&mut cluster, 61, 0, true);
+        assert!(cluster.choose(at(61), &chosen, &settings).is_some());
+        assert_eq!(chosen.get().place, Some(0));
+        assert!(!chosen.transactions_go_on());
+    }
+}

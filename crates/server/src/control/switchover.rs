@@ -1,0 +1,296 @@
+//! The planned change of the primary (SWITCHOVER TO): new transactions wait, open ones end, the operator's command changes the roles,
+//! and statements go on. Whatever fails, they go on at the former primary, if that still takes writes.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::{Behind, ServerState, ServerView, SwitchStep, compare_positions};
+use seam::Signal;
+
+use super::Control;
+use crate::ask::{Ask, Look, Sight, Whole};
+
+/// It is looked this often whether the next step may begin: a part of the second that clients may notice.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// So much of what a command says is kept, for a line of the log: a reason, and no dump of a table.
+const KEPT: usize = 2_000;
+
+/// What a command has said is waited for so long when it has ended: another process may have its end of the pipe.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Variables of this name are Onramp's own, with the service account's password among them.
+const OWN_VARIABLES: &str = "ONRAMP_";
+
+/// Who changes with whom, by what, and how long each step may take.
+struct Plan {
+    from: usize,
+    to: usize,
+    names: [String; 2],
+    command: PathBuf,
+    wait: Duration,
+    timeout: Duration,
+}
+
+impl Control {
+    /// Changes the primary for the server with this address. Returns what there is to say of it.
+    ///
+    /// # Errors
+    /// Why it has not been changed.
+    pub(crate) fn switch_over(&self, to: &str) -> Result<String, String> {
+        let _alone = match self.switching.try_lock() {
+            Ok(alone) => alone,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(String::from("another switchover is under way: wait for its end"));
+            }
+        };
+        let plan = self.plan(to)?;
+        let [from, to] = &plan.names;
+        let began = Instant::now();
+        let outcome = self.carry_out(&plan);
+        let took = began.elapsed().as_millis();
+        match &outcome {
+            Ok(said) => tracing::info!("switchover from {from} to {to} took {took} ms; {said}"),
+            Err(reason) => tracing::error!("switchover from {from} to {to} failed after {took} ms: {reason}"),
+        }
+        outcome
+    }
+
+    fn plan(&self, to: &str) -> Result<Plan, String> {
+        let (command, wait, timeout) = {
+            let configuration = self.configuration();
+            (
+                configuration.switchover_command.clone(),
+                configuration.switchover_wait,
+                configuration.switchover_timeout,
+            )
+        };
+        if command.as_os_str().is_empty() {
+            return Err(String::from(
+                "switchover_command names no program that changes the roles (docs/CLUSTERS.md)",
+            ));
+        }
+        let (servers, _) = self.look_at_servers();
+        let name = |place: usize| servers[place].address.to_string();
+        let to = (0..servers.len())
+            .find(|&place| name(place) == to)
+            .ok_or("no server has this address: SELECT address FROM servers")?;
+        let from = (0..servers.len())
+            .find(|&place| servers[place].is_primary)
+            .ok_or("there is no primary to change: SELECT * FROM servers")?;
+        if servers[from].identity == servers[to].identity {
+            return Err(format!("{} is the primary already", name(to)));
+        }
+        if servers[to].state != ServerState::Up {
+            return Err(format!("{} is {}: {}", name(to), servers[to].state, servers[to].reason));
+        }
+        Ok(Plan { from, to, names: [name(from), name(to)], command, wait, timeout })
+    }
+
+    fn carry_out(&self, plan: &Plan) -> Result<String, String> {
+        // Should this thread be held up, the workers go on by themselves.
+        let lasts = plan.wait + plan.timeout + plan.timeout;
+        self.step(SwitchStep::Begin { to: plan.to, lasts })?;
+        let said = self.change_roles(plan);
+        // From here on the checks say who the primary is, whatever has become of it.
+        self.step(SwitchStep::Over)?;
+        let said = said?;
+        let deadline = Instant::now() + plan.timeout;
+        loop {
+            let (servers, _) = self.look_at_servers();
+            if servers.get(plan.to).is_some_and(|server| server.is_primary) {
+                return Ok(said);
+            }
+            if Instant::now() >= deadline {
+                let primary = servers.iter().find(|server| server.is_primary);
+                let primary = primary.map_or(String::from("no server"), |server| server.address.to_string());
+                return Err(format!("the command has ended well, but {primary} is the primary; {said}"));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// From the first transaction that waits to the end of the command. Returns what that has said.
+    fn change_roles(&self, plan: &Plan) -> Result<String, String> {
+        let [from, to] = &plan.names;
+        let deadline = Instant::now() + plan.wait;
+        loop {
+            // A worker may be starting one in the turn in which it hears of this.
+            thread::sleep(LOOK);
+            if self.look_at_servers().1 == 0 || Instant::now() >= deadline {
+                break;
+            }
+        }
+        let ended = Instant::now();
+        loop {
+            let (servers, _) = self.look_at_servers();
+            let asked = |place: usize| servers.get(place).filter(|server| was_asked(server, ended.elapsed()));
+            let behind = asked(plan.from)
+                .zip(asked(plan.to))
+                .map(|(from, to)| compare_positions(&from.position, &to.position));
+            match behind {
+                Some(Behind::Nothing | Behind::Unknown) => break,
+                Some(Behind::Lacks(what)) if Instant::now() >= deadline => {
+                    return Err(format!(
+                        "{to} still lacks of what {from} has, after switchover_wait: {what}"
+                    ));
+                }
+                None if ended.elapsed() >= plan.timeout => {
+                    return Err(format!(
+                        "{from} and {to} do not say how far they are within switchover_timeout"
+                    ));
+                }
+                _ => thread::sleep(LOOK),
+            }
+        }
+        self.step(SwitchStep::EndTransactions)?;
+        run(&plan.command, from, to, plan.timeout)
+    }
+
+    /// The servers, and how many transactions are open on all workers.
+    fn look_at_servers(&self) -> (Vec<ServerView>, usize) {
+        let what = Look { servers: true, ..Look::default() };
+        let mut answers = self.ask(Signal::Wake, |answer| Ask::Look { what, answer });
+        let (mut servers, mut transactions) = (Vec::new(), 0);
+        while let Some((_, sight)) = answers.next() {
+            if let Sight::Whole(whole) = sight {
+                let Whole { view, servers: seen, .. } = *whole;
+                transactions += view.transactions;
+                servers.extend(seen);
+            }
+        }
+        (servers, transactions)
+    }
+
+    fn step(&self, step: SwitchStep) -> Result<(), String> {
+        self.order(|answer| Ask::Switch { step, answer })
+    }
+}
+
+/// Whether a server's last check has begun within this time, and says how far it is.
+fn was_asked(server: &ServerView, within: Duration) -> bool {
+    server.checks.last().is_some_and(|check| check.is_well && check.age + check.took < within)
+}
+
+/// Runs a program with the addresses of both servers, as they stand in the configuration, and no shell between. Returns what it says.
+fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String, String> {
+    let name = program.display();
+    let mut command = Command::new(program);
+    command.args([from, to]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with(OWN_VARIABLES) {
+            command.env_remove(variable);
+        }
+    }
+    let mut child =
+        command.spawn().map_err(|error| format!("{name} (switchover_command) cannot be run: {error}"))?;
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let readers: Vec<_> = [child.stdout.take().map(boxed), child.stderr.take().map(boxed)]
+        .into_iter()
+        .flatten()
+        .map(|pipe| {
+            let said = Arc::clone(&said);
+            thread::spawn(move || listen(pipe, &said))
+        })
+        .collect();
+    let ended = wait(&mut child, timeout);
+    let deadline = Instant::now() + LAST_WORDS;
+    while readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
+        thread::sleep(LOOK / 4);
+    }
+    let said = one_line(&said.lock().unwrap_or_else(PoisonError::into_inner));
+    match ended {
+        Ok(Some(status)) if status.success() => Ok(format!("{name} said: {said}")),
+        Ok(Some(status)) => Err(format!("{name} ended with {status} and said: {said}")),
+        Ok(None) => {
+            Err(format!("{name} did not end within switchover_timeout and was killed; it said: {said}"))
+        }
+        Err(error) => Err(format!("{name} cannot be waited for: {error}; it said: {said}")),
+    }
+}
+
+fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
+    Box::new(pipe)
+}
+
+/// Reads to the end, and keeps the beginning.
+fn listen(mut pipe: Box<dyn Read + Send>, said: &Mutex<Vec<u8>>) {
+    let mut bytes = [0; 1024];
+    while let Ok(count @ 1..) = pipe.read(&mut bytes) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = KEPT.saturating_sub(said.len());
+        said.extend_from_slice(&bytes[..count.min(room)]);
+    }
+}
+
+/// Its end; `None` where it has been killed, for it took too long.
+fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOK / 4);
+    }
+}
+
+/// What a program has said, as a part of a line.
+fn one_line(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let words: Vec<_> =
+        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
+    if words.is_empty() { String::from("nothing") } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A script of its own for each test.
+    struct Script(PathBuf);
+
+    impl Drop for Script {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn script(name: &str, text: &str) -> Script {
+        use std::os::unix::fs::PermissionsExt;
+        let program = std::env::temp_dir().join(format!("onramp-{name}-{}", std::process::id()));
+        std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Script(program)
+    }
+
+    #[test]
+    fn a_command_gets_both_addresses_and_what_it_says_is_kept() {
+        let program = script("says", "echo \"$1 to\"; echo \"$2\" >&2; yes | head -c 100000");
+        let said = run(&program.0, "a;id", "$(b)", LONG).unwrap();
+        assert!(said.contains("a;id to") && said.contains("$(b)") && said.len() < 2 * KEPT, "{said}");
+    }
+
+    #[test]
+    fn a_command_that_fails_or_does_not_end_is_an_error() {
+        let program = script("fails", "echo no; exit 3");
+        let reason = run(&program.0, "a", "b", LONG).unwrap_err();
+        assert!(reason.contains("exit status: 3") && reason.ends_with("said: no"), "{reason}");
+        let program = script("hangs", "echo begun; exec sleep 1000");
+        let reason = run(&program.0, "a", "b", Duration::from_millis(300)).unwrap_err();
+        assert!(reason.contains("switchover_timeout"), "{reason}");
+        let reason = run(Path::new("/nowhere/change"), "a", "b", LONG).unwrap_err();
+        assert!(reason.contains("switchover_command"), "{reason}");
+    }
+}

@@ -1,0 +1,153 @@
+"""SWITCHOVER TO at the admin port: the primary is changed by a command of the operator's, and whatever fails, statements go on."""
+
+import sys
+
+import pymysql
+import pytest
+
+from harness import raw, several
+from harness.cluster import Cluster
+from harness.raw import Err, Ok
+from harness.server import ADMIN, SERVICE
+from harness.several import Load, in_use, rows, until_in_use
+from harness.waiting import in_background
+
+# What an operator's program does: the first argument is the primary's address, the second that of the new one.
+CHANGE = f"""#!{sys.executable}
+import os, sys, time
+import pymysql
+
+assert not any(name.startswith("ONRAMP_") for name in os.environ), "it has got Onramp's own variables"
+
+def order(address, *statements):
+    host, port = address.split(":")
+    with pymysql.connect(host=host, port=int(port), user="{ADMIN[0]}", password="{ADMIN[1]}") as admin, admin.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return cursor.fetchone()
+
+former, new = sys.argv[1:]
+order(former, "SET GLOBAL read_only = 1")
+position = order(former, "SELECT @@global.gtid_binlog_pos")
+while order(new, "SELECT @@global.gtid_binlog_pos") != position:
+    time.sleep(0.01)
+order(new, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = 0")
+print("promoted", new)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(folder, template):
+    cluster = Cluster(folder, template)
+    cluster.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
+    cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
+    cluster.until_followed()
+    yield cluster
+    cluster.discard()
+
+
+@pytest.fixture
+def start(cluster, own_onramp, monkeypatch, tmp_path):
+    """With this text as the command; the first server is the primary."""
+    def start(text, **options):
+        command = tmp_path / "change-primary"
+        command.write_text(text)
+        command.chmod(0o755)
+        # Nothing here is to take part of switchover_wait but what a test leaves open.
+        usual = {"switchover_command": command, "switchover_wait": "60s", "switchover_timeout": "60s"}
+        onramp = several.start(own_onramp, monkeypatch, cluster, **{**usual, **options})
+        until_in_use(onramp, [1, 0])
+        return onramp
+
+    return start
+
+
+def switch_over(onramp, server):
+    """None, or the error."""
+    try:
+        rows(onramp, f"SWITCHOVER TO '127.0.0.1:{server.port}'")
+    except pymysql.err.MySQLError as error:
+        return str(error.args[1])
+    return None
+
+
+def goes_on(onramp, number):
+    with raw.connect(onramp, schema="onramp_app") as client:
+        answer = client.query(f"INSERT INTO markers VALUES ({number})")
+        assert isinstance(answer, Ok), answer
+
+
+def test_what_cannot_be_is_said_before_anybody_waits(cluster, start):
+    onramp = start("#!/bin/sh\nexit 0\n")
+    assert "primary already" in switch_over(onramp, cluster.servers[0])
+    with pytest.raises(pymysql.err.MySQLError, match="SELECT address FROM servers"):
+        rows(onramp, "SWITCHOVER TO '127.0.0.1:1; true'")
+    assert rows(onramp, "SELECT * FROM failovers") == ()
+
+
+def test_a_command_that_fails_leaves_the_primary_as_it_was(cluster, start):
+    onramp = start("#!/bin/sh\necho the orchestrator says no >&2\nexit 3\n", switchover_wait="1s")
+    with raw.connect(onramp, schema="onramp_app") as client:
+        for statement in ("BEGIN", "INSERT INTO markers VALUES (-1)"):
+            assert isinstance(client.query(statement), Ok)
+        reason = switch_over(onramp, cluster.servers[1])
+        assert "exit status: 3" in reason and "the orchestrator says no" in reason, reason
+        # It was open for longer than switchover_wait.
+        answer = client.query("INSERT INTO markers VALUES (-2)")
+        assert isinstance(answer, Err) and (answer.code, answer.state) == (1213, "40001"), answer
+        until_in_use(onramp, [1, 0])
+        assert isinstance(client.query("INSERT INTO markers VALUES (-3)"), Ok)
+    onramp.says("the orchestrator says no")
+    assert cluster.order(0, "SELECT id FROM onramp_app.markers WHERE id IN (-1, -2)").rows == []
+
+
+def test_a_command_that_does_not_end_is_killed(cluster, start):
+    onramp = start("#!/bin/sh\nexec sleep 1000\n", switchover_timeout="1s")
+    assert "switchover_timeout" in switch_over(onramp, cluster.servers[1])
+    until_in_use(onramp, [1, 0])
+    goes_on(onramp, -4)
+
+
+def test_a_command_that_only_says_so_changes_nothing(cluster, start):
+    onramp = start("#!/bin/sh\necho done\n", switchover_timeout="1s")
+    assert "is the primary" in switch_over(onramp, cluster.servers[1])
+    until_in_use(onramp, [1, 0])
+    goes_on(onramp, -5)
+
+
+def test_a_new_primary_that_does_not_catch_up_is_none(cluster, start):
+    onramp = start(CHANGE, switchover_wait="1s")
+    cluster.order(1, "STOP SLAVE SQL_THREAD")
+    goes_on(onramp, -6)
+    assert "still lacks" in switch_over(onramp, cluster.servers[1])
+    cluster.order(1, "START SLAVE SQL_THREAD")
+    until_in_use(onramp, [1, 0])
+    goes_on(onramp, -7)
+
+
+def test_a_switchover_is_no_error_for_anybody(cluster, start):
+    """Last, for the first server is the primary no more."""
+    onramp = start(CHANGE)
+    cluster.order(0, "TRUNCATE onramp_app.markers")
+    load = Load(onramp)
+    load.until_acknowledged(200)
+    with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp) as reader:
+        for statement in ("BEGIN", "INSERT INTO markers VALUES (1000000)"):
+            assert isinstance(client.query(statement), Ok)
+        outcome = in_background(switch_over, onramp, cluster.servers[1])
+        onramp.says("new transactions wait")
+        # What is open goes on, and what is new waits for it.
+        waiting = in_background(reader.query, "SELECT @@server_id")
+        for statement in ("INSERT INTO markers VALUES (1000001)", "COMMIT"):
+            assert isinstance(client.query(statement), Ok)
+        load.acknowledged |= {1000000, 1000001}
+        assert outcome() is None
+        assert waiting().rows == [(b"2",)]
+    assert in_use(onramp) == [0, 1]
+    load.until_acknowledged(200)
+    load.stop()
+    load.balance(cluster, 1)
+    assert load.errors == {"read": [], "write": [], "transaction": []} and load.unknown == set()
+    onramp.says("promoted 127.0.0.1:")
+    change = rows(onramp, "SELECT * FROM failovers")[0]
+    assert (change["rolled_back"], change["unknown"], change["lacks"]) == (0, 0, ""), change
