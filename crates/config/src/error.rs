@@ -57,6 +57,8 @@ pub enum Fault {
     },
     /// The flag was given before.
     Twice,
+    /// The value is not UTF-8.
+    NoText,
     /// The value is none.
     Value {
         /// The option, where that is not said by the place.
@@ -133,6 +135,7 @@ impl fmt::Display for Fault {
             }
             Self::Missing { example } => write!(f, "no value given, such as {example}"),
             Self::Twice => f.write_str("given twice"),
+            Self::NoText => f.write_str("its value is not UTF-8 text; write it in UTF-8"),
             Self::Value { option: Some(option), reason } => write!(f, "{option}: {reason}"),
             Self::Value { option: None, reason } => reason.fmt(f),
             Self::Unreadable { path, reason } => write!(f, "{} cannot be read: {reason}", path.display()),

@@ -1,5 +1,6 @@
 //! From arguments, environment and file to a checked configuration.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use engine::Profile;
@@ -20,7 +21,7 @@ use crate::{Configuration, Error, Fault, Place, file, nearest};
 /// The first thing that is wrong, with its place.
 pub fn load<'a>(
     arguments: &'a [String],
-    environment: impl IntoIterator<Item = (&'a str, &'a str)>,
+    environment: impl IntoIterator<Item = (&'a str, &'a OsStr)>,
 ) -> Result<Configuration, Error> {
     check(arguments, environment).map_err(|mut faults| faults.remove(0))
 }
@@ -32,7 +33,7 @@ pub fn load<'a>(
 /// itself.
 pub fn check<'a>(
     arguments: &'a [String],
-    environment: impl IntoIterator<Item = (&'a str, &'a str)>,
+    environment: impl IntoIterator<Item = (&'a str, &'a OsStr)>,
 ) -> Result<Configuration, Vec<Error>> {
     let mut faults = Vec::new();
     let sources = Sources::new(arguments, environment, &mut faults);
@@ -63,7 +64,7 @@ struct Sources<'a> {
 impl<'a> Sources<'a> {
     fn new(
         arguments: &'a [String],
-        environment: impl IntoIterator<Item = (&'a str, &'a str)>,
+        environment: impl IntoIterator<Item = (&'a str, &'a OsStr)>,
         faults: &mut Vec<Error>,
     ) -> Self {
         let flags = flags(arguments, faults);
@@ -180,9 +181,9 @@ fn unknown_flag(name: &str) -> Error {
 /// Variables that name an option; an empty one counts as not set. A name that is merely near to an option's is taken for a slip;
 /// others may belong to somebody else. Beside them, the folder of credentials.
 fn variables<'a>(
-    environment: impl IntoIterator<Item = (&'a str, &'a str)>,
+    environment: impl IntoIterator<Item = (&'a str, &'a OsStr)>,
     faults: &mut Vec<Error>,
-) -> (Vec<GivenOption<'a>>, Option<&'a str>) {
+) -> (Vec<GivenOption<'a>>, Option<&'a OsStr>) {
     let (mut found, mut folder) = (Vec::new(), None);
     for (variable, value) in environment {
         if value.is_empty() {
@@ -204,7 +205,11 @@ fn variables<'a>(
             }));
             continue;
         };
-        found.push(GivenOption { option, place, values: values_of(option, value) });
+        match value.to_str() {
+            Some(text) => found.push(GivenOption { option, place, values: values_of(option, text) }),
+            // What is passed over here may be the password of a port.
+            None => faults.push(Error::new(place, Fault::NoText)),
+        }
     }
     (found, folder)
 }

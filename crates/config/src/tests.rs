@@ -1,5 +1,6 @@
 //! The table as a whole, and what is said about values that cannot be used.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ fn with(flags: &[&str], environment: &[(&str, &str)]) -> Result<Configuration, S
 
 fn loaded(flags: &[&str], environment: &[(&str, &str)]) -> Result<Configuration, Error> {
     let flags: Vec<String> = flags.iter().map(|flag| String::from(*flag)).collect();
-    load(&flags, environment.iter().copied())
+    load(&flags, environment.iter().map(|(name, value)| (*name, OsStr::new(*value))))
 }
 
 fn with_file(text: &str) -> Result<Configuration, String> {
@@ -87,7 +88,7 @@ fn what_kubernetes_says_of_a_service_is_no_option() {
         ("ONRAMP_SERVICE_PORT_MYSQL", "3306"),
         ("ONRAMP_SERVICE_PORT_HTTP", "9126"),
     ];
-    assert!(load(&[], links).is_ok());
+    assert!(load(&[], links.map(|(name, value)| (name, OsStr::new(value)))).is_ok());
 }
 
 #[test]
@@ -312,6 +313,17 @@ fn what_is_wrong_in_the_environment_is_said() {
 }
 
 #[test]
+fn a_variable_that_is_no_text_is_not_passed_over() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let no_text = OsStr::from_bytes(b"p\xe4ss");
+    let refused =
+        load(&[], [("ONRAMP_HTTP_PASSWORD", no_text)]).err().expect("no password would be asked for");
+    assert_eq!(refused.to_string(), "ONRAMP_HTTP_PASSWORD: its value is not UTF-8 text; write it in UTF-8");
+    // What is not ours may be anything.
+    assert!(load(&[], [("LS_COLORS", no_text), ("ONRAMP_BENCH_PASSWORD", no_text)]).is_ok());
+}
+
+#[test]
 fn what_is_wrong_in_the_file_is_said_with_its_line() {
     for (text, expected) in [
         (
@@ -463,7 +475,7 @@ fn the_engine_knows_whether_servers_are_checked() {
 /// All that [`crate::check`] says of these, line by line.
 fn faults(flags: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
     let flags: Vec<String> = flags.iter().map(|flag| String::from(*flag)).collect();
-    let checked = crate::check(&flags, environment.iter().copied());
+    let checked = crate::check(&flags, environment.iter().map(|(name, value)| (*name, OsStr::new(*value))));
     checked.err().unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 

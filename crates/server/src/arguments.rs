@@ -1,5 +1,7 @@
 //! The command line of `onramp serve`.
 
+use std::ffi::{OsStr, OsString};
+
 use config::Configuration;
 
 /// The words after `serve`. With the environment, the configuration follows from them, at the start and whenever the file is read
@@ -22,12 +24,11 @@ impl Arguments {
     }
 }
 
-fn environment() -> Vec<(String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
+/// What is no text in a name makes it that of no option, and near to one it is told as a slip.
+fn environment() -> Vec<(String, OsString)> {
+    std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value)).collect()
 }
 
-fn pairs(variables: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
-    variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+fn pairs(variables: &[(String, OsString)]) -> impl Iterator<Item = (&str, &OsStr)> {
+    variables.iter().map(|(name, value)| (name.as_str(), value.as_os_str()))
 }

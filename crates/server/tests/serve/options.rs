@@ -1,6 +1,8 @@
 //! What is wrong is said before anything is opened.
 
+use std::ffi::OsStr;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -37,6 +39,21 @@ fn wrong_options_end_the_start_with_code_2() {
         assert_eq!(output.status.code(), Some(2));
     }
     assert!(!folder.data_dir().exists());
+}
+
+#[test]
+fn a_variable_that_is_no_text_ends_the_start_with_code_2() {
+    let folder = TestFolder::new();
+    let password = OsStr::from_bytes(b"p\xe4ss");
+    let output = command(&folder).arg("serve").env("ONRAMP_HTTP_PASSWORD", password).output().unwrap();
+    assert_eq!(
+        stderr(&output),
+        "onramp: ONRAMP_HTTP_PASSWORD: its value is not UTF-8 text; write it in UTF-8\n"
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let output =
+        command(&folder).args(["serve", "--check"]).env("ONRAMP_Permits\u{fffd}", "1").output().unwrap();
+    assert!(stderr(&output).contains("did you mean ONRAMP_PERMITS?"), "{}", stderr(&output));
 }
 
 #[test]
