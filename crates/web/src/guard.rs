@@ -34,6 +34,8 @@ pub(crate) enum Refusal {
     Unauthorized,
     /// A wrong one.
     WrongPassword,
+    /// One that was not looked at: too many wrong ones have come from there.
+    TooManyGuesses,
 }
 
 impl Guard {
@@ -79,6 +81,11 @@ impl Guard {
         }
     }
 
+    /// Whether there is a password to be looked at in what asks for that access.
+    pub(crate) fn is_given_password(&self, access: Access, headers: &HeaderMap) -> bool {
+        access != Access::Free && self.password.is_some() && headers.contains_key(AUTHORIZATION)
+    }
+
     fn check_password(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let given = headers.get(AUTHORIZATION).ok_or(Refusal::Unauthorized)?;
         let given = given.to_str().ok().and_then(password_of).ok_or(Refusal::WrongPassword)?;
@@ -105,6 +112,10 @@ impl Refusal {
                 Answer::line(401, "the password is wanted (http_password), by HTTP's Basic authentication")
             }
             Self::WrongPassword => Answer::line(401, "wrong password; http_password is wanted"),
+            Self::TooManyGuesses => Answer::line(
+                429,
+                "too many wrong passwords (http_password) have come from your network; ask again in some seconds",
+            ),
         }
     }
 
@@ -115,6 +126,7 @@ impl Refusal {
                 Some(("www-authenticate", "Basic realm=\"onramp\", charset=\"UTF-8\""))
             }
             Self::Method(allowed) => Some(("allow", allowed)),
+            Self::TooManyGuesses => Some(("retry-after", "5")),
             _ => None,
         }
     }

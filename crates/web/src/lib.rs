@@ -4,7 +4,7 @@
 //! thread with an event loop for all connections and a few for handlers, which may block: nothing here runs on a worker.
 //!
 //! One request, as a straight line: `listener.rs` bounds how many connections there are and how long one lasts; `guard.rs` says
-//! whether its method, host and password will do; `router.rs` finds the handler; `answer.rs` is what comes back.
+//! whether its method, host and password will do, `guesses.rs` when it looks; `router.rs` finds the handler; `answer.rs` is what comes back.
 //!
 //! A connection is for one request. Whoever asks does so every few seconds, so that keeping it would save nothing worth the
 //! timeouts that idle connections need.
@@ -14,6 +14,7 @@
 
 mod answer;
 mod guard;
+mod guesses;
 mod listener;
 mod router;
 

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::Response;
@@ -18,7 +18,8 @@ use zeroize::Zeroizing;
 
 use crate::answer::response;
 use crate::guard::{Guard, Refusal};
-use crate::{Answer, Request, Router};
+use crate::guesses::{Guesses, Turn};
+use crate::{Access, Answer, Request, Router};
 
 /// Within this time a request has to have come. It is one packet; a line that is slow needs a second.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,9 +38,6 @@ const MOST_HEADERS: usize = 64;
 /// them wait for together.
 const HANDLERS: usize = 2;
 
-/// A wrong password is answered so much later, so that guessing is slow: with all connections taken by it, 64 guesses a second.
-const WRONG_PASSWORD_DELAY: Duration = Duration::from_secs(1);
-
 /// Where accepting fails (no descriptor is left), the next attempt is this much later.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -50,13 +48,15 @@ pub struct Settings {
     /// Connections at the same time, from 1. For one more, the oldest of the address that has most is closed: who opens many
     /// crowds out himself.
     pub max_connections: usize,
-    /// Told of each wrong password, and from where.
-    pub on_wrong_password: Box<dyn Fn(SocketAddr) + Send + Sync>,
+    /// Told of wrong passwords, each ten seconds at most: from where the last one came, and how many there have been since it was
+    /// told before, with those that were not looked at.
+    pub on_wrong_password: Box<dyn Fn(SocketAddr, u64) + Send + Sync>,
 }
 
 struct Site {
     router: Router,
     guard: Guard,
+    guesses: Mutex<Guesses>,
     settings: Settings,
     handlers: Arc<Semaphore>,
 }
@@ -74,13 +74,56 @@ pub fn serve(listener: TcpListener, router: Router, settings: Settings) -> io::R
         .max_blocking_threads(HANDLERS)
         .thread_name("http handler")
         .build()?;
-    let site = Site { router, guard, settings, handlers: Arc::new(Semaphore::new(HANDLERS)) };
+    let (guesses, handlers) = (Mutex::default(), Arc::new(Semaphore::new(HANDLERS)));
+    let site = Site { router, guard, guesses, settings, handlers };
     let listener = {
         let _within = runtime.enter();
         tokio::net::TcpListener::from_std(listener)?
     };
     let run = move || runtime.block_on(accept(&listener, Arc::new(site)));
     std::thread::Builder::new().name(String::from("http")).spawn(run).map(|_| ())
+}
+
+impl Site {
+    /// Whether what is at a path with this access may be had; a password is looked at when its turn has come.
+    async fn admit(
+        &self,
+        access: Access,
+        request: &hyper::Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Result<(), Refusal> {
+        let check = || self.guard.check(access, request.method(), request.headers());
+        if !self.guard.is_given_password(access, request.headers()) {
+            return check();
+        }
+        let turn = self.with_guesses(|guesses| guesses.turn(Instant::now(), peer.ip()));
+        let checked = match turn {
+            Turn::Now => check(),
+            Turn::After(wait) => {
+                tokio::time::sleep(wait).await;
+                check()
+            }
+            Turn::Never => Err(Refusal::TooManyGuesses),
+        };
+        let told = self.with_guesses(|guesses| match &checked {
+            Ok(()) => {
+                guesses.right(peer.ip());
+                None
+            }
+            Err(Refusal::WrongPassword) => guesses.wrong(Instant::now(), peer.ip()),
+            Err(Refusal::TooManyGuesses) => guesses.tell(Instant::now()),
+            Err(_) => None,
+        });
+        if let Some(count) = told {
+            (self.settings.on_wrong_password)(peer, count);
+        }
+        checked
+    }
+
+    fn with_guesses<T>(&self, act: impl FnOnce(&mut Guesses) -> T) -> T {
+        // Nothing is left half done in it.
+        act(&mut self.guesses.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 async fn accept(listener: &tokio::net::TcpListener, site: Arc<Site>) {
@@ -147,11 +190,7 @@ async fn answer(
     let Some(route) = site.router.find(path) else {
         return response(Answer::line(404, "nothing is here; / says what there is"), None);
     };
-    if let Err(refusal) = site.guard.check(route.access, request.method(), headers) {
-        if refusal == Refusal::WrongPassword {
-            (site.settings.on_wrong_password)(peer);
-            tokio::time::sleep(WRONG_PASSWORD_DELAY).await;
-        }
+    if let Err(refusal) = site.admit(route.access, &request, peer).await {
         return refused(&refusal);
     }
     let asked = Request { peer, query: String::from(request.uri().query().unwrap_or_default()) };

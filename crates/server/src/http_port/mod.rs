@@ -93,7 +93,13 @@ impl HttpPort {
             Settings {
                 password: configuration.http_password.clone(),
                 max_connections: configuration.http_max_connections as usize,
-                on_wrong_password: Box::new(|peer| tracing::warn!("http: wrong password from {}", peer.ip())),
+                on_wrong_password: Box::new(|peer, count| match count {
+                    1 => tracing::warn!("http: wrong password from {}", peer.ip()),
+                    _ => tracing::warn!(
+                        "http: wrong password from {}; {count} of all networks since that was told before",
+                        peer.ip()
+                    ),
+                }),
             }
         };
         web::serve(self.listener, router(glances, history), settings)

@@ -293,6 +293,27 @@ fn a_password_stands_in_front_of_all_but_what_machines_look_at() {
     site.onramp.end();
 }
 
+/// Who guesses does not wait for answers that come late: those are wrong.
+#[test]
+fn guesses_have_to_wait_for_their_turn_whoever_hangs_up() {
+    let mut site = Site::without_server(&["--http-password", "secret"]);
+    let request = |password| format!("GET / HTTP/1.1\r\nHost: localhost\r\n{password}\r\n");
+    assert_eq!(site.ask("GET", "/", WRONG).status, 401);
+    let mut guesses: Vec<_> = (0..20).map(|_| site.connect()).collect();
+    for stream in &mut guesses {
+        stream.write_all(request(WRONG).as_bytes()).unwrap();
+    }
+    // Some wait for their turns, and behind these nobody's password is looked at, whatever it is.
+    let statuses: Vec<_> = guesses.iter_mut().map(|stream| Reply::of(&rest(stream)).status).collect();
+    let count = |status: u16| statuses.iter().filter(|of| **of == status).count();
+    assert!(count(429) >= 10 && count(401) >= 1 && count(401) + count(429) == 20, "{statuses:?}");
+    site.until(|| site.ask("GET", "/", RIGHT).status, |status| *status == 200);
+    assert_eq!(site.get("/livez").status, 200);
+    let log = site.onramp.log();
+    assert!(log.matches("wrong password from 127.0.0.1").count() <= 3, "{log}");
+    site.onramp.end();
+}
+
 #[test]
 fn without_a_password_orders_are_taken_from_nobody() {
     let site = Site::without_server(&[]);
