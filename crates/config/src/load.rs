@@ -251,11 +251,11 @@ mod tests {
             ("mysql://app:a,b@db1,mysql://app:a,b@[::1]:3307", 2),
             ("mysql://app@db1/,mysql://app@db2/,mysql://app@db3/", 3),
         ] {
-            let found = load(&[], [("ONRAMP_BACKEND", text)]).unwrap();
+            let found = load(&[], [("ONRAMP_BACKEND", OsStr::new(text))]).unwrap();
             let folder = std::env::temp_dir().join(format!("onramp-commas-{}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("onramp_backend"), text).unwrap();
-            let by_credential = load(&[], [("CREDENTIALS_DIRECTORY", folder.to_str().unwrap())]);
+            let by_credential = load(&[], [("CREDENTIALS_DIRECTORY", folder.as_os_str())]);
             std::fs::remove_dir_all(&folder).unwrap();
             assert_eq!(found.backends, by_credential.unwrap().backends);
             assert_eq!(found.backends.len(), servers, "{text}");
@@ -264,10 +264,10 @@ mod tests {
                 assert_eq!(backend.password.as_str(), password.trim_start_matches(':'), "{text}");
             }
         }
-        let refused = |text| load(&[], [("ONRAMP_BACKEND", text)]).err().unwrap().to_string();
+        let refused = |text| load(&[], [("ONRAMP_BACKEND", OsStr::new(text))]).err().unwrap().to_string();
         assert!(refused("mysql://app:x@db1/,db2").contains("a server is given as mysql://"));
         assert!(refused("mysql://db1,mysql://db2").contains("no user"));
-        let listen = load(&[], [("ONRAMP_LISTEN", "127.0.0.1:0,/run/a@b")]).unwrap().listen;
+        let listen = load(&[], [("ONRAMP_LISTEN", OsStr::new("127.0.0.1:0,/run/a@b"))]).unwrap().listen;
         assert_eq!(listen.len(), 2);
     }
 }

@@ -10,7 +10,11 @@
 //! timeouts that idle connections need.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::disallowed_types, reason = "sockets and threads, off the data path")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "sockets, threads and their time, off the data path"
+)]
 
 mod answer;
 mod guard;

@@ -8,6 +8,7 @@ use wire::StatusFlags;
 
 use super::Cluster;
 use super::chosen::Choice;
+use super::switchover::{SwitchStep, Switching};
 use super::view::{FailoverView, ServerView};
 use crate::accounts::task::Asker;
 use crate::backend::{Afterwards, InFlight, Owner, ServerError};
@@ -126,6 +127,25 @@ impl Engine {
         if self.following.leaves.is_some() {
             self.leave_backends();
         }
+    }
+
+    /// Takes a step of a planned change of the primary. Only the first worker needs to hear of it; the others do nothing. A turn has to
+    /// follow, with an end.
+    pub fn switch_over(&mut self, step: SwitchStep) {
+        if !self.cluster.is_watching() {
+            return;
+        }
+        match step {
+            SwitchStep::Begin { to, lasts } => {
+                self.cluster.switching = Some(Switching { to, until: self.now + lasts, over: None });
+            }
+            SwitchStep::EndTransactions => {
+                self.pool.workers.chosen.end_transactions();
+                self.pool.write_to_others(&Letter::Wake);
+            }
+            SwitchStep::Over => self.cluster.switching_ends(self.now),
+        }
+        self.cluster.hurry(self.now);
     }
 
     /// When [`Self::cluster_turn`] has something to do.

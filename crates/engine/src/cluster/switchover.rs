@@ -7,10 +7,8 @@ use seam::Instant;
 
 use super::Cluster;
 use super::chosen::Chosen;
-use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::settings::Settings;
-use crate::workers::letter::Letter;
 
 /// What the operators' side has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,27 +43,6 @@ impl Switching {
     }
 }
 
-impl Engine {
-    /// Takes a step of a planned change of the primary. Only the first worker needs to hear of it; the others do nothing. A turn has to
-    /// follow, with an end.
-    pub fn switch_over(&mut self, step: SwitchStep) {
-        if !self.cluster.is_watching() {
-            return;
-        }
-        match step {
-            SwitchStep::Begin { to, lasts } => {
-                self.cluster.switching = Some(Switching { to, until: self.now + lasts, over: None });
-            }
-            SwitchStep::EndTransactions => {
-                self.pool.workers.chosen.end_transactions();
-                self.pool.write_to_others(&Letter::Wake);
-            }
-            SwitchStep::Over => self.cluster.switching_ends(self.now),
-        }
-        self.cluster.hurry(self.now);
-    }
-}
-
 impl Cluster {
     /// Says whether a switchover is under way, and gives the primary up for it, which is worth a line.
     pub(super) fn gives_way(
@@ -92,7 +69,7 @@ impl Cluster {
     }
 
     /// The servers say who the primary is, as soon as the former one has been asked.
-    fn switching_ends(&mut self, now: Instant) {
+    pub(super) fn switching_ends(&mut self, now: Instant) {
         if self.primary.is_none() {
             self.switching = None;
         }
@@ -111,7 +88,7 @@ impl Cluster {
     }
 
     /// All servers are asked at once.
-    fn hurry(&mut self, now: Instant) {
+    pub(super) fn hurry(&mut self, now: Instant) {
         self.checks.iter_mut().for_each(|check| check.hurry(now));
     }
 }
