@@ -39,6 +39,8 @@ pub enum NoListener {
     },
     /// It is a host.
     NoPort(String),
+    /// It is the word that switches other options off.
+    Off,
     /// Its port is none.
     PortOutOfRange(String),
     /// Behind the `?` stands this.
@@ -57,6 +59,9 @@ impl fmt::Display for NoListener {
             }
             Self::NoHost { text, port } => write!(f, "{text:?} has no host; did you mean 127.0.0.1:{port}?"),
             Self::NoPort(text) => write!(f, "{text:?} has no port; did you mean {text}:3306?"),
+            Self::Off => f.write_str(
+                "\"off\" is no address: leave admin_listen out for no admin port; listen has to be one",
+            ),
             Self::PortOutOfRange(text) => write!(f, "{text:?}: the port is a number from 0 to 65535"),
             Self::OtherParameter(text) => {
                 write!(f, "{text:?}: what may follow an address is ?tls=off, ?tls=allowed or ?tls=required")
@@ -73,6 +78,9 @@ impl ListenAddress {
     /// # Errors
     /// What is wrong with the text.
     pub(crate) fn parse(text: &str) -> Result<Self, NoListener> {
+        if text == "off" {
+            return Err(NoListener::Off);
+        }
         if text.contains(',') {
             return Err(NoListener::Several(String::from(text)));
         }
@@ -200,6 +208,10 @@ mod tests {
         assert_eq!(
             ListenAddress::parse("localhost:70000").unwrap_err().to_string(),
             "\"localhost:70000\": the port is a number from 0 to 65535"
+        );
+        assert_eq!(
+            ListenAddress::parse("off").unwrap_err().to_string(),
+            "\"off\" is no address: leave admin_listen out for no admin port; listen has to be one"
         );
         assert_eq!(ListenAddress::parse("unix:").unwrap_err().to_string(), "no path after unix:");
         assert_eq!(

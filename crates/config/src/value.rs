@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use engine::{Change, NamedNumbers};
 use proxy_protocol::Networks;
 
-use crate::{BackendUrl, Configuration, ListenAddress, NoValue, nearest};
+use crate::{BackendUrl, Configuration, ListenAddress, NoListener, NoValue, nearest};
 
 /// Where a value of the configuration lives; made by the macro `setting!`.
 pub(crate) struct Slot<T> {
@@ -343,7 +343,12 @@ fn tcp_address(text: &str) -> Result<Option<ListenAddress>, NoValue> {
     if matches!(text, "" | "off") {
         return Ok(None);
     }
-    match ListenAddress::parse(text)? {
+    let parsed = ListenAddress::parse(text).map_err(|wrong| match wrong {
+        // It would propose the port of MySQL.
+        NoListener::NoPort(text) => NoValue::NoTcpListener(text),
+        other => other.into(),
+    });
+    match parsed? {
         address @ ListenAddress::Tcp { tls: None, .. } => Ok(Some(address)),
         ListenAddress::Tcp { .. } => Err(NoValue::TlsUnspoken(String::from(text))),
         ListenAddress::Unix(_) => Err(NoValue::NoTcpListener(String::from(text))),
@@ -495,6 +500,7 @@ mod tests {
         assert_eq!((tcp_address(""), tcp_address("off")), (Ok(None), Ok(None)));
         let [near, far] = ["127.0.0.1:9126", "[::]:9126"].map(|text| tcp_address(text).unwrap().unwrap());
         assert_eq!((near.to_string(), far.to_string()), ("127.0.0.1:9126".into(), "[::]:9126".into()));
+        assert!(tcp_address("nonsense").unwrap_err().to_string().contains("or off is wanted here"));
         assert!(tcp_address("/run/onramp.sock").unwrap_err().to_string().contains("or off is wanted here"));
         assert!(
             tcp_address("localhost:1?tls=required")
