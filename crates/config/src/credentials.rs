@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::error::Instead;
 use crate::options::{OPTIONS, OptionSpec};
-use crate::{Error, Fault, Place, nearest};
+use crate::{Error, Fault, Place, content, nearest};
 
 /// Names the folder (systemd.exec(5)).
 pub(crate) const FOLDER_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
@@ -60,7 +60,7 @@ pub(crate) fn read(folder: &Path, faults: &mut Vec<Error>) -> Vec<Credential> {
             continue;
         };
         let path = folder.join(&name);
-        match std::fs::read_to_string(&path).map(Zeroizing::new) {
+        match content::text(&path) {
             // As with variables.
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => {

@@ -8,6 +8,7 @@
 
 mod backend_url;
 mod configuration;
+mod content;
 mod credentials;
 mod defaults;
 mod error;
@@ -27,6 +28,7 @@ pub use backend_url::{BackendTarget, BackendUrl, NoBackend};
 pub use configuration::{
     BackendTls, Configuration, LogFormat, LogLevel, MOST_BACKENDS, OWN_FILES, TlsOptions,
 };
+pub use content::content;
 pub use error::{Error, Fault, Instead, Misplaced, Place};
 pub use limits::{Counted, Limit, LimitRow, Scope, Unit};
 pub use listen_address::{ListenAddress, NoListener};

@@ -12,7 +12,7 @@ use crate::live::Source;
 use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
 use crate::together::conflicts;
 use crate::value::{Given, Kind};
-use crate::{Configuration, Error, Fault, Place, file, nearest};
+use crate::{Configuration, Error, Fault, Place, content, file, nearest};
 
 /// Reads `arguments` (those after `onramp serve`), the variables of `environment` that start with `ONRAMP_`, the credentials in the
 /// folder that `CREDENTIALS_DIRECTORY` names there, and the file that one of them names, and checks all of it.
@@ -234,9 +234,7 @@ fn values_of<'a>(option: &OptionSpec, text: &'a str) -> Vec<&'a str> {
 
 /// The one thing that is opened here, beside credentials.
 fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, Fault> {
-    std::fs::read_to_string(path)
-        .map(zeroize::Zeroizing::new)
-        .map_err(|error| Fault::Unreadable { path: path.into(), reason: error.to_string() })
+    content::text(path).map_err(|error| Fault::Unreadable { path: path.into(), reason: error.to_string() })
 }
 
 #[cfg(test)]

@@ -121,8 +121,8 @@ pub(super) fn file_of(path: &Path, option: &str) -> Result<Option<Pem>, Failure>
 /// A line that names both, and why it cannot be read.
 fn file(path: &Path, option: &str) -> Result<Pem, Failure> {
     let name = format!("{option} ({})", path.display());
-    match std::fs::read(path) {
-        Ok(text) => Ok(Pem { name, text }),
+    match config::content(path) {
+        Ok(mut text) => Ok(Pem { name, text: std::mem::take(&mut *text) }),
         Err(error) => Err(format!("{name} cannot be read: {error}").into()),
     }
 }

@@ -1,6 +1,7 @@
 //! What is wrong is said before anything is opened.
 
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,6 +55,38 @@ fn a_variable_that_is_no_text_ends_the_start_with_code_2() {
     let output =
         command(&folder).args(["serve", "--check"]).env("ONRAMP_Permits\u{fffd}", "1").output().unwrap();
     assert!(stderr(&output).contains("did you mean ONRAMP_PERMITS?"), "{}", stderr(&output));
+}
+
+/// A program that waited for somebody, or read on, would not end.
+#[test]
+fn a_file_of_options_without_an_end_or_a_writer_is_refused() {
+    let folder = TestFolder::new();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        folder.path().join("fifo"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from(0o600),
+        0,
+    )
+    .unwrap();
+    for (file, why) in [
+        ("fifo", "fifo cannot be read: it is a FIFO, and nobody writes to it"),
+        ("/dev/zero", "/dev/zero cannot be read: it is longer than 4 MiB"),
+    ] {
+        let output = run(&folder, &["serve", "--config", file]);
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(2));
+    }
+    // What a shell makes of `<(...)`.
+    let mut child = command(&folder)
+        .args(["serve", "--check", "--config", "/dev/stdin"])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"permits = \"16\"\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(stderr(&output).contains("/dev/stdin:1: permits: "), "{}", stderr(&output));
 }
 
 #[test]
@@ -145,7 +178,8 @@ fn a_check_says_all_that_is_wrong_with_the_files_of_tls() {
     // What can be served with is no fault.
     let (code, said) = told(true, "tls_certificate = \"expired.pem\"\ntls_key = \"own.key\"\n");
     assert_eq!((code, said.lines().count()), (Some(0), 2), "{said}");
-    for part in ["that expired ", "tls_key (own.key) may be read by everybody on this machine"] {
+    let doubts = ["that expired ", "tls_key (own.key) may be read by everybody on this machine"];
+    for part in doubts {
         assert!(said.contains(part), "{said}");
     }
 }
