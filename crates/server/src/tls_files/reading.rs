@@ -52,11 +52,14 @@ impl Reading {
         result.map_err(|fault| self.faults.push(fault.into())).ok()
     }
 
-    /// What was made of the files, unless something was wrong.
+    /// What was made of the files, unless something was wrong. What is doubtful is in the log.
     ///
     /// # Errors
     /// All that was wrong.
     pub(super) fn end<T>(self, made: Option<T>) -> Result<T, Failure> {
+        for doubt in &self.doubts {
+            tracing::warn!("{doubt}");
+        }
         made.filter(|_| self.faults.is_empty()).ok_or_else(|| in_one(&self.faults))
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
-use crate::harness::{TestFolder, command, run};
+use crate::harness::{Onramp, TestFolder, command, run};
 
 fn stderr(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -182,6 +182,13 @@ fn a_check_says_all_that_is_wrong_with_the_files_of_tls() {
     for part in doubts {
         assert!(said.contains(part), "{said}");
     }
+    // Nor is it one at the start, which is where it is read.
+    let mut onramp = Onramp::start(&folder, &["--config", "onramp.toml"]);
+    for part in doubts {
+        assert!(onramp.wait_for(part).contains(" WARN "));
+    }
+    onramp.wait_for("ready: ");
+    onramp.end();
 }
 
 #[test]
