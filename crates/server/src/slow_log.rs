@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -183,12 +183,16 @@ impl Out {
 
     fn open(&mut self) {
         self.opened_at = Instant::now();
-        (self.file, self.is_torn) = (None, false);
+        self.file = None;
         if self.is_stderr() {
             return;
         }
         match OpenOptions::new().append(true).create(true).mode(MODE).open(&self.path) {
-            Ok(file) => self.file = Some(file),
+            Ok(file) => {
+                // The disk may have been full at the last line, of this Onramp or of one before it.
+                self.is_torn = ends_torn(&self.path, &file);
+                self.file = Some(file);
+            }
             Err(error) => self.complain("opened", &error),
         }
     }
@@ -230,6 +234,15 @@ impl Out {
             self.path.display()
         );
     }
+}
+
+/// Whether the last line of a file has no end. What cannot be read is taken to be well.
+fn ends_torn(path: &Path, file: &File) -> bool {
+    let length = file.metadata().map_or(0, |known| if known.is_file() { known.len() } else { 0 });
+    let mut last = [0];
+    length > 0
+        && File::open(path).and_then(|file| file.read_exact_at(&mut last, length - 1)).is_ok()
+        && last != *b"\n"
 }
 
 /// An error says whether a part was written.
@@ -383,6 +396,27 @@ mod tests {
         assert!(matches!(write_whole(&mut disk, b"abc"), Err((_, true))));
         assert!(matches!(write_whole(&mut disk, b"abc"), Err((_, false))));
         assert_eq!(disk.taken, b"abcab");
+    }
+
+    #[test]
+    fn a_line_that_was_torn_before_the_file_was_opened_is_ended() {
+        let path = std::env::temp_dir().join(format!("onramp-slow-log-{}", std::process::id()));
+        let written = |before: &str| {
+            std::fs::write(&path, before).unwrap();
+            let mut out = out_to(&path);
+            out.open();
+            out.write(0, "now", &slow("a"));
+            std::fs::read_to_string(&path).unwrap()
+        };
+        let (torn, whole) = (written("{\"torn"), written("{}\n"));
+        std::fs::remove_file(&path).unwrap();
+        let first = |text: &str| text.lines().map(String::from).collect::<Vec<_>>();
+        assert_eq!((first(&torn)[0].as_str(), first(&torn).len()), ("{\"torn", 2));
+        assert_eq!((first(&whole)[0].as_str(), first(&whole).len()), ("{}", 2));
+    }
+
+    fn out_to(path: &Path) -> Out {
+        Out::new(path.into(), Arc::default(), Lines::write_to(io::sink()).unwrap())
     }
 
     #[test]

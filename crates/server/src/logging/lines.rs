@@ -50,7 +50,7 @@ impl Lines {
     ///
     /// # Errors
     /// Where the system has no threads left.
-    pub(super) fn write_to(out: impl Write + Send + 'static) -> Result<Self, Failure> {
+    pub(crate) fn write_to(out: impl Write + Send + 'static) -> Result<Self, Failure> {
         let lines = Self(Arc::default());
         let shared = Arc::clone(&lines.0);
         std::thread::Builder::new()
