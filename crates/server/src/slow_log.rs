@@ -1,9 +1,10 @@
 //! The slow log on its way out. Its lines are made and written by a thread of their own: workers hand statements over and never wait,
 //! whatever becomes of the file.
 
-use std::fs::{File, OpenOptions};
+use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,6 +12,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_
 use std::time::{Duration, Instant};
 
 use engine::SlowStatement;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::json_line::JsonLine;
 use crate::logging::{Lines, time_now};
@@ -23,6 +27,9 @@ const COMPLAINTS: Duration = Duration::from_secs(60);
 
 /// A file that cannot be opened is tried again this often at most, while there are lines.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// A pipe that is full is read within this time by whoever reads it at all. Behind one that is not, no line waits.
+const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// At the end of the process the last lines have this long to be written: a disk needs milliseconds.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -135,8 +142,11 @@ struct Out {
     opened_at: Instant,
     /// The last line was written in part.
     is_torn: bool,
+    /// It took nothing for as long as it had.
+    is_stuck: bool,
     complained_at: Option<Instant>,
-    lost_since: u64,
+    /// Lines that were lost by the last complaint.
+    told: u64,
 }
 
 impl Out {
@@ -149,8 +159,9 @@ impl Out {
             opening: 0,
             opened_at: Instant::now(),
             is_torn: false,
+            is_stuck: false,
             complained_at: None,
-            lost_since: 0,
+            told: 0,
         }
     }
 
@@ -187,13 +198,16 @@ impl Out {
         if self.is_stderr() {
             return;
         }
-        match OpenOptions::new().append(true).create(true).mode(MODE).open(&self.path) {
+        match open(&self.path) {
             Ok(file) => {
                 // The disk may have been full at the last line, of this Onramp or of one before it.
                 self.is_torn = ends_torn(&self.path, &file);
                 self.file = Some(file);
             }
-            Err(error) => self.complain("opened", &error),
+            Err(error) if error == Errno::NXIO => {
+                self.complain("opened", &"it is a FIFO, and nobody reads it");
+            }
+            Err(error) => self.complain("opened", &io::Error::from(error)),
         }
     }
 
@@ -209,30 +223,72 @@ impl Out {
             self.open();
         }
         let Some(file) = &mut self.file else {
-            self.lost_since += 1;
             return self.shared.lose(left_out);
         };
         let before: &[u8] = if self.is_torn { b"\n" } else { b"" };
-        let result = write_whole(file, &[before, line.as_bytes()].concat());
+        let mut file = Patient { file, waits: !self.is_stuck };
+        let result = write_whole(&mut file, &[before, line.as_bytes()].concat());
         self.is_torn = matches!(result, Err((_, true))) || (self.is_torn && result.is_err());
-        if let Err((error, _)) = result {
-            self.lost_since += 1;
-            self.shared.lose(left_out);
-            self.complain("written", &error);
+        self.is_stuck = matches!(&result, Err((error, _)) if error.kind() == io::ErrorKind::WouldBlock);
+        match result {
+            Err((error, _)) => {
+                self.shared.lose(left_out);
+                self.complain("written", &error);
+            }
+            Ok(()) if self.shared.lost.load(Relaxed) > self.told => {
+                self.complain("written fast enough", &"lines had to wait too long");
+            }
+            Ok(()) => {}
         }
     }
 
-    fn complain(&mut self, what: &str, error: &io::Error) {
+    fn complain(&mut self, what: &str, reason: &dyn Display) {
         if self.complained_at.is_some_and(|at| at.elapsed() < COMPLAINTS) {
             return;
         }
         self.complained_at = Some(Instant::now());
-        let lost = std::mem::take(&mut self.lost_since);
+        let all = self.shared.lost.load(Relaxed);
+        let lost = all - std::mem::replace(&mut self.told, all);
         tracing::warn!(
-            "slow_log: {} cannot be {what}: {error}; {lost} lines were lost, and statements go on. It is tried again with \
+            "slow_log: {} cannot be {what}: {reason}; {lost} lines were lost, and statements go on. It is tried again with \
              lines to come, once a second at most, and at SIGHUP and RELOAD",
             self.path.display()
         );
+    }
+}
+
+/// Where a FIFO is not read by anybody, that is an error: nobody is waited for.
+fn open(path: &Path) -> Result<File, Errno> {
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::from(MODE)).map(File::from)
+}
+
+/// What may be a pipe, and full.
+struct Patient<'a> {
+    file: &'a File,
+    waits: bool,
+}
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = self.file;
+        match file.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.waits => {
+                let mut waiting = [PollFd::new(file, PollFlags::OUT)];
+                retry_on_intr(|| poll(&mut waiting, Some(&PATIENCE)))?;
+                file.write(bytes)
+            }
+            other => other,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -413,6 +469,38 @@ mod tests {
         let first = |text: &str| text.lines().map(String::from).collect::<Vec<_>>();
         assert_eq!((first(&torn)[0].as_str(), first(&torn).len()), ("{\"torn", 2));
         assert_eq!((first(&whole)[0].as_str(), first(&whole).len()), ("{}", 2));
+    }
+
+    #[test]
+    fn nobody_is_waited_for_who_does_not_read_a_fifo() {
+        let path = std::env::temp_dir().join(format!("onramp-slow-fifo-{}", std::process::id()));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::from(0o600), 0)
+            .unwrap();
+        let mut out = out_to(&path);
+        out.open();
+        assert!(out.file.is_none() && out.complained_at.is_some(), "that nobody reads it is told");
+        // Of itself, a process may open both ends; it reads nothing here.
+        let reader = File::options().read(true).write(true).open(&path).unwrap();
+        out.open();
+        std::fs::remove_file(&path).unwrap();
+        let before = out.shared.lost.load(Relaxed);
+        let long = "a".repeat(60_000);
+        for _ in 0..3 {
+            out.write(0, "now", &slow(&long));
+        }
+        assert!(out.is_stuck && out.is_torn && out.shared.lost.load(Relaxed) > before);
+        drop(reader);
+    }
+
+    #[test]
+    fn what_was_dropped_while_lines_waited_is_complained_of_too() {
+        let path = std::env::temp_dir().join(format!("onramp-slow-late-{}", std::process::id()));
+        let mut out = out_to(&path);
+        out.open();
+        out.shared.lose(0);
+        out.write(0, "now", &slow("a"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(out.complained_at.is_some() && out.told == 1);
     }
 
     fn out_to(path: &Path) -> Out {
