@@ -603,3 +603,25 @@ fn each_line_of_the_packages_file_can_be_used() {
     }
     assert!(text.lines().all(|line| line.len() <= 130), "lines that a terminal shows");
 }
+
+#[test]
+fn a_password_that_is_soon_guessed_is_doubtful_where_others_reach_the_port() {
+    let doubts =
+        |flags: &[&str]| with_flags(&[&["--backend", "mysql://u@db/"], flags].concat()).unwrap().doubts();
+    for password in [" ", "x", "1234567", "        ", "  1234567  ", "äöüäöüä"] {
+        let found = doubts(&["--http-listen", "0.0.0.0:9126", "--http-password", password]);
+        assert!(found.len() == 1 && found[0].contains("http_listen (0.0.0.0:9126)"), "{found:?}");
+        assert!(
+            password.trim().is_empty() || !found[0].contains(password.trim()) || password == "x",
+            "{found:?}"
+        );
+        assert_eq!(
+            doubts(&["--admin-listen", "[::]:1", "--admin-password", password]).len(),
+            1,
+            "{password:?}"
+        );
+        assert!(doubts(&["--http-listen", "[::1]:9126", "--http-password", password]).is_empty());
+    }
+    assert!(doubts(&["--http-listen", "0.0.0.0:9126", "--http-password", "12345678"]).is_empty());
+    assert!(doubts(&["--admin-listen", "/run/admin.sock", "--admin-password", "x"]).is_empty());
+}

@@ -124,6 +124,37 @@ impl From<Conflict> for Error {
     }
 }
 
+/// Characters of a password that keep who guesses one a second, from each of a thousand networks, busy for longer than anybody has, also where
+/// all are small letters: 26^8 take six years.
+const SHORTEST_PASSWORD: usize = 8;
+
+impl Configuration {
+    /// What can be served with, and is hardly meant so: a line for each port that other machines reach, as far as its text says, and
+    /// whose password is soon guessed.
+    pub fn doubts(&self) -> Vec<String> {
+        let admin = self
+            .admin_listen
+            .iter()
+            .map(|address| (address, "admin_listen", "admin_password", &self.admin_password));
+        let http = self
+            .http_listen
+            .iter()
+            .map(|address| (address, "http_listen", "http_password", &self.http_password));
+        let open = admin.chain(http).filter(|(address, .., password)| {
+            // None at all is no doubt, but a conflict.
+            let length = password.trim().chars().count();
+            !address.is_local() && !password.is_empty() && length < SHORTEST_PASSWORD
+        });
+        open.map(|(address, listen, option, _)| {
+            format!(
+                "{option} has fewer than {SHORTEST_PASSWORD} characters, blanks around them not counted, and other machines reach \
+                 {listen} ({address}): it is soon guessed; give a longer one"
+            )
+        })
+        .collect()
+    }
+}
+
 /// # Errors
 /// The first two that do not go together, by the names of their options.
 pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error> {

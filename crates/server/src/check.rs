@@ -42,6 +42,7 @@ fn outside(configuration: &Configuration) -> Findings {
     let names = configuration.backends.chunks(1).map(|backend| addresses::resolve(backend).map(drop));
     let mut findings = TlsFiles::look(configuration);
     findings.faults.splice(..0, names.filter_map(Result::err));
+    findings.doubts.splice(..0, configuration.doubts());
     findings
 }
 

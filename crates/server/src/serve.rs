@@ -75,6 +75,9 @@ pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode 
     if !configuration.core_dumps {
         core_dumps::forbid();
     }
+    for doubt in configuration.doubts() {
+        tracing::warn!("{doubt}");
+    }
     let supervisor = Supervisor::of_environment();
     let served = serve(configuration, arguments, log, &supervisor, sockets, trial).inspect_err(|message| {
         tracing::error!("{message}");

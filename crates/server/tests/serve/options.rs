@@ -124,6 +124,15 @@ fn a_check_says_all_that_is_wrong_and_serves_nobody() {
         assert!(faults.contains(part), "{part}: {faults}");
     }
     assert!(!faults.contains("hush") && !folder.data_dir().exists());
+    let far =
+        ["--backend", "mysql://app@127.0.0.1/", "--http-listen", "0.0.0.0:9126", "--http-password", " "];
+    let output = run(&folder, &[&["serve", "--check"], &far[..]].concat());
+    assert!(
+        stderr(&output).starts_with("onramp: warning: http_password has fewer than 8 "),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(output.status.code(), Some(0));
     let output = run(&folder, &["serve", "--check", "--config", "missing.toml"]);
     assert!(stderr(&output).contains("missing.toml cannot be read: "), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(1));
