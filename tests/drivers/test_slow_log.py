@@ -237,8 +237,10 @@ def test_those_that_are_answered_together_have_a_line_each(own_server, slow):
             client.close()
 
 
-@pytest.mark.parametrize("place", ["no-such-folder/slow.log", "/dev/full"])
+@pytest.mark.parametrize("place", ["no-such-folder/slow.log", "/dev/full", "fifo"])
 def test_a_file_that_takes_nothing_stops_nobody(server, slow, tmp_path, place):
+    if place == "fifo":
+        os.mkfifo(tmp_path / place)
     onramp = slow(server, slow_statement_time="50ms", slow_log=tmp_path / place)
     with raw.connect(onramp) as client:
         for _ in range(2):
@@ -248,7 +250,10 @@ def test_a_file_that_takes_nothing_stops_nobody(server, slow, tmp_path, place):
     if place == "/dev/full":
         return
     # Once it can be written the next line tells of those that were lost.
-    onramp.slow_log.parent.mkdir()
+    if place == "fifo":
+        onramp.slow_log.unlink()
+    else:
+        onramp.slow_log.parent.mkdir()
     onramp.process.send_signal(signal.SIGHUP)
     until(onramp.slow_log.exists, "it was not opened")
     with raw.connect(onramp) as client:
