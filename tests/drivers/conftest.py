@@ -253,8 +253,9 @@ def pytest_terminal_summary(terminalreporter):
     for reason in NOTHING_TO_TEST:
         del reasons[reason]
     ran = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
-    if any("mysql" in report.keywords for report in ran):
-        terminalreporter.write_line(f"with MySQL {'.'.join(map(str, private_mysql.version()))}")
+    # Parameters of this name are keywords, too.
+    if (version := private_mysql.version()) and any("mysql" in report.keywords for report in ran):
+        terminalreporter.write_line(f"with MySQL {'.'.join(map(str, version))}")
     for reason, tests in sorted(reasons.items()):
         terminalreporter.write_line(f"NOT TESTED ({tests} skipped): {reason}", red=True)
     if os.environ.get("NOT_TESTED"):
