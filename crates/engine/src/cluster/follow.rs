@@ -398,7 +398,7 @@ impl Engine {
             && !is_over
             && matches!(client.phase(), Phase::Running(Running::OnServer))
             && match client.in_transaction() {
-                true => cannot_commit(request),
+                true => cannot_commit(request) || is_commit_alone(request),
                 false => may_be_sent_again(request) && !request.raw.is_empty(),
             }
             && self.pool.workers.chosen.believes_refusals(self.now, self.following.choice)
@@ -492,6 +492,12 @@ fn ends_by_itself(statement: &InFlight) -> bool {
         | Owner::Prepare { .. }
         | Owner::ReadVariables { .. } => false,
     }
+}
+
+/// Says whether it is a COMMIT and nothing else. One that a server refuses for `read_only` has rolled the transaction back there
+/// (ha_commit_trans in handler.cc of both), and no routine or trigger speaks in its place.
+fn is_commit_alone(request: &Request) -> bool {
+    request.statement.kind == Kind::Commit && !request.statement.several
 }
 
 /// Says whether a statement leaves an open transaction open, whatever becomes of it: not what commits, by itself or in a routine.

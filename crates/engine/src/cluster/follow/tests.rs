@@ -77,6 +77,15 @@ fn what_may_commit_is_never_told_to_be_rolled_back() {
 }
 
 #[test]
+fn a_commit_that_was_refused_is_no_more_than_that() {
+    assert!(is_commit_alone(&request("COMMIT")) && is_commit_alone(&request("commit and chain")));
+    for text in ["COMMIT; DO 1", "INSERT INTO t VALUES (1); COMMIT", "CALL p()", "XA COMMIT 'a'", "ROLLBACK"]
+    {
+        assert!(!is_commit_alone(&request(text)), "{text}");
+    }
+}
+
+#[test]
 fn what_was_refused_goes_elsewhere_only_where_nothing_of_it_has_run() {
     for text in ["INSERT INTO t VALUES (1)", "DELETE FROM t", "SELECT a FROM t FOR UPDATE", "DROP TABLE t"] {
         assert!(may_be_sent_again(&request(text)), "{text}");
