@@ -104,6 +104,26 @@ def trouble(site, onramp):
     time.sleep(TROUBLE)
 
 
+def refusals(site, page, target):
+    """An Onramp of its own that takes few clients, more of them who come, and some who guess passwords."""
+    onramp = site.onramp(max_connections="8")
+    page.go(onramp.address)
+
+    def come(*accounts):
+        for _ in range(20):
+            for account in accounts:
+                with contextlib.suppress(AssertionError, raw.Closed, OSError):
+                    raw.connect(onramp, *account).close()
+            time.sleep(0.5)
+
+    come(APP, ("app", "wrong"), ("stranger", "guess"))
+    for _ in range(8):
+        site.client(onramp)
+    come(APP)
+    picture(page, target, "limits", "max_connections", at="#limits", size=(1280, 900))
+    picture(page, target, "logins", "password", at="#logins", size=(1280, 700))
+
+
 # The page's own canvas reads the picture: the 256 colours that are there most often stay, others become the nearest of these.
 FEW_COLOURS = """(async (source) => {
   const image = await createImageBitmap(await (await fetch(source)).blob());
@@ -177,6 +197,8 @@ def main(target):
         picture(light, target, "pins", "named lock", at="#pins", size=(1280, 1000))
         picture(pages[True], target, "dark", "blocks")
         picture(light, target, "narrow", "blocks", size=NARROW)
+        refusals(site, light, target)
+        light.go(onramp.address)
         onramp.operator.query("PAUSE")
         picture(light, target, "paused", "Paused by an operator", size=(1280, 1150))
         onramp.operator.query("RESUME")
