@@ -57,7 +57,7 @@ settings! {
         /// How long a switchover waits for transactions to end, and for the new primary to have what the former one has.
         // With that of the command less than failover_hold: nobody's statement is given up in between.
         pub switchover_wait: Duration = Duration::from_secs(5), live;
-        /// How long its command may take, and the servers to have changed after that.
+        /// How long its command may take, with the servers' word of how far they are, and the servers to have changed after that.
         pub switchover_timeout: Duration = Duration::from_secs(10), live;
         /// Connections that the kernel holds for us until they are accepted.
         // The kernel caps it to net.core.somaxconn, 4096 since Linux 5.4.

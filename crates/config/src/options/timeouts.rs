@@ -299,8 +299,10 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         name: "switchover_timeout",
         kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(switchover_timeout)),
         example: "30s",
-        doc: "switchover_command is killed after this long, and statements go on at the former primary, if that still takes \
-              writes. Together with switchover_wait it should be less than failover_hold, which is how long statements wait.",
+        doc: "Behind switchover_wait, both servers have to say how far they are and switchover_command has to end within this time; it is \
+              killed then, with what it has started, and statements go on at the former primary, if that still takes writes. Together \
+              with switchover_wait it should be less than failover_hold, which is how long statements wait. The new primary has as long \
+              again to take writes.",
         section: Section::Timeouts,
         limit: None,
     },

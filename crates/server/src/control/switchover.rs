@@ -2,6 +2,7 @@
 //! and statements go on. Whatever fails, they go on at the former primary, if that still takes writes.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -9,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{Behind, ServerState, ServerView, SwitchStep, compare_positions};
+use rustix::process::{Pid, kill_process_group};
 use seam::Signal;
 
 use super::Control;
@@ -23,8 +25,10 @@ const KEPT: usize = 2_000;
 /// What a command has said is waited for so long when it has ended: another process may have its end of the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// Variables of this name are Onramp's own, with the service account's password among them.
-const OWN_VARIABLES: &str = "ONRAMP_";
+/// How the names of variables begin that are Onramp's own, the service account's password and the way to others among them, and those by
+/// which a supervisor speaks with it.
+const OWN_VARIABLES: [&str; 5] =
+    ["ONRAMP_", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_"];
 
 /// Who changes with whom, by what, and how long each step may take.
 struct Plan {
@@ -93,8 +97,8 @@ impl Control {
     }
 
     fn carry_out(&self, plan: &Plan) -> Result<String, String> {
-        // Should this thread be held up, the workers go on by themselves.
-        let lasts = plan.wait + plan.timeout + plan.timeout;
+        // Should this thread be held up, the workers go on by themselves: later than it would.
+        let lasts = plan.wait + 2 * plan.timeout;
         self.step(SwitchStep::Begin { to: plan.to, lasts })?;
         let said = self.change_roles(plan);
         // From here on the checks say who the primary is, whatever has become of it.
@@ -127,6 +131,7 @@ impl Control {
             }
         }
         let ended = Instant::now();
+        let last = ended + plan.timeout;
         loop {
             let (servers, _) = self.look_at_servers();
             let asked = |place: usize| servers.get(place).filter(|server| was_asked(server, ended.elapsed()));
@@ -140,7 +145,7 @@ impl Control {
                         "{to} still lacks of what {from} has, after switchover_wait: {what}"
                     ));
                 }
-                None if ended.elapsed() >= plan.timeout => {
+                None if Instant::now() >= last => {
                     return Err(format!(
                         "{from} and {to} do not say how far they are within switchover_timeout"
                     ));
@@ -149,7 +154,7 @@ impl Control {
             }
         }
         self.step(SwitchStep::EndTransactions)?;
-        run(&plan.command, from, to, plan.timeout)
+        run(&plan.command, from, to, last.saturating_duration_since(Instant::now()))
     }
 
     /// The servers, and how many transactions are open on all workers.
@@ -181,23 +186,33 @@ fn was_asked(server: &ServerView, within: Duration) -> bool {
 fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String, String> {
     let name = program.display();
     let mut command = Command::new(program);
-    command.args([from, to]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // In a group of its own: what it has started ends with it.
+    command
+        .args([from, to])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
     for (variable, _) in std::env::vars_os() {
-        if variable.to_string_lossy().starts_with(OWN_VARIABLES) {
+        let name = variable.to_string_lossy();
+        if OWN_VARIABLES.iter().any(|own| name.starts_with(own)) {
             command.env_remove(variable);
         }
     }
     let mut child =
         command.spawn().map_err(|error| format!("{name} (switchover_command) cannot be run: {error}"))?;
     let said = Arc::new(Mutex::new(Vec::new()));
-    let readers: Vec<_> = [child.stdout.take().map(boxed), child.stderr.take().map(boxed)]
-        .into_iter()
-        .flatten()
-        .map(|pipe| {
-            let said = Arc::clone(&said);
-            thread::spawn(move || listen(pipe, &said))
-        })
-        .collect();
+    let pipes = [child.stdout.take().map(boxed), child.stderr.take().map(boxed)];
+    let readers: Result<Vec<_>, _> =
+        pipes.into_iter().flatten().map(|pipe| hear(pipe, Arc::clone(&said))).collect();
+    let (readers, timeout) = match readers {
+        Ok(readers) => (readers, timeout),
+        // Nobody would take what it says, which would hold it up.
+        Err(error) => {
+            kill(&mut child).map_err(|error| format!("{name} cannot be killed: {error}"))?;
+            return Err(format!("no thread for what {name} says: {error}; it was killed"));
+        }
+    };
     let ended = wait(&mut child, timeout);
     let deadline = Instant::now() + LAST_WORDS;
     while readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
@@ -218,6 +233,10 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
     Box::new(pipe)
 }
 
+fn hear(pipe: Box<dyn Read + Send>, said: Arc<Mutex<Vec<u8>>>) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(String::from("switchover")).spawn(move || listen(pipe, &said))
+}
+
 /// Reads to the end, and keeps the beginning.
 fn listen(mut pipe: Box<dyn Read + Send>, said: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 1024];
@@ -236,12 +255,18 @@ fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStat
             return Ok(Some(status));
         }
         if Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
+            return kill(child).map(|()| None);
         }
         thread::sleep(LOOK / 4);
     }
+}
+
+/// Ends it at once, with what it has started.
+fn kill(child: &mut Child) -> std::io::Result<()> {
+    // Its own number until it has been waited for.
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::NotFound)?;
+    kill_process_group(group, rustix::process::Signal::KILL)?;
+    child.wait().map(drop)
 }
 
 /// What a program has said, as a part of a line.
@@ -270,7 +295,13 @@ mod tests {
     fn script(name: &str, text: &str) -> Script {
         use std::os::unix::fs::PermissionsExt;
         let program = std::env::temp_dir().join(format!("onramp-{name}-{}", std::process::id()));
-        std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+        // By another process: a file that one of ours has open for writing as another thread forks cannot be run for a moment.
+        let write = "cat > \"$1\"";
+        let mut writer =
+            Command::new("sh").args(["-c", write, "sh"]).arg(&program).stdin(Stdio::piped()).spawn().unwrap();
+        let text = format!("#!/bin/sh\n{text}\n");
+        std::io::Write::write_all(&mut writer.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        assert!(writer.wait().unwrap().success());
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         Script(program)
     }
@@ -290,6 +321,20 @@ mod tests {
         let program = script("hangs", "echo begun; exec sleep 1000");
         let reason = run(&program.0, "a", "b", Duration::from_millis(300)).unwrap_err();
         assert!(reason.contains("switchover_timeout"), "{reason}");
+        let program = script("leaves", "sleep 1000 & echo \"at $!\"; wait");
+        // As long as a busy machine takes to get there.
+        let said =
+            (0..).map(|times| run(&program.0, "a", "b", Duration::from_millis(300 << times)).unwrap_err());
+        let said = said.into_iter().find(|said| said.contains("at ")).expect("it tries on");
+        let left = said.split("at ").nth(1).expect("it has said who").trim();
+        // Whoever takes its place as a parent may not have waited for it yet.
+        let state = || std::fs::read_to_string(format!("/proc/{left}/stat")).unwrap_or_default();
+        let runs = |stat: String| {
+            stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+        };
+        while runs(state()) {
+            thread::sleep(LOOK);
+        }
         let reason = run(Path::new("/nowhere/change"), "a", "b", LONG).unwrap_err();
         assert!(reason.contains("switchover_command"), "{reason}");
     }
