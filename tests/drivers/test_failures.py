@@ -334,6 +334,23 @@ def test_what_a_pause_holds_is_refused_at_the_end(own_server, folder):
         onramp.stop()
 
 
+def test_what_is_delayed_is_refused_at_the_end_of_a_pause(own_server, folder):
+    """It is in no queue yet, and waits as well."""
+    onramp = Counted(own_server, folder, max_backends=4, shutdown_timeout="1h", thread_pool_transaction_delay="5m").start()
+    try:
+        waiting = raw.connect(onramp)
+        with onramp.admin() as admin:
+            admin.query("PAUSE")
+            waiting.command(raw.QUERY, b"SELECT 'not run'")
+            until(lambda: admin.value("SELECT COUNT(*) FROM clients WHERE state = 'queued'") == b"1", onramp.log_text)
+        onramp.terminate()
+        assert waiting.result().code == 1053
+        assert waiting.at_end()
+        assert onramp.process.wait(PATIENCE) == 0
+    finally:
+        onramp.stop()
+
+
 def test_second_signal_stops_at_once(own_server, own_admin, own_onramp):
     onramp = own_onramp(own_server, max_backends=4, shutdown_timeout="1h")
     running = raw.connect(onramp)

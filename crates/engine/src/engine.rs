@@ -358,9 +358,7 @@ impl Engine {
 
     /// What waits now will not run any more, and has not: its clients are told so, and go.
     fn refuse_what_waits(&mut self) {
-        if self.scheduling.scheduler.waiting() == 0 {
-            return;
-        }
+        // Wherever: in a queue, or before it with a share or a delay.
         let queued = self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Queued));
         let queued: Vec<_> = queued.map(|(key, _)| key).collect();
         for key in queued {
