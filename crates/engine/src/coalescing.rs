@@ -350,14 +350,17 @@ impl Engine {
 
     /// A statement that has run for too long is about to be ended: the others that wait for its answer are told so. Returns how
     /// many they were.
-    pub(crate) fn end_group(&mut self, backend_key: BackendKey, error: &MySqlError) -> usize {
-        let statement = self.server.backends[backend_key].in_flight.front();
-        let group = statement.and_then(|statement| statement.group.as_ref());
-        let followers = group.map_or_else(Vec::new, |group| self.followers(group));
-        for &follower in &followers {
+    pub(crate) fn end_group(&mut self, backend_key: BackendKey, error: &MySqlError) {
+        for follower in self.followers_behind(backend_key) {
             self.cancel_queued(follower, error);
         }
-        followers.len()
+    }
+
+    /// Who waits for the answer to what is first in flight there.
+    pub(crate) fn followers_behind(&self, backend_key: BackendKey) -> Vec<ClientKey> {
+        let statement = self.server.backends[backend_key].in_flight.front();
+        let group = statement.and_then(|statement| statement.group.as_ref());
+        group.map_or_else(Vec::new, |group| self.followers(group))
     }
 
     /// The request of a follower that is answered with the leader, its wait counted.

@@ -167,7 +167,7 @@ impl Engine {
             _ => return,
         }
         if let Some(bound) = self.bound_behind(lost) {
-            self.views.limit_reached(self.now, bound.option, bound.value);
+            self.note_refused(key, bound.option, bound.value);
         }
     }
 
@@ -203,9 +203,12 @@ impl Engine {
             if let Some(client) = statement.owner.client() {
                 let id = self.clients[client].id;
                 // Else each of them in turn would take it over, and be over its time.
-                let others = self.end_group(key, &MySqlError::interrupted());
                 let bound = Bound::time(Limit::QueryTimeout, limit);
-                (0..=others).for_each(|_| self.note_refused(client, bound.option, bound.value));
+                let followers = self.followers_behind(key);
+                for each in followers.into_iter().chain([client]) {
+                    self.note_refused(each, bound.option, bound.value);
+                }
+                self.end_group(key, &MySqlError::interrupted());
                 self.kill(id, true);
             }
         }
