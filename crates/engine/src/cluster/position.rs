@@ -119,7 +119,8 @@ fn lacks_of_sets(
 /// What is left of an interval without others, which are in order.
 fn without((first, last): Interval, others: &[Interval]) -> Vec<Interval> {
     let (mut rests, mut next) = (Vec::new(), first);
-    for &(from, to) in others.iter().filter(|&&(from, to)| from <= last && to >= first) {
+    let begin = others.partition_point(|&(_, to)| to < first);
+    for &(from, to) in others[begin..].iter().take_while(|&&(from, _)| from <= last) {
         if from > next {
             rests.push((next, from - 1));
         }
