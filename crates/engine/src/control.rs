@@ -581,13 +581,18 @@ impl Engine {
         self.control_lost(&connect_error(errno));
     }
 
-    /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
-    /// the accounts as they were last.
-    pub(crate) fn control_lost(&mut self, reason: &str) {
+    /// Ends the service account's connection, where there is one.
+    pub(crate) fn leave_control(&mut self) {
         if let Some(connection) = self.server.control.leave() {
             self.io.outbox.close(connection);
             self.io.set_role(connection, Role::Free);
         }
+    }
+
+    /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
+    /// the accounts as they were last.
+    pub(crate) fn control_lost(&mut self, reason: &str) {
+        self.leave_control();
         self.server.pending_facts = None;
         self.server_failed(reason.to_owned());
         self.judge_again();

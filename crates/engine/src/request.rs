@@ -9,6 +9,7 @@ use sql::{
 };
 use wire::Expect;
 
+use crate::backend::ServerError;
 use crate::backend::prepared::Serves;
 use crate::client::held::Held;
 use crate::client::known_answers::Question;
@@ -76,8 +77,8 @@ pub(crate) struct Request {
     pub(crate) contends: bool,
     /// It has been counted as started.
     pub(crate) started: bool,
-    /// It was in flight when its backend was lost, and runs once more.
-    pub(crate) sent_before: bool,
+    /// Whether it was on a server already, and runs once more.
+    pub(crate) sent_before: SentBefore,
     /// How often room has been made for its statement, which the server did not have.
     pub(crate) prepare_tries: u8,
     /// What executions of the statement will do that it prepares: of all that it does nothing itself.
@@ -103,6 +104,22 @@ pub(crate) struct Request {
     pub(crate) found_ahead: Option<Box<FoundAhead>>,
     /// For the slow log, where that is on.
     pub(crate) at_start: Option<Box<AtStart>>,
+}
+
+/// Whether a statement was on a server before, and waits to be sent once more.
+#[derive(Debug)]
+pub(crate) enum SentBefore {
+    No,
+    /// Its backend was lost.
+    Lost,
+    /// The server has refused it for what it is to the others. The client gets this where that says nothing of the server.
+    Refused(Box<ServerError>),
+}
+
+impl SentBefore {
+    pub(crate) fn is_so(&self) -> bool {
+        !matches!(self, Self::No)
+    }
 }
 
 /// Named values beside a statement (MySQL's query attributes).
@@ -309,7 +326,7 @@ impl Request {
             priority: None,
             group: None,
             started: false,
-            sent_before: false,
+            sent_before: SentBefore::No,
             prepare_tries: 0,
             template: None,
             attributes: QueryAttributes::None,

@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::workers::places::Origin;
 
 /// ER_CON_COUNT_ERROR: the server lives but takes no more connections.
-const SERVER_FULL: u16 = 1040;
+pub(crate) const SERVER_FULL: u16 = 1040;
 
 /// ER_TOO_MANY_USER_CONNECTIONS: it takes no more of this user.
 const USER_FULL: u16 = 1203;

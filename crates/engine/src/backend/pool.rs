@@ -25,7 +25,9 @@ impl Engine {
     /// caches are warm, and the others can time out).
     pub(crate) fn idle_backend_for(&self, key: ClientKey) -> Option<BackendKey> {
         let client = &self.clients[key];
-        if client.request.as_ref().is_some_and(|request| request.sent_before) && !self.may_send_again() {
+        if client.request.as_ref().is_some_and(|request| request.sent_before.is_so())
+            && !self.may_send_again()
+        {
             return None;
         }
         let about = client.request.as_ref().and_then(|request| request.about.as_deref());

@@ -204,7 +204,7 @@ impl Engine {
     /// transaction and leave nothing behind.
     pub(super) fn may_share(&self, key: ClientKey, request: &Request) -> bool {
         request.statement.plain_read
-            && !request.sent_before
+            && !request.sent_before.is_so()
             && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
             && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
             && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)

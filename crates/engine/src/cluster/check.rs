@@ -14,6 +14,7 @@ use super::{Cluster, Effect, Step};
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Finding, Work};
 use crate::backend::connect::connect_error;
+use crate::backend::lost::SERVER_FULL;
 use crate::backend::security::{proxy_header, server_name, wanted_tls, way_to};
 use crate::control::answer::Kept;
 use crate::control::version::Version;
@@ -36,9 +37,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// After the server has refused the service account: attempts more often than so may lock it (failed_login_attempts of MySQL).
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
-/// Refusals that say nothing of the account, and that end by themselves: ER_CON_COUNT_ERROR, ER_SERVER_SHUTDOWN, and
-/// ER_SERVER_OFFLINE_MODE of a member that its group has left out.
-const OF_THE_SERVER: [u16; 3] = [1040, 1053, 3032];
+/// ER_SERVER_SHUTDOWN.
+const SHUTDOWN: u16 = 1053;
+
+/// ER_SERVER_OFFLINE_MODE: of a member that its group has left out.
+const OFFLINE: u16 = 3032;
+
+/// Refusals that say nothing of the account, and that end by themselves.
+const OF_THE_SERVER: [u16; 3] = [SERVER_FULL, SHUTDOWN, OFFLINE];
 
 /// Whether a connection that the driver tells of is that of a check.
 pub(crate) fn is_of_check(token: u64) -> bool {
@@ -323,16 +329,9 @@ impl Cluster {
             check.pause = doubled.min(LONGEST_PAUSE).max(pause).max(interval);
         }
         check.due = (check.began + interval.max(check.pause)).max(step.now + SOONEST);
-        if let Some(doubt) = &mut self.doubt {
-            doubt.is_over |= doubt.choice.place == Some(place) && check.began >= doubt.since;
-        }
-        if self.primary == Some(place) {
-            self.known.take(&verdict);
-        }
         let began = check.began;
-        self.switching_asked(place, began);
         let checked = Checked { at: step.now, took: step.now.since(began), verdict };
-        if self.standings[place].take(checked) {
+        if self.asked(place, began, checked) {
             step.effects.push(Effect::Changed { place });
         }
     }

@@ -128,7 +128,7 @@ impl Chosen {
     /// A check that began later has found that the choice holds.
     pub(crate) fn settle(&self, now: Instant, choice: Choice) {
         self.settled.store(now.as_micros(), SeqCst);
-        // Whoever has raised another one meanwhile hears of that.
+        // It is this one that is doubted, or there is nothing to settle.
         let _ = self.doubt.compare_exchange(choice.in_doubt(), choice.in_doubt() | 1, SeqCst, SeqCst);
     }
 
@@ -208,7 +208,8 @@ mod tests {
     fn a_doubt_is_about_one_choice_and_is_settled_once() {
         let at = |seconds| Instant::START + Duration::from_secs(seconds);
         let chosen = Chosen::default();
-        assert!(!chosen.doubt(chosen.get()) || !chosen.is_in_doubt(chosen.get()), "there is none");
+        assert!(!chosen.doubt(chosen.get()), "there is none");
+        assert!(!chosen.is_in_doubt(chosen.get()));
         chosen.set(Some(0), true);
         let first = chosen.get();
         assert!(chosen.believes_refusals(at(1), first) && !chosen.is_in_doubt(first));

@@ -11,13 +11,13 @@ use super::chosen::Choice;
 use super::switchover::{SwitchStep, Switching};
 use super::view::{FailoverView, ServerView};
 use crate::accounts::task::Asker;
-use crate::backend::{Afterwards, InFlight, Owner, ServerError};
+use crate::backend::{Afterwards, InFlight, Owner};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, SentBefore};
 use crate::session::aftermath::Diagnostics;
 use crate::workers::letter::Letter;
 
@@ -46,15 +46,9 @@ pub(crate) struct Following {
     /// a view may call.
     repeated: Vec<ClientRef>,
     /// Statements that the primary has refused for what it is: they wait until it has been asked whether it is that.
-    refused: Vec<Refused>,
+    refused: Vec<ClientRef>,
     /// When idle backends were closed last, since a busy one was lost.
     distrusted: Option<Instant>,
-}
-
-/// A statement, and the error that its client gets where that says nothing of the server.
-struct Refused {
-    client: ClientRef,
-    error: ServerError,
 }
 
 impl Following {
@@ -138,14 +132,15 @@ impl Engine {
         match step {
             SwitchStep::Begin { to, lasts } => {
                 self.cluster.switching = Some(Switching { to, until: self.now + lasts, over: None });
+                self.cluster.hurry(self.now);
             }
             SwitchStep::EndTransactions => {
                 self.pool.workers.chosen.end_transactions();
                 self.pool.write_to_others(&Letter::Wake);
+                self.cluster.hurry(self.now);
             }
             SwitchStep::Over => self.cluster.switching_ends(self.now),
         }
-        self.cluster.hurry(self.now);
     }
 
     /// When [`Self::cluster_turn`] has something to do.
@@ -211,7 +206,7 @@ impl Engine {
 
     /// The service account goes to another server, and backends behind it once it has found out what that is.
     fn move_to(&mut self, place: usize) {
-        // For all workers, and before any of them has a backend there.
+        // For all workers.
         if self.cluster.is_watching() && self.server.reachability.address != place {
             self.pool.workers.begin_elsewhere(self.now);
         }
@@ -221,10 +216,7 @@ impl Engine {
         self.server.pending_facts = None;
         self.logins.known_schemas.clear();
         self.pool.workers.way.forget();
-        if let Some(connection) = self.server.control.leave() {
-            self.io.outbox.close(connection);
-            self.io.set_role(connection, Role::Free);
-        }
+        self.leave_control();
         self.judge_again();
     }
 
@@ -271,11 +263,7 @@ impl Engine {
             return;
         }
         for client in std::mem::take(&mut self.following.repeated) {
-            let waits = self.clients.find(client).is_some_and(|client| {
-                let repeated = client.request.as_ref().is_some_and(|request| request.sent_before);
-                repeated && matches!(client.phase(), Phase::Queued)
-            });
-            if waits && !has_no_functions {
+            if !has_no_functions && matches!(self.waits_again(client), Some(SentBefore::Lost)) {
                 // It may have called one that has written.
                 self.pool.workers.chosen.tally.unknown();
                 self.cancel_queued(client.key, &MySqlError::server_lost(false));
@@ -332,7 +320,7 @@ impl Engine {
         }
         if sent {
             let repeats = request.statement.plain_read
-                && !request.sent_before
+                && !request.sent_before.is_so()
                 && !request.raw.is_empty()
                 && (request.command == RequestKind::Query || request.is_plain_execution())
                 && self.pins_of(key, request).is_empty();
@@ -343,16 +331,27 @@ impl Engine {
             self.following.is_known = false;
             self.server.rescues.want_to_know();
         }
-        let followers: Vec<_> =
-            statement.group.take().iter().flat_map(|group| self.followers(group)).collect();
+        self.wait_again(key, statement, if sent { SentBefore::Lost } else { SentBefore::No });
+        true
+    }
+
+    /// A client's statement is queued once more, and each of those that waited for its answer goes alone.
+    fn wait_again(&mut self, key: ClientKey, statement: &mut InFlight, sent_before: SentBefore) {
+        let group = statement.group.take();
+        let followers: Vec<_> = group.iter().flat_map(|group| self.followers(group)).collect();
         self.queue_again(key);
         if let Some(request) = &mut self.clients[key].request {
-            request.sent_before = sent;
+            request.sent_before = sent_before;
         }
         for follower in followers {
             self.goes_alone(follower);
         }
-        true
+    }
+
+    /// What was before, of a client's statement that was sent and is queued once more; `None` where it is not any more.
+    fn waits_again(&self, client: ClientRef) -> Option<&SentBefore> {
+        let client = self.clients.find(client).filter(|client| matches!(client.phase(), Phase::Queued))?;
+        client.request.as_ref().map(|request| &request.sent_before)
     }
 
     /// A statement of which nobody will ever know whether it ran.
@@ -423,35 +422,26 @@ impl Engine {
         }
         self.server.backends[backend].holder = None;
         self.clients[key].aftermath.insert_id_at = None;
-        let followers: Vec<_> =
-            statement.group.take().iter().flat_map(|group| self.followers(group)).collect();
-        self.queue_again(key);
-        if let Some(error) = statement.summary.error.take().filter(|_| doubts) {
-            self.following.refused.push(Refused { client: self.clients.ref_to(key), error });
-        }
-        if let Some(request) = &mut self.clients[key].request {
-            request.sent_before = true;
-        }
-        for follower in followers {
-            self.goes_alone(follower);
+        let error = statement.summary.error.take().expect("a refusal is an error");
+        self.wait_again(key, statement, SentBefore::Refused(Box::new(error)));
+        if doubts {
+            self.following.refused.push(self.clients.ref_to(key));
         }
     }
 
     /// Whoever was refused something hears of it: the server is what it was taken for, so that the refusal was the statement's own.
     fn tell_refused(&mut self) {
-        for Refused { client, error } in std::mem::take(&mut self.following.refused) {
+        for client in std::mem::take(&mut self.following.refused) {
             let key = client.key;
-            let waits = self.clients.find(client).is_some_and(|client| {
-                let refused = client.request.as_ref().is_some_and(|request| request.sent_before);
-                refused && matches!(client.phase(), Phase::Queued)
-            });
-            if waits && let Some(request) = self.take_queued(key, error.code) {
-                let reader = self.reader(key);
-                self.clients[key].aftermath.row_count = -1;
-                self.keep_diagnostics(key, Diagnostics::of_error(&error, reader));
-                self.answer_server_error(key, &request, &error);
-                self.resume.push(key);
-            }
+            let Some(SentBefore::Refused(error)) = self.waits_again(client) else { continue };
+            let code = error.code;
+            let Some(request) = self.take_queued(key, code) else { continue };
+            let SentBefore::Refused(error) = &request.sent_before else { continue };
+            let reader = self.reader(key);
+            self.clients[key].aftermath.row_count = -1;
+            self.keep_diagnostics(key, Diagnostics::of_error(error, reader));
+            self.answer_server_error(key, &request, error);
+            self.resume.push(key);
         }
     }
 

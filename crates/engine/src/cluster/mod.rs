@@ -13,6 +13,8 @@ pub(crate) mod primary;
 pub(crate) mod reading;
 pub(crate) mod standing;
 pub(crate) mod switchover;
+#[cfg(test)]
+mod testing;
 pub(crate) mod verdict;
 pub(crate) mod view;
 
@@ -24,7 +26,7 @@ use self::check::Check;
 use self::chosen::{Choice, Counts};
 use self::position::Behind;
 use self::primary::{Failovers, Known};
-use self::standing::Standing;
+use self::standing::{Checked, Standing};
 use self::switchover::Switching;
 use crate::accounts::task::Work;
 use crate::outbox::Outbox;
@@ -132,6 +134,18 @@ impl Cluster {
         for place in 0..self.checks.len() {
             self.check_turn(step, place);
         }
+    }
+
+    /// A server has been asked, by a check that began at this time. Says whether it stands otherwise than before.
+    fn asked(&mut self, place: usize, began: Instant, checked: Checked) -> bool {
+        if let Some(doubt) = &mut self.doubt {
+            doubt.is_over |= doubt.choice.place == Some(place) && began >= doubt.since;
+        }
+        if self.primary == Some(place) {
+            self.known.take(&checked.verdict);
+        }
+        self.switching_asked(place, began);
+        self.standings[place].take(checked)
     }
 
     /// A server stands otherwise than before.

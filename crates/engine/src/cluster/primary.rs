@@ -115,6 +115,10 @@ impl Cluster {
             return news;
         }
         let found = choose(&self.standings, self.primary);
+        if found.is_err() {
+            // Nobody is held against the former one.
+            self.behind = None;
+        }
         match found {
             Ok(place) if present == Some(place) => None,
             Ok(place) => match self.compare(place) {
@@ -137,8 +141,8 @@ impl Cluster {
         let Some(place) = choice.place else { return true };
         let doubt = self.doubt.take_if(|doubt| doubt.choice != choice || doubt.is_over);
         if doubt.is_some_and(|doubt| doubt.choice == choice) {
-            let last = self.standings[place].history().next_back();
-            if last.is_some_and(|last| last.verdict.is_well && last.verdict.is_writable) {
+            let last = self.standings[place].verdict();
+            if last.is_well && last.is_writable {
                 chosen.settle(now, choice);
             }
             return true;
@@ -150,12 +154,12 @@ impl Cluster {
         false
     }
 
-    /// What the server there lacks of what the primary was known to have; unknown of the same server again.
+    /// What the server there lacks of what the primary was known to have: nothing where it is the same server.
     fn compare(&mut self, place: usize) -> Behind {
         let standing = &self.standings[place];
         let own = standing.believed();
         if own.identity == self.known.identity {
-            return Behind::Unknown;
+            return Behind::Nothing;
         }
         let asked = standing.history().next_back().map_or(Instant::START, |checked| checked.at);
         if let Some((_, _, behind)) = self.behind.as_ref().filter(|it| (it.0, it.1) == (place, asked)) {
@@ -267,35 +271,16 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::cluster::standing::Checked;
-    use crate::outside::named::ServerRole;
-
-    fn address(port: u16) -> Address {
-        Address::Tcp { remote: ([127, 0, 0, 1], port).into(), local: None }
-    }
+    use crate::cluster::testing::{address, at, two_servers, writes};
 
     fn two() -> (Cluster, Settings) {
-        let mut settings = Settings { server: vec![address(1), address(2)], ..Settings::default() };
-        settings.cluster.several = true;
+        let settings = two_servers();
         (Cluster::new(&settings, 0), settings)
     }
 
     fn seen(cluster: &mut Cluster, at: Instant, place: usize, writable: bool) {
-        let verdict = Verdict {
-            role: ServerRole::Primary,
-            is_well: true,
-            is_writable: writable,
-            identity: place.to_string(),
-            ..Verdict::unreached(String::new())
-        };
-        cluster.standings[place].take(Checked { at, took: Duration::ZERO, verdict });
-    }
-
-    fn at(seconds: u64) -> Instant {
-        Instant::START + Duration::from_secs(seconds)
+        cluster.seen(at, place, writes(place, writable));
     }
 
     #[test]
@@ -336,13 +321,8 @@ mod tests {
 
     /// As MariaDB says how far it is.
     fn seen_with(cluster: &mut Cluster, at: Instant, place: usize, writable: bool, number: u32) {
-        seen(cluster, at, place, writable);
-        let mut verdict = cluster.standings[place].verdict().clone();
-        verdict.position = format!("0-1-{number}");
-        if cluster.primary == Some(place) {
-            cluster.known.take(&verdict);
-        }
-        cluster.standings[place].take(Checked { at, took: Duration::ZERO, verdict });
+        let position = format!("0-1-{number}");
+        cluster.seen(at, place, Verdict { position, ..writes(place, writable) });
     }
 
     #[test]
@@ -389,17 +369,7 @@ mod tests {
         cluster.choose(at(1), &chosen, &settings);
         seen(&mut cluster, at(2), 0, false);
         assert!(cluster.choose(at(2), &chosen, &settings).is_some());
-        cluster.standings[0].take(Checked {
-            at: at(3),
-            took: Duration::ZERO,
-            verdict: Verdict {
-                is_well: true,
-                is_writable: true,
-                identity: String::from("0"),
-                position: String::from("0-1-8"),
-                ..Verdict::unreached(String::new())
-            },
-        });
+        seen_with(&mut cluster, at(3), 0, true, 8);
         let found = cluster.choose(at(3), &chosen, &settings);
         assert!(matches!(found, Some(Event::PrimaryFound { former: None, .. })), "{found:?}");
     }
@@ -432,11 +402,14 @@ mod tests {
             assert!(chosen.doubt(first));
             assert_eq!(cluster.choose(at(seconds), &chosen, &settings), None);
             // A check that began before it says nothing.
-            seen(cluster, at(seconds), 0, true);
+            seen(cluster, at(seconds - 1), 0, true);
             assert_eq!(cluster.choose(at(seconds), &chosen, &settings), None);
             assert!(chosen.is_in_doubt(first) && chosen.get() == first);
+            // Nor does one of another server.
+            seen(cluster, at(seconds + 1), 1, false);
+            assert_eq!(cluster.choose(at(seconds + 1), &chosen, &settings), None);
+            assert!(chosen.is_in_doubt(first));
             seen(cluster, at(seconds + 1), 0, writable);
-            cluster.doubt.as_mut().expect("it is doubted").is_over = true;
             cluster.choose(at(seconds + 1), &chosen, &settings)
         };
         assert_eq!(ask(&mut cluster, 2, true), None);

@@ -95,22 +95,12 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
-    use seam::Address;
-
     use super::*;
-    use crate::cluster::standing::Checked;
-    use crate::cluster::verdict::Verdict;
-    use crate::outside::named::ServerRole;
-
-    fn at(seconds: u64) -> Instant {
-        Instant::START + Duration::from_secs(seconds)
-    }
+    use crate::cluster::testing::{at, two_servers, writes};
 
     /// Two servers, of which the first takes writes and has been chosen.
     fn two() -> (Cluster, Settings, Chosen) {
-        let address = |port| Address::Tcp { remote: ([127, 0, 0, 1], port).into(), local: None };
-        let mut settings = Settings { server: vec![address(1), address(2)], ..Settings::default() };
-        settings.cluster.several = true;
+        let settings = two_servers();
         let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
         seen(&mut cluster, 1, 0, true);
         seen(&mut cluster, 1, 1, false);
@@ -120,15 +110,7 @@ mod tests {
 
     /// A check has begun and ended at this second.
     fn seen(cluster: &mut Cluster, second: u64, place: usize, writable: bool) {
-        cluster.switching_asked(place, at(second));
-        let verdict = Verdict {
-            role: ServerRole::Primary,
-            is_well: true,
-            is_writable: writable,
-            identity: place.to_string(),
-            ..Verdict::unreached(String::new())
-        };
-        cluster.standings[place].take(Checked { at: at(second), took: Duration::ZERO, verdict });
+        cluster.seen(at(second), place, writes(place, writable));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object
 use crate::accounts::task::{Asker, Work};
 use crate::backend::kept::{Row, rows_of};
 use crate::backend::{Afterwards, InFlight};
-use crate::engine::{Engine, Role};
+use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
@@ -207,10 +207,7 @@ impl Engine {
     /// server.
     fn log_in_with_new_rights(&mut self) {
         self.server.control.code.reading = None;
-        if let Some(connection) = self.server.control.leave() {
-            self.io.outbox.close(connection);
-            self.io.set_role(connection, Role::Free);
-        }
+        self.leave_control();
     }
 
     fn take_code_counts(&mut self, rows: &[Row], refusal: Option<String>) {

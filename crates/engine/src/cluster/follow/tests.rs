@@ -1,32 +1,18 @@
-use seam::Address;
 use wire::Expect;
 
 use super::*;
-use crate::cluster::standing::Checked;
-use crate::cluster::verdict::Verdict;
-use crate::outside::named::ServerRole;
+use crate::cluster::testing::{two_servers, writes};
 use crate::settings::Settings;
 
 /// What the checks of a server would have said at this time.
 fn seen(engine: &mut Engine, at: u64, place: usize, writable: bool) {
     engine.now = Instant::from_micros(at);
-    let verdict = Verdict {
-        role: ServerRole::Primary,
-        is_well: true,
-        is_writable: writable,
-        identity: place.to_string(),
-        ..Verdict::unreached(String::new())
-    };
-    let checked = Checked { at: engine.now, took: Duration::ZERO, verdict };
-    engine.cluster.standings[place].take(checked);
+    engine.cluster.seen(engine.now, place, writes(place, writable));
 }
 
 #[test]
 fn the_limit_of_a_new_primary_starts_low() {
-    let address = |port| Address::Tcp { remote: ([127, 0, 0, 1], port).into(), local: None };
-    let mut settings =
-        Settings { server: vec![address(1), address(2)], permits_min: 100, ..Settings::default() };
-    settings.cluster.several = true;
+    let settings = Settings { permits_min: 100, ..two_servers() };
     let mut engine = Engine::new(settings.clone());
     // What has been found stays, as far as it may.
     engine.change_settings(&Settings { permits_min: 4, ..settings });

@@ -1,0 +1,43 @@
+//! What tests of the choice have in common: two servers, and what their checks say.
+
+use std::time::Duration;
+
+use seam::{Address, Instant};
+
+use super::Cluster;
+use super::standing::Checked;
+use super::verdict::Verdict;
+use crate::outside::named::ServerRole;
+use crate::settings::Settings;
+
+pub(super) fn at(seconds: u64) -> Instant {
+    Instant::START + Duration::from_secs(seconds)
+}
+
+pub(super) fn address(port: u16) -> Address {
+    Address::Tcp { remote: ([127, 0, 0, 1], port).into(), local: None }
+}
+
+pub(super) fn two_servers() -> Settings {
+    let mut settings = Settings { server: vec![address(1), address(2)], ..Settings::default() };
+    settings.cluster.several = true;
+    settings
+}
+
+/// Of the server at a place, which is well.
+pub(super) fn writes(place: usize, is_writable: bool) -> Verdict {
+    Verdict {
+        role: ServerRole::Primary,
+        is_well: true,
+        is_writable,
+        identity: place.to_string(),
+        ..Verdict::unreached(String::new())
+    }
+}
+
+impl Cluster {
+    /// A check has begun and ended at this time.
+    pub(super) fn seen(&mut self, at: Instant, place: usize, verdict: Verdict) {
+        self.asked(place, at, Checked { at, took: Duration::ZERO, verdict });
+    }
+}
