@@ -33,7 +33,7 @@ impl Engine {
         self.check_permits();
         if self.clients.len() <= FEW {
             self.check_clients();
-            self.check_tallies();
+            self.check_hoards();
         }
     }
 
@@ -66,7 +66,7 @@ impl Engine {
     }
 
     /// Nobody has left behind what it held against a bound of memory.
-    fn check_tallies(&self) {
+    fn check_hoards(&self) {
         let of_all =
             |bytes: fn(&Client) -> usize| self.clients.iter().map(|(_, it)| bytes(it)).sum::<usize>();
         let hoards = &self.hoards;

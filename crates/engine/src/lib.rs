@@ -59,7 +59,6 @@ mod settings;
 mod shares;
 mod steps;
 mod stored_code;
-mod tally;
 mod timers;
 mod workers;
 

@@ -12,6 +12,7 @@ use wire::Expect;
 use crate::backend::ServerError;
 use crate::backend::prepared::Serves;
 use crate::client::held::Held;
+use crate::client::hoards::Counted;
 use crate::client::known_answers::Question;
 use crate::client::login::Attempt;
 use crate::client::priority::Priority;
@@ -23,7 +24,6 @@ use crate::scheduler::Lane;
 use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
 use crate::stored_code::Hidden;
-use crate::tally::Counted;
 
 /// A command that waits for its turn, or is under way.
 pub(crate) struct Request {

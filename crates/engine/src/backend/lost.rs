@@ -197,7 +197,7 @@ impl Engine {
             );
         }
         let login = command == RequestKind::LoginSchema;
-        let sequence = if login { self.clients[key].conversation.sequence } else { answer };
+        let sequence = if login { self.clients[key].login_end.sequence } else { answer };
         if killed {
             self.answer_error(key, sequence, &MySqlError::killed());
             return self.close_client(key, ClosedFor::Killed, "killed");

@@ -233,7 +233,7 @@ impl Engine {
     /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
     pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
         let login = request.command == RequestKind::LoginSchema;
-        let sequence = if login { self.clients[client].conversation.sequence } else { request.answer };
+        let sequence = if login { self.clients[client].login_end.sequence } else { request.answer };
         let mut payload = Vec::new();
         wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
             .put(&mut payload);
@@ -331,7 +331,7 @@ impl Engine {
             return self.answer_server_error(client, request, error);
         }
         self.remember_schema(client);
-        self.answer_login(client, self.clients[client].conversation.sequence);
+        self.answer_login(client, self.clients[client].login_end.sequence);
         self.schema_allowed(client);
         self.settle(key, client, false);
     }

@@ -535,7 +535,7 @@ impl Engine {
         self.views.totals.cancelled += 1;
         let login = request.command == RequestKind::LoginSchema;
         let client = &mut self.clients[key];
-        let sequence = if login { client.conversation.sequence } else { request.answer };
+        let sequence = if login { client.login_end.sequence } else { request.answer };
         if login && error.code != MySqlError::interrupted().code {
             self.schema_refused(key, &error.packet(), &error.message);
         }

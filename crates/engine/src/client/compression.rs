@@ -39,13 +39,13 @@ impl Engine {
         let schema = self.schema_of_login(key);
         self.answer_ok_and_tell(key, sequence, &proof, &schema);
         let client = &mut self.clients[key];
-        if let Some(until) = client.conversation.until.take() {
+        if let Some(until) = client.login_end.until.take() {
             let left = until.since(self.now);
             self.views.measures.logins.record(self.settings.connect_timeout.saturating_sub(left));
         }
         // It may have sent ahead.
         self.resume.push(key);
-        if let Some(compression) = client.conversation.compression.take() {
+        if let Some(compression) = client.login_end.compression.take() {
             // A client need not wait for the OK: what it has sent ahead is compressed, too, and nobody has opened it.
             let ahead = std::mem::take(&mut client.input);
             self.hoards.statements.give_back(&mut client.counted);

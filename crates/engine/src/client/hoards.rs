@@ -15,7 +15,6 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
-use crate::tally::Tally;
 
 /// Said of a client that has to go.
 pub(super) const MEMORY_USED_UP: &str =
@@ -37,19 +36,55 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Whoever has not said anything for so long goes first: it is hardly about to go on.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// What all holders have together.
+#[derive(Debug, Default)]
+pub(crate) struct Hoard(usize);
+
+/// What one holder has of a [`Hoard`], in bytes. It is given back before its holder goes: [`crate::invariants`] looks for what is left behind.
+#[derive(Debug, Default)]
+pub(crate) struct Counted(u32);
+
+impl Counted {
+    pub(crate) fn bytes(&self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Hoard {
+    pub(crate) fn bytes(&self) -> usize {
+        self.0
+    }
+
+    /// The holder has so many now, whatever it had before. Beyond 4 GiB no more are counted: a command has 1 GiB at most.
+    pub(crate) fn set(&mut self, counted: &mut Counted, bytes: usize) {
+        self.give_back(counted);
+        counted.0 = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.0 += counted.bytes();
+    }
+
+    pub(crate) fn add(&mut self, counted: &mut Counted, bytes: usize) {
+        self.set(counted, counted.bytes() + bytes);
+    }
+
+    /// The holder has none any more.
+    pub(crate) fn give_back(&mut self, counted: &mut Counted) {
+        self.0 -= std::mem::take(counted).bytes();
+    }
+}
+
 /// What is known of them.
 #[derive(Debug, Default)]
 pub(crate) struct Hoards {
     /// When nobody was found the last time.
     nobody_at: Option<Instant>,
     /// What counts against `statement_memory`: statements under way, and what is not whole yet.
-    pub(crate) statements: Tally,
+    pub(crate) statements: Hoard,
     /// What clients have sent that have not logged in: it counts against `login_memory`.
-    pub(crate) logins: Tally,
+    pub(crate) logins: Hoard,
     /// What the layer below holds of clients' TLS handshakes, as it has said.
     pub(crate) handshakes: usize,
     /// What clients have set and hold, the states of their sessions aside.
-    pub(crate) sessions: Tally,
+    pub(crate) sessions: Hoard,
     /// Clients of which that is more than one may have.
     pub(super) beyond_share: Vec<ClientRef>,
     /// When clients were last looked through for who holds most of it.

@@ -243,7 +243,7 @@ impl Engine {
         let compressions = compression::offered(&self.settings, servers);
         let client = &mut self.clients[key];
         client.capabilities = login.capabilities & offered;
-        client.conversation.compression = compression::wanted(compressions, login.capabilities, payload);
+        client.login_end.compression = compression::wanted(compressions, login.capabilities, payload);
         client.wants_end_for_loss = is_libmariadb(login.attributes);
         let (plugin, token) = (login.auth_plugin, login.auth_response);
         let mut attempt = Box::new(Attempt {
@@ -384,7 +384,7 @@ impl Engine {
 
     /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset.
     fn keep_user(&mut self, key: ClientKey) {
-        self.clients[key].conversation.until = None;
+        self.clients[key].login_end.until = None;
         self.clients[key].end_login();
         self.resume.push(key);
     }
@@ -422,7 +422,7 @@ impl Engine {
         client.lost = None;
         client.priority = Priority::default();
         client.tickets = self.scheduling.scheduler.full_tickets();
-        client.conversation.sequence = attempt.sequence;
+        client.login_end.sequence = attempt.sequence;
         client.scramble = attempt.scramble;
         client.end_login();
         match attempt.schema {
@@ -496,8 +496,8 @@ impl Engine {
     /// From now on it has `connect_timeout`, if it has not begun already.
     pub(crate) fn begin_login(&mut self, key: ClientKey) {
         let (until, client) = (self.now + self.settings.connect_timeout, &mut self.clients[key]);
-        if client.conversation.until.is_none() {
-            client.conversation.until = Some(until);
+        if client.login_end.until.is_none() {
+            client.login_end.until = Some(until);
             let client = ClientRef { key, id: client.id };
             self.logins.by_deadline.push_back((until, client));
         }
@@ -510,9 +510,9 @@ impl Engine {
                 continue;
             }
             if let Some(client) = self.clients.find_mut(*client)
-                && client.conversation.until == Some(*until)
+                && client.login_end.until == Some(*until)
             {
-                client.conversation.until = Some(latest);
+                client.login_end.until = Some(latest);
             }
             *until = latest;
         }
@@ -526,7 +526,7 @@ impl Engine {
             }
             self.logins.by_deadline.pop_front();
             let key = client.key;
-            let is_its = |client: &&Client| client.conversation.until == Some(deadline);
+            let is_its = |client: &&Client| client.login_end.until == Some(deadline);
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };
             match *client.phase() {
                 Phase::AwaitingServer => {

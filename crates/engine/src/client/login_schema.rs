@@ -92,7 +92,7 @@ impl Engine {
     pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
         for key in self.end_schema_check(asked) {
             self.clients[key].end_login();
-            self.answer_login(key, self.clients[key].conversation.sequence);
+            self.answer_login(key, self.clients[key].login_end.sequence);
             self.resume.push(key);
         }
     }
@@ -101,7 +101,7 @@ impl Engine {
     pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
         for key in self.end_schema_check(asked) {
             let client = &self.clients[key];
-            self.io.send_packet_to(client.connection, client.conversation.sequence, error);
+            self.io.send_packet_to(client.connection, client.login_end.sequence, error);
             self.close_client(key, ClosedFor::LoginRefused, reason);
         }
     }
@@ -175,7 +175,7 @@ mod tests {
             let identity = engine.logins.identities.hold(&account, b"app", Secret::None);
             client.identity = Some(identity);
             client.session = Some(engine.sessions.states.hold(SessionState::default()));
-            client.conversation.sequence = 2;
+            client.login_end.sequence = 2;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
             engine.client_ids.insert(id, key);

@@ -50,13 +50,13 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::backend::doubts::Doubts;
+use crate::client::hoards::Counted;
 use crate::ids::BackendKey;
 use crate::outside::named::ClosedFor;
 use crate::request::Request;
 use crate::session::SessionId;
 use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
-use crate::tally::Counted;
 use holdings::Holdings;
 use priority::Priority;
 use security::Security;
@@ -82,7 +82,7 @@ pub(crate) struct Client {
     pub(crate) collation: u8,
     /// The scramble of its greeting; COM_CHANGE_USER may refer to it.
     pub(crate) scramble: [u8; 20],
-    pub(crate) conversation: Conversation,
+    pub(crate) login_end: LoginEnd,
     /// Set once it has logged in.
     pub(crate) identity: Option<IdentityId>,
     pub(crate) session: Option<SessionId>,
@@ -133,9 +133,9 @@ pub(crate) struct Client {
     pub(crate) has_begun: bool,
 }
 
-/// What a login or a COM_CHANGE_USER is about to end with.
+/// What a login or a COM_CHANGE_USER keeps for its end.
 #[derive(Debug, Default)]
-pub(crate) struct Conversation {
+pub(crate) struct LoginEnd {
     /// The sequence number of the packet that will end it.
     pub(crate) sequence: u8,
     /// When it has taken too long.
@@ -194,7 +194,7 @@ impl Client {
             capabilities: Capabilities(0),
             collation: 0,
             scramble: [0; 20],
-            conversation: Conversation::default(),
+            login_end: LoginEnd::default(),
             identity: None,
             session: None,
             backend: None,

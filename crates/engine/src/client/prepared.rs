@@ -16,6 +16,7 @@ use wire::{Capabilities, ClientMetadata, Expect};
 use crate::backend::prepared::Serves;
 use crate::client::counters::{Counter, Counters};
 use crate::client::execution::Execution;
+use crate::client::hoards::Counted;
 use crate::client::statements::{ClientStatement, LongData};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -27,7 +28,6 @@ use crate::server::Server;
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
 use crate::session::statements::{Definition, DefinitionId};
-use crate::tally::Counted;
 
 impl Server {
     fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {

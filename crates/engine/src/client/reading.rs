@@ -12,6 +12,7 @@ use super::holdings::{MOST_TEXT, holding_of};
 use super::variables::variable_use;
 use crate::accounts::failed_logins::network;
 use crate::accounts::task::{Asker, Work};
+use crate::client::hoards::Counted;
 use crate::control::defaults;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -21,7 +22,6 @@ use crate::request::{QueryAttributes, Request, RequestKind, Statement};
 use crate::session::statements::Template;
 use crate::steps;
 use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
-use crate::tally::Counted;
 
 /// The first bytes of the commands that have texts, and where these begin in a packet.
 const QUERY: u8 = CommandKind::Query as u8;

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use crate::client::Client;
 use crate::client::counters::Counters;
+use crate::client::hoards::Counted;
 use crate::errors::MySqlError;
 use crate::session::statements::DefinitionId;
-use crate::tally::Counted;
 
 /// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
 const LAST: u32 = u32::MAX;

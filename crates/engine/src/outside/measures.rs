@@ -236,7 +236,7 @@ impl Engine {
 
     /// The part of a login that began with the connection is over.
     pub(crate) fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
-        if let Some(until) = self.clients[key].conversation.until {
+        if let Some(until) = self.clients[key].login_end.until {
             let left = until.since(self.now);
             self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
         }
