@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use zeroize::Zeroizing;
 
 use crate::certificate::{self, Validity};
 use crate::error::{Error, FileFault};
@@ -13,8 +14,8 @@ use crate::error::{Error, FileFault};
 pub struct Pem {
     /// The name in errors, which tells an operator which file to mend.
     pub name: String,
-    /// Its contents.
-    pub text: Vec<u8>,
+    /// Its contents, which may be a private key.
+    pub text: Zeroizing<Vec<u8>>,
 }
 
 /// Certificates that others are signed by.

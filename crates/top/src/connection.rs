@@ -52,7 +52,7 @@ impl Place {
             Some(path) => {
                 let name = format!("--tls-ca {}", path.display());
                 let text = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
-                Some(connector(ServerCheck::Name, Some(&Pem { name, text }))?)
+                Some(connector(ServerCheck::Name, Some(&Pem { name, text: text.into() }))?)
             }
             None if options.tls => Some(connector(ServerCheck::None, None)?),
             None => None,

@@ -125,7 +125,7 @@ pub(super) fn file_of(path: &Path, option: &str) -> Result<Option<Pem>, Failure>
 fn file(path: &Path, option: &str) -> Result<Pem, Failure> {
     let name = format!("{option} ({})", path.display());
     match config::content(path) {
-        Ok(mut text) => Ok(Pem { name, text: std::mem::take(&mut *text) }),
+        Ok(text) => Ok(Pem { name, text }),
         Err(error) => Err(format!("{name} cannot be read: {error}").into()),
     }
 }

@@ -130,7 +130,7 @@ impl Authority {
 }
 
 fn pem(name: &str, text: &str) -> Pem {
-    Pem { name: name.to_owned(), text: text.as_bytes().to_vec() }
+    Pem { name: name.to_owned(), text: text.as_bytes().to_vec().into() }
 }
 
 fn chain_and_key(pair: &(Pem, Pem)) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
