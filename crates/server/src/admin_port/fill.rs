@@ -133,6 +133,9 @@ fn put_history(control: &Control, rows: &mut Rows<'_>) {
 
 /// Somebody is known to each worker that refused him.
 fn put_refusals(rows: &mut Rows<'_>, wholes: &Wholes) {
+    if !rows.wants::<Refusal>() {
+        return;
+    }
     let mut all: BTreeMap<_, u64> = BTreeMap::new();
     for refused in wholes.values().flat_map(|whole| whole.view.refused.iter().cloned()) {
         let host = match refused.host {
