@@ -40,13 +40,20 @@ pub(super) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Whether two paths lead to the same file.
+/// Whether two paths lead to the same file, also to one that is not there yet.
 pub(super) fn are_same(one: &Path, other: &Path) -> bool {
     let path = |path: &Path| match place(path) {
-        Ok(Place::File(path) | Place::Other(path)) => path,
+        Ok(Place::File(path) | Place::Other(path)) => in_its_folder(&path).unwrap_or(path),
         Err(_) => path.to_owned(),
     };
     path(one) == path(other)
+}
+
+/// A path by its folder's one name; `None` where there is no such folder, or the path ends with no name.
+fn in_its_folder(path: &Path) -> Option<PathBuf> {
+    let (folder, name) = (path.parent()?, path.file_name()?);
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    Some(folder.canonicalize().ok()?.join(name))
 }
 
 enum Place {
@@ -107,6 +114,10 @@ mod tests {
                 && are_same(&at("x"), &at("x"))
                 && !are_same(&at("x"), &at("new"))
         );
+        // What is not there yet has more than one name, too.
+        let around = folder.join("..").join(folder.file_name().unwrap());
+        assert!(are_same(&around.join("x"), &at("x")) && !are_same(&around.join("x"), &at("y")));
+        assert!(are_same(Path::new("no-report-yet"), Path::new("./no-report-yet")));
         for refused in [at("dangling"), folder.clone(), at("no/folder")] {
             assert!(check(&refused).is_err() && write(&refused, b"report").is_err(), "{}", refused.display());
         }
