@@ -108,13 +108,11 @@ mod tests {
     fn a_pipe_is_read_to_its_end() {
         let fifo = Fifo::new("written");
         // Both ends, so that it is there before anybody has written.
-        let mut writer = File::options().read(true).write(true).open(&fifo.0).unwrap();
-        let whole = vec![b'x'; 50_000];
-        writer.write_all(&whole).unwrap();
-        let path = fifo.0.clone();
-        let reader = std::thread::Builder::new().spawn(move || content(&path)).unwrap();
-        writer.write_all(&whole).unwrap();
-        drop(writer);
-        assert_eq!(reader.join().unwrap().unwrap().len(), 100_000);
+        let mut pipe = File::options().read(true).write(true).open(&fifo.0).unwrap();
+        // More than a pipe holds, so that it is open until all but the rest has been read.
+        let write = move || (0..2).try_for_each(|_| pipe.write_all(&[b'x'; 50_000]));
+        let writer = std::thread::Builder::new().spawn(write).unwrap();
+        assert_eq!(content(&fifo.0).unwrap().len(), 100_000);
+        writer.join().unwrap().unwrap();
     }
 }
