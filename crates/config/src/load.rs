@@ -240,6 +240,7 @@ fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Folder;
 
     #[test]
     fn a_password_may_hold_commas_where_a_list_is_one_text() {
@@ -250,11 +251,10 @@ mod tests {
             ("mysql://app@db1/,mysql://app@db2/,mysql://app@db3/", 3),
         ] {
             let found = load(&[], [("ONRAMP_BACKEND", OsStr::new(text))]).unwrap();
-            let folder = std::env::temp_dir().join(format!("onramp-commas-{}", std::process::id()));
-            std::fs::create_dir_all(&folder).unwrap();
-            std::fs::write(folder.join("onramp_backend"), text).unwrap();
-            let by_credential = load(&[], [("CREDENTIALS_DIRECTORY", folder.as_os_str())]);
-            std::fs::remove_dir_all(&folder).unwrap();
+            let folder = Folder(std::env::temp_dir().join(format!("onramp-commas-{}", std::process::id())));
+            std::fs::create_dir(&folder.0).unwrap();
+            std::fs::write(folder.0.join("onramp_backend"), text).unwrap();
+            let by_credential = load(&[], [("CREDENTIALS_DIRECTORY", folder.0.as_os_str())]);
             assert_eq!(found.backends, by_credential.unwrap().backends);
             assert_eq!(found.backends.len(), servers, "{text}");
             let password = text.split(['@']).next().unwrap().strip_prefix("mysql://app").unwrap();

@@ -525,7 +525,7 @@ fn values_that_do_not_go_together_are_all_said() {
 }
 
 /// A folder of its own, gone with the value.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {

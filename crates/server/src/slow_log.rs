@@ -423,6 +423,21 @@ mod tests {
         engine::TraceParent::parse(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
     }
 
+    /// A path of its own; what is there is gone with the value.
+    struct Temporary(PathBuf);
+
+    impl Temporary {
+        fn new(name: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("onramp-slow-{}-{name}", std::process::id())))
+        }
+    }
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
     /// Takes so many bytes, then is full.
     struct Disk {
         taken: Vec<u8>,
@@ -456,16 +471,15 @@ mod tests {
 
     #[test]
     fn a_line_that_was_torn_before_the_file_was_opened_is_ended() {
-        let path = std::env::temp_dir().join(format!("onramp-slow-log-{}", std::process::id()));
+        let path = Temporary::new("torn");
         let written = |before: &str| {
-            std::fs::write(&path, before).unwrap();
-            let mut out = out_to(&path);
+            std::fs::write(&path.0, before).unwrap();
+            let mut out = out_to(&path.0);
             out.open();
             out.write(0, "now", &slow("a"));
-            std::fs::read_to_string(&path).unwrap()
+            std::fs::read_to_string(&path.0).unwrap()
         };
         let (torn, whole) = (written("{\"torn"), written("{}\n"));
-        std::fs::remove_file(&path).unwrap();
         let first = |text: &str| text.lines().map(String::from).collect::<Vec<_>>();
         assert_eq!((first(&torn)[0].as_str(), first(&torn).len()), ("{\"torn", 2));
         assert_eq!((first(&whole)[0].as_str(), first(&whole).len()), ("{}", 2));
@@ -473,16 +487,15 @@ mod tests {
 
     #[test]
     fn nobody_is_waited_for_who_does_not_read_a_fifo() {
-        let path = std::env::temp_dir().join(format!("onramp-slow-fifo-{}", std::process::id()));
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::from(0o600), 0)
+        let path = Temporary::new("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &path.0, rustix::fs::FileType::Fifo, Mode::from(0o600), 0)
             .unwrap();
-        let mut out = out_to(&path);
+        let mut out = out_to(&path.0);
         out.open();
         assert!(out.file.is_none() && out.complained_at.is_some(), "that nobody reads it is told");
         // Of itself, a process may open both ends; it reads nothing here.
-        let reader = File::options().read(true).write(true).open(&path).unwrap();
+        let reader = File::options().read(true).write(true).open(&path.0).unwrap();
         out.open();
-        std::fs::remove_file(&path).unwrap();
         let before = out.shared.lost.load(Relaxed);
         let long = "a".repeat(60_000);
         for _ in 0..3 {
@@ -494,12 +507,11 @@ mod tests {
 
     #[test]
     fn what_was_dropped_while_lines_waited_is_complained_of_too() {
-        let path = std::env::temp_dir().join(format!("onramp-slow-late-{}", std::process::id()));
-        let mut out = out_to(&path);
+        let path = Temporary::new("late");
+        let mut out = out_to(&path.0);
         out.open();
         out.shared.lose(0);
         out.write(0, "now", &slow("a"));
-        std::fs::remove_file(&path).unwrap();
         assert!(out.complained_at.is_some() && out.told == 1);
     }
 

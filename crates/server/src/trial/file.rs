@@ -93,10 +93,20 @@ mod tests {
 
     use super::*;
 
+    /// Gone with the value, and all that is in it.
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
     #[test]
     fn a_report_takes_the_place_of_a_file_and_of_nothing_else() {
-        let folder = std::env::temp_dir().join(format!("onramp-report-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
+        let folder = Folder(std::env::temp_dir().join(format!("onramp-report-{}", std::process::id())));
+        let folder = &folder.0;
+        fs::create_dir(folder).unwrap();
         let at = |name: &str| folder.join(name);
         fs::write(at("file"), "old").unwrap();
         fs::set_permissions(at("file"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -126,7 +136,6 @@ mod tests {
         write(Path::new("/dev/null"), b"report").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
         assert!(write(Path::new("/dev/full"), b"report").is_err());
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 4, "nothing else is left behind");
-        fs::remove_dir_all(folder).unwrap();
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 4, "nothing else is left behind");
     }
 }
