@@ -176,7 +176,7 @@ fn lost_of(text: &str) -> Option<Lost> {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use config::ListenAddress;
 
@@ -220,6 +220,8 @@ mod tests {
     #[test]
     fn a_queue_fills_and_what_does_not_fit_is_counted() {
         const BACK_LOG: u32 = 4;
+        /// As long as a crowded machine may take.
+        const PATIENCE: Duration = Duration::from_secs(10);
         let given = ListenAddress::Tcp { host: String::from("127.0.0.1"), port: 0, tls: None };
         let (shares, actual) = listening_at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), BACK_LOG);
         let drivers::ListenAddress::Tcp(address) = actual else { panic!("it is of TCP") };
@@ -229,6 +231,11 @@ mod tests {
         assert_eq!(before.address, address.to_string());
         // The kernel takes one more than it is told.
         let taken: Vec<_> = (0..=BACK_LOG).map(|_| TcpStream::connect(address).unwrap()).collect();
+        // A client has its connection before the kernel has put it into the queue.
+        let given_up = Instant::now() + PATIENCE;
+        while queues.look()[0].waiting != Some(u64::from(BACK_LOG) + 1) && Instant::now() < given_up {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert_eq!(queues.look()[0].waiting, Some(u64::from(BACK_LOG) + 1));
         let lost = queues.lost();
         // One that does not fit is not answered. The client sends again and again, and so the counters move once at least.
