@@ -4,6 +4,7 @@ use admin::tables::Change;
 use engine::WaitReason;
 
 use super::columns::place;
+use super::lacks::{most_lacked, said};
 use super::{Kept, Ring};
 
 /// Seconds that are compared, and those before them that they are compared with.
@@ -80,11 +81,10 @@ impl Ring {
         if kept.last(const { place("paused") }) > 0.5 {
             return String::from("It is an operator's PAUSE: nothing new goes to the server.");
         }
-        let lacks = WaitReason::LACKS.iter().zip(const { place("lacks_permit") }..);
-        let lacks = lacks.map(|(reason, place)| (reason, mean(place).unwrap_or(0.0)));
-        let most = lacks.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, count)| *count > 0.0);
-        let lack =
-            most.map_or_else(String::new, |(reason, _)| format!("; most wait for {}", lacked(*reason)));
+        let first = const { place("lacks_permit") };
+        let lacks = (first..first + WaitReason::LACKS.len()).map(|place| mean(place).unwrap_or(0.0));
+        let lack = most_lacked(lacks)
+            .map_or_else(String::new, |reason| format!("; most wait for {}", said(reason).short));
         let locks = mean(const { place("lacks_lock") }).unwrap_or(0.0).round();
         let behind = if locks >= 1.0 { format!(", where {locks} wait for locks") } else { String::new() };
         let wait = mean(const { place("wait_p95") }).unwrap_or(0.0);
@@ -140,19 +140,6 @@ fn change(of: &Compared, now: Option<f64>, before: Option<f64>) -> Option<Change
     let times = now.max(least) / before.unwrap_or(0.0).max(least);
     let is_noticed = times >= NOTICED || times <= 1.0 / NOTICED;
     is_noticed.then_some(Change { figure: of.name, unit: of.unit, now, before, times })
-}
-
-/// What is waited for, as the page says it (http_port/page/moment.js).
-fn lacked(reason: WaitReason) -> &'static str {
-    match reason {
-        WaitReason::Permit => "permits",
-        WaitReason::LongPermits => "permits of long statements",
-        WaitReason::StatementsInFlight => "room on shared backends",
-        WaitReason::BackendConnect => "connections that are being made",
-        WaitReason::MaxBackends => "free backends",
-        WaitReason::Paused => "RESUME",
-        _ => "something else",
-    }
 }
 
 /// Microseconds, in two digits or three.

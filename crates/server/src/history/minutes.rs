@@ -7,6 +7,7 @@ use engine::WaitReason;
 
 use super::columns::{Step, place};
 use super::costs::Measure;
+use super::lacks::most_lacked;
 use super::{Figures, Kept, Ring, figures};
 use crate::admin_port::values::digest_name;
 
@@ -60,7 +61,8 @@ fn row(time: String, figures: &Figures) -> Minute {
         server_p50_us: known(const { place("server_p50") }),
         wait_p50_us: known(const { place("wait_p50") }),
         waiting: (first..=last).map(count).sum(),
-        waits_for: lacked(figures),
+        waits_for: most_lacked(figures[const { place("lacks_permit") }..].iter().copied().map(f64::from))
+            .map(WaitReason::name),
         lock_waits: count(const { place("lacks_lock") }),
         blocking: count(const { place("blocking") }),
         errors: real(const { place("errors") }),
@@ -102,12 +104,4 @@ fn slow_by(figures: &Figures) -> Option<&'static str> {
         _ if wait > server => Some("waiting"),
         _ => Some("server"),
     }
-}
-
-/// What most statements lacked that waited; nothing where none did.
-fn lacked(figures: &Figures) -> Option<&'static str> {
-    let first = const { place("lacks_permit") };
-    let lacks = WaitReason::LACKS.iter().zip(&figures[first..]);
-    let most = lacks.filter(|(_, count)| **count > 0.0).max_by(|one, other| one.1.total_cmp(other.1));
-    most.map(|(reason, _)| reason.name())
 }

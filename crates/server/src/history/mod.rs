@@ -6,6 +6,7 @@
 mod changes;
 mod columns;
 mod costs;
+mod lacks;
 mod minutes;
 pub(crate) mod notes;
 pub(crate) mod together;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use admin::tables::Limit;
-use engine::WaitReason;
 use serde_json::{Value, json};
 
+use super::lacks::{most_lacked, said};
 use super::together::Together;
 use crate::control::Control;
 use crate::control::answers::have;
@@ -219,25 +219,10 @@ fn waits(together: &Together, say: &mut impl FnMut(Level, &'static str, String))
     }
     let oldest = together.oldest_queued.filter(|&oldest| oldest >= LONG_WAIT);
     if let Some(oldest) = oldest.filter(|_| !together.paused && together.server_is_up) {
-        let most = (0..WaitReason::LACKS.len()).max_by_key(|&place| together.lacking[place]);
-        let lack =
-            most.filter(|&place| together.lacking[place] > 0).map(|place| WaitReason::LACKS[place].name());
-        let lack = lack.map_or_else(String::new, |lack| format!(", most for {}", said(lack)));
+        let most = most_lacked(together.lacking.map(|count| count as f64));
+        let lack = most.map_or_else(String::new, |reason| format!(", most for {}", said(reason).whole));
         let verb = waiting(together.waiting());
         say(Level::Warn, "waiting", format!("{verb}, the longest for {:.1} s{lack}.", oldest.as_secs_f64()));
-    }
-}
-
-/// What is waited for, in words.
-fn said(reason: &str) -> &'static str {
-    match reason {
-        "permit" => "a permit: as many statements run as are best for the server",
-        "long_permits" => "one of the permits of long statements",
-        "statements_in_flight" => "room on the backends that short reads share",
-        "backend_connect" => "a connection to the server, which is being made",
-        "max_backends" => "a backend: all are held (max_backends)",
-        "paused" => "RESUME",
-        _ => "something else",
     }
 }
 
