@@ -193,4 +193,10 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-const _: () = assert!(WaitReason::LACKS.len() == 6, "each has a column that begins with lacks_");
+// What is summed from the first to the last of them is these and nothing else; a test holds their order.
+const _: () = {
+    let (first, last) = (place("queue_urgent"), place("queue_contended"));
+    assert!(first + Queue::ALL.len() - 1 == last, "each queue has a column, beside the others");
+    let (first, last) = (place("lacks_permit"), place("lacks_resume"));
+    assert!(first + WaitReason::LACKS.len() - 1 == last, "each lack has a column, beside the others");
+};

@@ -1,4 +1,4 @@
-use engine::Histogram;
+use engine::{Histogram, Queue, WaitReason};
 
 use super::*;
 
@@ -29,6 +29,30 @@ fn read(ring: &Ring, span: Span, since: u64) -> serde_json::Value {
 fn names_are_there_once() {
     for (number, column) in COLUMNS.iter().enumerate() {
         assert_eq!(place(column.name), number);
+    }
+}
+
+/// Some of them are found by how far they are from the first.
+#[test]
+fn queues_and_lacks_stand_in_their_own_order() {
+    let before = Together::of_nothing(Duration::ZERO);
+    let after = Together {
+        queued: std::array::from_fn(|number| number as u64),
+        lacking: std::array::from_fn(|number| number as u64),
+        ..Together::of_nothing(SECOND)
+    };
+    let step = Step::new(&before, &after);
+    let holds = |first: &str, number: usize, name: String| {
+        let column = &COLUMNS[place(first) + number];
+        assert_eq!((column.name, (column.value)(&step)), (name.as_str(), number as f64));
+    };
+    for (number, queue) in Queue::ALL.iter().enumerate() {
+        holds("queue_urgent", number, format!("queue_{}", queue.name()));
+    }
+    for (number, reason) in WaitReason::LACKS.into_iter().enumerate() {
+        // It is named for what ends it.
+        let name = if reason == WaitReason::Paused { "resume" } else { reason.name() };
+        holds("lacks_permit", number, format!("lacks_{name}"));
     }
 }
 
