@@ -58,11 +58,11 @@ fn queues_and_lacks_stand_in_their_own_order() {
 
 #[test]
 fn the_latest_figure_is_there_when_the_moment_is_the_last_one() {
-    let ring = Ring { kept: Mutex::new(Kept::default()) };
+    let ring = Ring::empty();
     assert_eq!(ring.latest("refused"), None);
     for (second, refused) in [(0, 5), (1, 12)] {
         let moment = Together { refused, ..moment(second, 0, 0, 0) };
-        ring.kept.lock().unwrap().add(moment);
+        ring.kept().add(moment);
     }
     assert_eq!(ring.latest("refused"), Some(7.0));
     assert_eq!(ring.latest("none"), None);
@@ -70,9 +70,9 @@ fn the_latest_figure_is_there_when_the_moment_is_the_last_one() {
 
 #[test]
 fn samples_are_of_what_has_happened_in_between() {
-    let ring = Ring { kept: Mutex::new(Kept::default()) };
+    let ring = Ring::empty();
     for (second, statements, waiting) in [(0, 100, 0), (1, 150, 9), (2, 150, 1)] {
-        ring.kept.lock().unwrap().add(moment(second, statements, 1000, waiting));
+        ring.kept().add(moment(second, statements, 1000, waiting));
     }
     let seen = read(&ring, Span::Minutes, 0);
     assert_eq!(seen["at"], serde_json::json!([1000, 2000]));
@@ -88,11 +88,11 @@ fn samples_are_of_what_has_happened_in_between() {
 
 #[test]
 fn a_minute_keeps_what_went_by_in_a_second() {
-    let ring = Ring { kept: Mutex::new(Kept::default()) };
+    let ring = Ring::empty();
     let ends: Vec<bool> = (0..=120)
         .map(|second| {
             let waiting = if second == 30 { 500 } else { 0 };
-            ring.kept.lock().unwrap().add(moment(second, 10 * second, 100, waiting))
+            ring.kept().add(moment(second, 10 * second, 100, waiting))
         })
         .collect();
     assert_eq!(ends.iter().filter(|ended| **ended).count(), 2);
