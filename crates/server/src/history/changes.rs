@@ -69,16 +69,17 @@ impl Ring {
         found.sort_by(|one, other| rank(other).total_cmp(&rank(one)));
         found
     }
+}
 
+impl Kept {
     /// Where statements' time goes, in a sentence. The page says the same of any moment (http_port/page/moment.js).
-    pub(crate) fn verdict(&self) -> String {
-        let kept = self.kept();
-        let (now, _) = kept.windows();
-        let mean = |place: usize| kept.mean(place, &now);
-        if kept.last(const { place("server_down") }) > 0.5 {
+    pub(super) fn verdict(&self) -> String {
+        let (now, _) = self.windows();
+        let mean = |place: usize| self.mean(place, &now);
+        if self.last(const { place("server_down") }) > 0.5 {
             return String::from("It is the server: it does not answer.");
         }
-        if kept.last(const { place("paused") }) > 0.5 {
+        if self.last(const { place("paused") }) > 0.5 {
             return String::from("It is an operator's PAUSE: nothing new goes to the server.");
         }
         let first = const { place("lacks_permit") };
@@ -89,8 +90,8 @@ impl Ring {
         let behind = if locks >= 1.0 { format!(", where {locks} wait for locks") } else { String::new() };
         let wait = mean(const { place("wait_p95") }).unwrap_or(0.0);
         let Some(server) = mean(const { place("server_p95") }) else {
-            let running = kept.last(const { place("running") });
-            let oldest = kept.last(const { place("oldest_queued") });
+            let running = self.last(const { place("running") });
+            let oldest = self.last(const { place("oldest_queued") });
             return match (running > 0.0, oldest > 0.0) {
                 (true, _) => format!("It is the server: nothing ended on it lately{behind}."),
                 (false, true) => {
@@ -108,9 +109,7 @@ impl Ring {
         }
         format!("It is the server: p95 {} on it{behind}, {} waiting before it.", time(server), time(wait))
     }
-}
 
-impl Kept {
     /// The places of the samples that are compared, and of those before. Of a young process half is compared with the other half.
     fn windows(&self) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
         let count = self.seconds.len();
@@ -128,7 +127,7 @@ impl Kept {
     }
 
     /// How it was in the last second; 0 where that is not known.
-    fn last(&self, place: usize) -> f64 {
+    pub(super) fn last(&self, place: usize) -> f64 {
         let last = self.seconds.back().map(|sample| f64::from(sample.figures[place]));
         last.filter(|figure| figure.is_finite()).unwrap_or(0.0)
     }
@@ -201,7 +200,7 @@ mod tests {
 
     #[test]
     fn whose_fault_it_is_is_said() {
-        let of = |given: &[(&str, f32)]| ring(&[(HERE, given)]).verdict();
+        let of = |given: &[(&str, f32)]| ring(&[(HERE, given)]).kept().verdict();
         let waits = [("server_p95", 900.0), ("wait_p95", 2_500_000.0), ("lacks_max_backends", 3.0)];
         assert_eq!(
             of(&waits),

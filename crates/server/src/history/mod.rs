@@ -119,27 +119,25 @@ impl Ring {
 
     /// What there is to say now, as of the last look; nothing before the first.
     pub(crate) fn notes(&self, control: &Control) -> Vec<notes::Note> {
-        let (last, silent) = {
+        // One look, so that all sentences are of one moment.
+        let (last, silent, refused, verdict) = {
             let kept = self.kept();
-            (kept.last.clone(), kept.silent.clone())
+            (kept.last.clone(), kept.silent.clone(), kept.refused(), kept.verdict())
         };
-        let refused = self.latest("refused");
         last.map_or_else(Vec::new, |last| {
             let mut found = notes::of(control, &last, &silent, refused);
             if found.is_empty() {
                 found.push(notes::Note::well());
             }
-            found.push(notes::Note::says("time", self.verdict()));
+            found.push(notes::Note::says("time", verdict));
             found.push(notes::Note::says("restart", notes::restart(&last)));
             found
         })
     }
 
-    /// What a column of the last second has.
-    pub(crate) fn latest(&self, column: &str) -> Option<f32> {
-        let place = COLUMNS.iter().position(|known| known.name == column)?;
-        let kept = self.kept();
-        kept.seconds.back().map(|sample| sample.figures[place])
+    /// How many were refused in the last second; 0 where that is not known.
+    pub(crate) fn refused(&self) -> f64 {
+        self.kept().refused()
     }
 
     /// What digests have cost most in the minutes from `from` to `to`, in milliseconds since 1970.
@@ -190,6 +188,11 @@ impl Kept {
         }
         self.last = Some(after);
         ended
+    }
+
+    /// See [`Ring::refused`].
+    fn refused(&self) -> f64 {
+        self.last(const { columns::place("refused") })
     }
 }
 

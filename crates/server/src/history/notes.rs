@@ -87,13 +87,8 @@ impl Note {
     }
 }
 
-/// How it is now. `refused` is how many a second were refused lately, where that is known.
-pub(crate) fn of(
-    control: &Control,
-    together: &Together,
-    silent: &[usize],
-    refused: Option<f32>,
-) -> Vec<Note> {
+/// How it is now. `refused` is how many a second were refused lately; 0 where that is not known.
+pub(crate) fn of(control: &Control, together: &Together, silent: &[usize], refused: f64) -> Vec<Note> {
     // Permits and backends are there to be used up.
     let is_told = |option: &str| {
         !matches!(
@@ -110,7 +105,7 @@ pub(crate) fn of(
         server: &server(control),
         limits: together.limits.values().filter(|limit| is_told(limit.option)).collect(),
         certificate_ends: acceptor.and_then(|acceptor| acceptor.expiry()),
-        refused: refused.map_or(0.0, f64::from),
+        refused,
     })
 }
 

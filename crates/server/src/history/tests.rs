@@ -59,13 +59,12 @@ fn queues_and_lacks_stand_in_their_own_order() {
 #[test]
 fn the_latest_figure_is_there_when_the_moment_is_the_last_one() {
     let ring = Ring::empty();
-    assert_eq!(ring.latest("refused"), None);
+    assert_eq!(ring.refused(), 0.0);
     for (second, refused) in [(0, 5), (1, 12)] {
         let moment = Together { refused, ..moment(second, 0, 0, 0) };
         ring.kept().add(moment);
     }
-    assert_eq!(ring.latest("refused"), Some(7.0));
-    assert_eq!(ring.latest("none"), None);
+    assert_eq!(ring.refused(), 7.0);
 }
 
 #[test]

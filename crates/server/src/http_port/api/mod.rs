@@ -77,7 +77,7 @@ impl Api {
         let control = &self.glances.control;
         let glance = self.glances.now();
         let together = Together::of(control, &glance);
-        let refused = self.ring.latest("refused");
+        let refused = self.ring.refused();
         let notes = notes::of(control, &together, &glance.silent, refused);
         let notes: Vec<_> = notes.iter().map(notes::Note::json).collect();
         let state = json!({
