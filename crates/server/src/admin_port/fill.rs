@@ -15,7 +15,7 @@ use seam::Signal;
 
 use super::counters::Wholes;
 use super::people::{Counted, People};
-use super::values::{digest_name, micros};
+use super::values::{LOCALHOST, digest_name, micros};
 use super::{logins, pins, servers, status};
 use crate::ask::{Ask, Look, Sight};
 use crate::control::{Control, answers};
@@ -140,7 +140,7 @@ fn put_refusals(rows: &mut Rows<'_>, wholes: &Wholes) {
     for refused in wholes.values().flat_map(|whole| whole.view.refused.iter().cloned()) {
         let host = match refused.host {
             Some(host) => Some(host.to_string()),
-            None => refused.is_one.then(|| String::from("localhost")),
+            None => refused.is_one.then(|| String::from(LOCALHOST)),
         };
         *all.entry((refused.reason, refused.user, host)).or_default() += refused.times;
     }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use admin::Rows;
 use admin::tables::{Client, PinnedClient, PoolQueue, Process, Queued, TpConnection};
 use engine::{ClientState, ClientView, LoginStage, Queue, WaitReason};
-use seam::Peer;
 
 use super::counters::Wholes;
-use super::values::{digest_name, micros};
+use super::values::{address, digest_name, host, micros};
 
 /// The facts that are known only once all clients have been seen: the clients behind each other in the queues, and how many have
 /// which pin.
@@ -188,19 +187,5 @@ fn connection(worker: u32, view: &ClientView) -> TpConnection {
         state,
         active_flag,
         r#type: "User",
-    }
-}
-
-fn host(peer: &Peer) -> String {
-    match peer {
-        Peer::Tcp(address) => address.ip().to_string(),
-        Peer::Unix { .. } => String::from("localhost"),
-    }
-}
-
-fn address(peer: &Peer) -> String {
-    match peer {
-        Peer::Tcp(address) => address.to_string(),
-        Peer::Unix { .. } => String::from("localhost"),
     }
 }

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use engine::{ClientState, ClientView};
-use seam::Peer;
 use serde_json::{Value, json};
 
 use super::locks::Locks;
 use super::top::Top;
-use crate::admin_port::values::{digest_name, micros};
+use crate::admin_port::values::{address, digest_name, host, micros};
 
 /// Rows of each list: what is read at one look.
 const ROWS: usize = 15;
@@ -171,18 +170,4 @@ pub(super) fn row(view: &ClientView) -> Value {
     });
     let Value::Object(all) = all else { return all };
     Value::Object(all.into_iter().filter(|(_, value)| !value.is_null()).collect())
-}
-
-fn address(peer: &Peer) -> String {
-    match peer {
-        Peer::Tcp(address) => address.to_string(),
-        Peer::Unix { .. } => String::from("localhost"),
-    }
-}
-
-fn host(peer: &Peer) -> String {
-    match peer {
-        Peer::Tcp(address) => address.ip().to_string(),
-        Peer::Unix { .. } => String::from("localhost"),
-    }
 }
