@@ -2,7 +2,7 @@
 
 use super::pen::Pen;
 use crate::format::{clean, count, duration, utc};
-use crate::snapshot::{Note, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::tabs::Tab;
 use crate::view::{Source, View};
 
@@ -45,13 +45,11 @@ fn sentences(pen: &mut Pen<'_>, view: &View, end: u16) -> u16 {
     if notes.is_empty() || end < TALL {
         return first;
     }
-    let is_news = |note: &&Note<'_>| !matches!(note.level, "says" | "well");
-    let news: Vec<&str> = notes.iter().filter(is_news).map(|note| note.text).collect();
+    let stands = || notes.iter().filter(|note| note.level != "says");
+    let is_well = stands().all(|note| note.level == "well");
+    let text: Vec<&str> = stands().map(|note| note.text).collect();
     let about = |about: &str| notes.iter().find(|note| note.about == about).map_or("", |note| note.text);
-    match news.is_empty() {
-        true => pen.line(first, "All is well.", pen.plain()),
-        false => pen.line(first, &clean(&news.join("  ")), pen.warning()),
-    }
+    pen.line(first, &clean(&text.join("  ")), if is_well { pen.plain() } else { pen.warning() });
     pen.line(first + 1, &clean(about("time")), pen.plain());
     pen.line(first + 2, &clean(about("restart")), pen.plain());
     first + SENTENCES
