@@ -149,14 +149,15 @@ impl Plan {
         let told = stdout.write_all(report.to_text().as_bytes()).and_then(|()| stdout.flush());
         let json = self.json.as_deref().map(|path| (path, report.to_json()));
         let html = self.html.as_deref().map(|path| (path, report.to_html()));
-        // A reader that has gone is no error of ours.
-        let mut all = !told.is_err_and(|error| {
-            let is_one = error.kind() != std::io::ErrorKind::BrokenPipe;
-            if is_one {
+        let mut all = match told {
+            Ok(()) => true,
+            // A reader that has gone is no error of ours.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => true,
+            Err(error) => {
                 tracing::error!("trial: the report could not be written to the standard output: {error}");
+                false
             }
-            is_one
-        });
+        };
         for (path, text) in json.into_iter().chain(html) {
             match file::write(path, text.as_bytes()) {
                 Ok(()) => tracing::info!("trial: the report is in {}", path.display()),
