@@ -108,15 +108,13 @@ impl AcceptQueues {
                 take_waiting(BufReader::new(file), &mut wanted);
             }
         }
-        let queue = |socket: &Socket| {
-            let waiting = socket.inode.and_then(|inode| wanted[&inode]);
-            (waiting, socket.worker, socket.bound)
-        };
-        let look = |socket| {
-            let (waiting, worker, bound) = queue(socket);
-            AcceptQueue { address: &socket.address, worker, waiting, bound }
-        };
-        self.sockets.iter().map(look).collect()
+        let sockets = self.sockets.iter().map(|socket| AcceptQueue {
+            address: &socket.address,
+            worker: socket.worker,
+            waiting: socket.inode.and_then(|inode| wanted[&inode]),
+            bound: socket.bound,
+        });
+        sockets.collect()
     }
 
     /// What did not fit since the start; nothing where the kernel does not say.
