@@ -40,10 +40,12 @@ fn lines(faults: &[impl ToString]) -> Vec<String> {
 /// What is wrong with that to which the options point.
 fn outside(configuration: &Configuration) -> Findings {
     let names = configuration.backends.chunks(1).map(|backend| addresses::resolve(backend).map(drop));
-    let mut findings = TlsFiles::look(configuration);
-    findings.faults.splice(..0, names.filter_map(Result::err));
-    findings.doubts.splice(..0, configuration.doubts());
-    findings
+    let mut faults: Vec<_> = names.filter_map(Result::err).collect();
+    let mut doubts = configuration.doubts();
+    let files = TlsFiles::look(configuration);
+    faults.extend(files.faults);
+    doubts.extend(files.doubts);
+    Findings { faults, doubts }
 }
 
 fn well(configuration: &Configuration) -> String {
