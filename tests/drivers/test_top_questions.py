@@ -108,7 +108,8 @@ def test_who_blocks_everyone(day, screen):
 
 def test_which_application_pins(day, screen):
     with day.pins():
-        lines = answers(screen, "pins", "5", r"(?m)^ +3 .*named_lock +app@127\.0\.0\.1 3 +select get_lock", r"temporary_table +app@127\.0\.0\.1 1")
+        lines = answers(screen, "pins", "5", r"(?m)^ +3 .*named_lock +app@127\.0\.0\.1 3 +select get_lock", r"temporary_table +app@127\.0\.0\.1 1",
+                        r"; 4 clients would have to connect again")
         assert "named_lock" in rows(lines)[0]
 
 
@@ -124,7 +125,7 @@ def test_may_i_restart(day, screen):
 
 def test_who_waits_and_for_what(day, screen):
     with day.too_much_work():
-        answers(screen, "waits", "2", r"(?m)^ *1 +\d+ +(low|high|long) +[\d.]+\w+ +permit +app .*DO SLEEP\(0\.2\)")
+        answers(screen, "waits", "2", r"(?m)^ *1 +\d+ +(low|high|long) +[\d.]+\w+ +permit +app .*DO SLEEP\(0\.2\)", r"; 8 clients would have to connect again")
 
 
 def test_which_statement_costs_most(day, screen):
@@ -150,7 +151,7 @@ def test_who_is_refused_and_by_which_limit(day, screen):
 
 def test_do_logins_get_through_and_where_do_they_hang(day, screen):
     with day.logins_that_hang():
-        lines = answers(screen, "logins", "0", r"(?m)^request +2 ", r"(?m)^password +0 +\d+ ")
+        lines = answers(screen, "logins", "0", r"(?m)^request +2 ", r"(?m)^password +0 +\d+ ", r"; 2 clients would have to connect again")
         # Where somebody is stands first.
         assert {line.split()[0] for line in rows(lines)[:2]} == {"request", "whole"}
         screen.keys("r")
