@@ -3,8 +3,8 @@
 use super::table;
 
 table! {
-    /// A figure that is half as much again as before, or two thirds of it or less: the last half minute beside the five minutes before,
-    /// those first that grew most.
+    /// A figure that is half as much again as before, or two thirds of it or less: the last half minute beside the five minutes before (of a
+    /// process younger than 40 s: its second half beside its first), those first that grew most.
     Change in Onramp as "changes" {
         /// Which one.
         figure: &'static str,
