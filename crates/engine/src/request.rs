@@ -9,7 +9,6 @@ use sql::{
 };
 use wire::Expect;
 
-use crate::backend::ServerError;
 use crate::backend::prepared::Serves;
 use crate::client::held::Held;
 use crate::client::hoards::Counted;
@@ -17,6 +16,7 @@ use crate::client::known_answers::Question;
 use crate::client::login::Attempt;
 use crate::client::priority::Priority;
 use crate::client::reading::FoundAhead;
+use crate::cluster::follow::SentBefore;
 use crate::found::Found;
 use crate::outside::slow_log::AtStart;
 use crate::outside::waits::Arrival;
@@ -104,22 +104,6 @@ pub(crate) struct Request {
     pub(crate) found_ahead: Option<Box<FoundAhead>>,
     /// For the slow log, where that is on.
     pub(crate) at_start: Option<Box<AtStart>>,
-}
-
-/// Whether a statement was on a server before, and waits to be sent once more.
-#[derive(Debug)]
-pub(crate) enum SentBefore {
-    No,
-    /// Its backend was lost.
-    Lost,
-    /// The server has refused it for what it is to the others. The client gets this where that says nothing of the server.
-    Refused(Box<ServerError>),
-}
-
-impl SentBefore {
-    pub(crate) fn is_so(&self) -> bool {
-        !matches!(self, Self::No)
-    }
 }
 
 /// Named values beside a statement (MySQL's query attributes).

@@ -5,7 +5,7 @@
 //! back to their places in the queue, and from there to other backends; what the stuck one answers to them later is thrown
 //! away. Nothing is killed: the one that is stuck keeps its place in the server's queue for the lock.
 //!
-//! This is the one case in which a statement that was sent is sent again. When it is, the server has not begun with it, since it
+//! With one server this is the one case in which a statement that was sent is sent again. When it is, the server has not begun with it, since it
 //! has not answered the one before it; later it runs it once more, for nobody. That is harmless for what may be in flight behind
 //! others at all: plain SELECTs outside of transactions, without a stored function, that lock nothing and leave nothing behind. What
 //! the text does not show is a view that calls a function. So the service account asks first, each time, whether there is any stored

@@ -11,13 +11,13 @@ use super::chosen::Choice;
 use super::switchover::{SwitchStep, Switching};
 use super::view::{FailoverView, ServerView};
 use crate::accounts::task::Asker;
-use crate::backend::{Afterwards, InFlight, Owner};
+use crate::backend::{Afterwards, InFlight, Owner, ServerError};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
-use crate::request::{Request, RequestKind, SentBefore};
+use crate::request::{Request, RequestKind};
 use crate::session::aftermath::Diagnostics;
 use crate::workers::letter::Letter;
 
@@ -49,6 +49,22 @@ pub(crate) struct Following {
     refused: Vec<ClientRef>,
     /// When idle backends were closed last, since a busy one was lost.
     distrusted: Option<Instant>,
+}
+
+/// Whether a statement was on a server before, and waits to be sent once more.
+#[derive(Debug)]
+pub(crate) enum SentBefore {
+    No,
+    /// Its backend was lost.
+    Lost,
+    /// The server has refused it for what it is to the others. The client gets this where that says nothing of the server.
+    Refused(Box<ServerError>),
+}
+
+impl SentBefore {
+    pub(crate) fn is_so(&self) -> bool {
+        !matches!(self, Self::No)
+    }
 }
 
 impl Following {
