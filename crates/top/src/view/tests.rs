@@ -31,6 +31,18 @@ fn selected(view: &View, column: &str) -> Value {
 }
 
 #[test]
+fn the_help_names_each_tab_beside_its_key() {
+    let tabs = &HELP[1..3];
+    let keys = tabs.iter().flat_map(|(keys, _)| keys.split(' ').map(String::from));
+    let names = tabs.iter().flat_map(|(_, names)| names.split(", ").map(String::from));
+    let wanted = Tab::ALL.map(|tab| (tab.key_to_it().to_string(), tab.name().to_owned()));
+    assert!(keys.eq(wanted.iter().map(|(key, _)| key.clone())), "{tabs:?}");
+    assert!(names.eq(wanted.iter().map(|(_, name)| name.clone())), "{tabs:?}");
+    let in_line = |(keys, names): &(&str, &str)| (keys.split(' ').count(), names.split(", ").count());
+    assert!(tabs.iter().map(in_line).all(|(keys, names)| keys == names), "each name in the line of its key");
+}
+
+#[test]
 fn tabs_go_round_and_by_their_numbers() {
     let mut view = view();
     for tab in Tab::ALL {
