@@ -103,8 +103,9 @@ table! {
         /// `bad` (somebody is not served), `told` (somebody has ordered it so), `warn` (somebody waits, or soon will not be served),
         /// `well`, and `says` (neither good nor bad).
         level: &'static str,
-        /// What it is about: `time` (whether time is lost on the server or before it), `restart` (what one would break off now), or where
-        /// more is to be found: `clients`, `events`, `limits`, `locks`, `options`, `server`, `waiting`, `workers`.
+        /// What it is about: `time` (whether time is lost on the server or before it), `restart` (what one would break off now), `top`
+        /// (all of it, where all is well), or where more is to be found: `clients`, `events`, `limits`, `locks`, `options`, `server`,
+        /// `waiting`, `workers`.
         about: &'static str,
         /// The sentence.
         text: String,
