@@ -12,7 +12,7 @@ pub const LINES: u16 = 4;
 /// Lines of sentences: whether all is well, where time is lost, what a restart would break off.
 pub const SENTENCES: u16 = 3;
 
-/// From this height on there are sentences: half of the screen is the table's then.
+/// With so many lines above the foot, which has one at least, there are sentences: half of the screen is the table's then.
 const TALL: u16 = 20;
 
 /// From this age on, in milliseconds, it is said how old the figures are. A look comes each second unless it takes long.
