@@ -229,3 +229,30 @@ fn certificate_and_key(names: [&'static str; 2], paths: [&Path; 2]) -> Option<Co
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::with_flags;
+
+    #[test]
+    fn a_password_that_is_soon_guessed_is_doubtful_where_others_reach_the_port() {
+        let doubts =
+            |flags: &[&str]| with_flags(&[&["--backend", "mysql://u@db/"], flags].concat()).unwrap().doubts();
+        for password in [" ", "x", "1234567", "        ", "  1234567  ", "äöüäöüä"] {
+            let found = doubts(&["--http-listen", "0.0.0.0:9126", "--http-password", password]);
+            assert!(found.len() == 1 && found[0].contains("http_listen (0.0.0.0:9126)"), "{found:?}");
+            assert!(
+                password.trim().is_empty() || !found[0].contains(password.trim()) || password == "x",
+                "{found:?}"
+            );
+            assert_eq!(
+                doubts(&["--admin-listen", "[::]:1", "--admin-password", password]).len(),
+                1,
+                "{password:?}"
+            );
+            assert!(doubts(&["--http-listen", "[::1]:9126", "--http-password", password]).is_empty());
+        }
+        assert!(doubts(&["--http-listen", "0.0.0.0:9126", "--http-password", "12345678"]).is_empty());
+        assert!(doubts(&["--admin-listen", "/run/admin.sock", "--admin-password", "x"]).is_empty());
+    }
+}
