@@ -17,7 +17,7 @@ use crate::accept_queues::AcceptQueues;
 use crate::arguments::Arguments;
 use crate::ask::{Answer, Ask};
 use crate::happening::Happening;
-use crate::history::Ring;
+use crate::history::History;
 use crate::logging::Log;
 use crate::slow_log::SlowLog;
 use crate::supervisor::{Addresses, Supervisor};
@@ -57,7 +57,7 @@ pub(crate) struct Control {
     /// The last order to read everything again could be carried out, or there was none.
     reloaded: AtomicBool,
     /// Where somebody may ask for it: the admin port, or HTTP.
-    pub(crate) history: OnceLock<Arc<Ring>>,
+    pub(crate) history: OnceLock<Arc<History>>,
 }
 
 impl Control {

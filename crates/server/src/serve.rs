@@ -19,7 +19,7 @@ use crate::control::glance::Glances;
 use crate::control::{Control, Program};
 use crate::ending::Ending;
 use crate::happening::{Happening, QUEUE_LENGTH};
-use crate::history::Ring;
+use crate::history::History;
 use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
@@ -187,7 +187,7 @@ fn serve(
 /// Keeps the history from here on, and serves it by HTTP where there is a port for that.
 fn open_history(glances: &Arc<Glances>, http_port: Option<HttpPort>) -> Result<(), Failure> {
     let history =
-        Ring::start(Arc::clone(glances)).map_err(|error| format!("no thread for the history: {error}"))?;
+        History::start(Arc::clone(glances)).map_err(|error| format!("no thread for the history: {error}"))?;
     http_port.map_or(Ok(()), |port| port.open(Arc::clone(glances), Arc::clone(&history)))?;
     // Nobody else has set it.
     let _ = glances.control.history.set(history);

@@ -5,7 +5,7 @@ use engine::WaitReason;
 
 use super::columns::place;
 use super::lacks::{most_lacked, said};
-use super::{Kept, Ring};
+use super::{History, Kept};
 
 /// Seconds that are compared, and those before them that they are compared with.
 const HERE: usize = 30;
@@ -56,7 +56,7 @@ const COMPARED: [Compared; 25] = [
     compared("resident", "memory", "bytes", 50e6),
 ];
 
-impl Ring {
+impl History {
     /// Those that rose, the most first, and then those that fell.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let kept = self.kept();
@@ -155,16 +155,16 @@ mod tests {
     use crate::history::{COLUMNS, Sample};
 
     /// Samples of so many seconds each, with these figures by name, nothing for the rest.
-    fn ring(parts: &[(usize, &[(&str, f32)])]) -> Ring {
-        let ring = Ring::empty();
+    fn history(parts: &[(usize, &[(&str, f32)])]) -> History {
+        let history = History::empty();
         for (seconds, given) in parts {
             let mut figures = [f32::NAN; COLUMNS.len()];
             given.iter().for_each(|(name, figure)| figures[place(name)] = *figure);
             for _ in 0..*seconds {
-                ring.kept().seconds.push_back(Sample { at: 0, figures });
+                history.kept().seconds.push_back(Sample { at: 0, figures });
             }
         }
-        ring
+        history
     }
 
     #[test]
@@ -191,16 +191,16 @@ mod tests {
     fn what_rose_most_comes_first_and_what_fell_last() {
         let calm = &[("server_p99", 2000.0), ("statements", 1000.0), ("clients", 50.0), ("pinned", 0.0)];
         let then = &[("server_p99", 9000.0), ("statements", 100.0), ("clients", 60.0), ("pinned", 40.0)];
-        let changes = ring(&[(400, calm), (HERE, then)]).changes();
+        let changes = history(&[(400, calm), (HERE, then)]).changes();
         let said: Vec<_> = changes.iter().map(|change| (change.figure, change.now)).collect();
         assert_eq!(said, [("pinned clients", 40.0), ("p99 on the server", 9000.0), ("statements", 100.0)]);
-        assert!(ring(&[(400, calm)]).changes().is_empty());
-        assert!(ring(&[]).changes().is_empty());
+        assert!(history(&[(400, calm)]).changes().is_empty());
+        assert!(history(&[]).changes().is_empty());
     }
 
     #[test]
     fn whose_fault_it_is_is_said() {
-        let of = |given: &[(&str, f32)]| ring(&[(HERE, given)]).kept().verdict();
+        let of = |given: &[(&str, f32)]| history(&[(HERE, given)]).kept().verdict();
         let waits = [("server_p95", 900.0), ("wait_p95", 2_500_000.0), ("lacks_max_backends", 3.0)];
         assert_eq!(
             of(&waits),

@@ -8,13 +8,13 @@ use engine::WaitReason;
 use super::columns::{Step, place};
 use super::costs::Measure;
 use super::lacks::most_lacked;
-use super::{Figures, Kept, Ring, figures};
+use super::{Figures, History, Kept, figures};
 use crate::admin_port::values::digest_name;
 
 /// In milliseconds.
 const MINUTE: u64 = 60_000;
 
-impl Ring {
+impl History {
     /// All of them, the one that is under way included, the latest first.
     pub(crate) fn minutes(&self) -> Vec<Minute> {
         let kept = self.kept();

@@ -55,7 +55,7 @@ pub(crate) enum Span {
 }
 
 /// See the module.
-pub(crate) struct Ring {
+pub(crate) struct History {
     kept: Mutex<Kept>,
 }
 
@@ -73,14 +73,14 @@ struct Kept {
     costs: costs::Costs,
 }
 
-impl Ring {
+impl History {
     /// Begins to keep.
     ///
     /// # Errors
     /// Where the system has no more threads.
     pub(crate) fn start(glances: Arc<Glances>) -> std::io::Result<Arc<Self>> {
-        let ring = Arc::new(Self::empty());
-        let own = Arc::clone(&ring);
+        let history = Arc::new(Self::empty());
+        let own = Arc::clone(&history);
         let keep = move || {
             let mut last: Option<Arc<Glance>> = None;
             loop {
@@ -94,7 +94,7 @@ impl Ring {
             }
         };
         std::thread::Builder::new().name(String::from("history")).spawn(keep)?;
-        Ok(ring)
+        Ok(history)
     }
 
     fn empty() -> Self {
@@ -190,7 +190,7 @@ impl Kept {
         ended
     }
 
-    /// See [`Ring::refused`].
+    /// See [`History::refused`].
     fn refused(&self) -> f64 {
         self.last(const { columns::place("refused") })
     }

@@ -19,9 +19,9 @@ fn place(name: &str) -> usize {
     COLUMNS.iter().position(|column| column.name == name).unwrap()
 }
 
-fn read(ring: &Ring, span: Span, since: u64) -> serde_json::Value {
+fn read(history: &History, span: Span, since: u64) -> serde_json::Value {
     let mut text = String::new();
-    ring.write(span, since, &mut text);
+    history.write(span, since, &mut text);
     serde_json::from_str(&text).unwrap()
 }
 
@@ -58,22 +58,22 @@ fn queues_and_lacks_stand_in_their_own_order() {
 
 #[test]
 fn the_latest_figure_is_there_when_the_moment_is_the_last_one() {
-    let ring = Ring::empty();
-    assert_eq!(ring.refused(), 0.0);
+    let history = History::empty();
+    assert_eq!(history.refused(), 0.0);
     for (second, refused) in [(0, 5), (1, 12)] {
         let moment = Together { refused, ..moment(second, 0, 0, 0) };
-        ring.kept().add(moment);
+        history.kept().add(moment);
     }
-    assert_eq!(ring.refused(), 7.0);
+    assert_eq!(history.refused(), 7.0);
 }
 
 #[test]
 fn samples_are_of_what_has_happened_in_between() {
-    let ring = Ring::empty();
+    let history = History::empty();
     for (second, statements, waiting) in [(0, 100, 0), (1, 150, 9), (2, 150, 1)] {
-        ring.kept().add(moment(second, statements, 1000, waiting));
+        history.kept().add(moment(second, statements, 1000, waiting));
     }
-    let seen = read(&ring, Span::Minutes, 0);
+    let seen = read(&history, Span::Minutes, 0);
     assert_eq!(seen["at"], serde_json::json!([1000, 2000]));
     assert_eq!(seen["statements"], serde_json::json!([50, 0]));
     assert_eq!(seen["queue_low"], serde_json::json!([9, 1]));
@@ -81,21 +81,21 @@ fn samples_are_of_what_has_happened_in_between() {
     // Within a sixteenth; and nothing is said of a second in which nothing has ended.
     let p99 = seen["server_p99"][0].as_f64().unwrap();
     assert!((p99 - 1000.0).abs() < 70.0 && seen["server_p99"][1].is_null(), "{seen}");
-    assert_eq!(read(&ring, Span::Minutes, 1000)["at"], serde_json::json!([2000]));
-    assert_eq!(read(&ring, Span::Day, 0)["at"], serde_json::json!([]));
+    assert_eq!(read(&history, Span::Minutes, 1000)["at"], serde_json::json!([2000]));
+    assert_eq!(read(&history, Span::Day, 0)["at"], serde_json::json!([]));
 }
 
 #[test]
 fn a_minute_keeps_what_went_by_in_a_second() {
-    let ring = Ring::empty();
+    let history = History::empty();
     let ends: Vec<bool> = (0..=120)
         .map(|second| {
             let waiting = if second == 30 { 500 } else { 0 };
-            ring.kept().add(moment(second, 10 * second, 100, waiting))
+            history.kept().add(moment(second, 10 * second, 100, waiting))
         })
         .collect();
     assert_eq!(ends.iter().filter(|ended| **ended).count(), 2);
-    let seen = read(&ring, Span::Day, 0);
+    let seen = read(&history, Span::Day, 0);
     assert_eq!(seen["at"], serde_json::json!([60_000, 120_000]));
     assert_eq!(seen["queue_low"], serde_json::json!([500, 0]));
     assert_eq!(seen["statements"], serde_json::json!([10, 10]));
@@ -122,17 +122,17 @@ fn numbers_are_short() {
 
 #[test]
 fn minutes_say_what_was_slow_in_them() {
-    let ring = Ring::empty();
-    let add = |together| ring.kept().add(together);
+    let history = History::empty();
+    let add = |together| history.kept().add(together);
     add(moment(43_200, 0, 0, 0));
     add(moment(43_230, 300, 5_000, 7));
     add(moment(43_260, 600, 5_000, 0));
-    ring.kept().costs.add(
+    history.kept().costs.add(
         Duration::from_secs(43_261),
         &[DigestCost { fingerprint: 0xab, time: 9, count: 1, ..DigestCost::default() }],
     );
     add(moment(43_270, 600, 5_000, 0));
-    let minutes = ring.minutes();
+    let minutes = history.minutes();
     let times: Vec<_> = minutes.iter().map(|minute| minute.time.as_str()).collect();
     assert_eq!(times, ["1970-01-01 12:01:00", "1970-01-01 12:00:00"]);
     assert_eq!((minutes[0].slow_by, minutes[0].server_p99_us, minutes[0].statements), (None, None, 0.0));

@@ -18,7 +18,7 @@ use web::{Access, Router, Settings};
 use crate::Failure;
 use crate::addresses;
 use crate::control::glance::Glances;
-use crate::history::Ring;
+use crate::history::History;
 use api::Api;
 use metrics::{Digests, Metrics};
 
@@ -87,7 +87,7 @@ impl HttpPort {
     ///
     /// # Errors
     /// Where the system has no more threads or descriptors.
-    pub(crate) fn open(self, glances: Arc<Glances>, history: Arc<Ring>) -> Result<(), Failure> {
+    pub(crate) fn open(self, glances: Arc<Glances>, history: Arc<History>) -> Result<(), Failure> {
         let settings = {
             let configuration = glances.control.configuration();
             Settings {
@@ -108,7 +108,7 @@ impl HttpPort {
 }
 
 /// What there is.
-fn router(glances: Arc<Glances>, history: Arc<Ring>) -> Router {
+fn router(glances: Arc<Glances>, history: Arc<History>) -> Router {
     let control = Arc::clone(&glances.control);
     let metrics = Metrics::new(Arc::clone(&glances));
     let digests = Digests::new(Arc::clone(&control));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::crowd::Filter;
 use super::top::Top;
 use crate::admin_port::values::{digest_name, micros};
-use crate::history::{Costly, Measure, Ring};
+use crate::history::{Costly, History, Measure};
 use crate::kinds::Kinds;
 
 /// Rows of each list.
@@ -18,7 +18,7 @@ const ROWS: usize = 15;
 /// that is under way is among them.
 pub(super) fn json(
     kinds: &Kinds,
-    ring: &Ring,
+    history: &History,
     filter: &Filter,
     (from, to): (u64, u64),
     present: bool,
@@ -26,8 +26,8 @@ pub(super) fn json(
     let costs: Vec<_> = kinds.iter().map(|kind| cost(&kind.digest)).collect();
     let of = |measure| {
         let mut all: BTreeMap<u64, Costly> = BTreeMap::new();
-        let lately = present.then(|| ring.costly_now(measure, &costs));
-        let kept = ring.costly(measure, from, to);
+        let lately = present.then(|| history.costly_now(measure, &costs));
+        let kept = history.costly(measure, from, to);
         for costly in lately.into_iter().flatten().chain(kept) {
             let known = all.entry(costly.fingerprint).or_default();
             known.fingerprint = costly.fingerprint;
@@ -79,7 +79,7 @@ fn row(kinds: &Kinds, measure: Measure, costly: &Costly) -> Value {
     row
 }
 
-/// In the ring those that are counted together have the number 0.
+/// In the history, those that are counted together have the number 0.
 fn one(fingerprint: u64) -> Option<u64> {
     (fingerprint != 0).then_some(fingerprint)
 }

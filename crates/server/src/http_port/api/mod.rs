@@ -1,4 +1,4 @@
-//! What the page asks for, as JSON: how things stand with what the ring keeps, once a second, and the tables of who and what, more
+//! What the page asks for, as JSON: how things stand with what the history keeps, once a second, and the tables of who and what, more
 //! seldom. All answers are bounded, whatever the number of clients: the first few of each kind are found here.
 
 mod crowd;
@@ -22,7 +22,7 @@ use super::health;
 use crate::ask::{Ask, Look, Sight};
 use crate::control::glance::Glances;
 use crate::history::together::Together;
-use crate::history::{Ring, Span, millis, notes};
+use crate::history::{History, Span, millis, notes};
 use crate::kinds::Kinds;
 use crowd::{Crowd, Filter};
 
@@ -41,7 +41,7 @@ const KINDS_KEPT: usize = 8;
 /// Answers what is under /api/.
 pub(super) struct Api {
     glances: Arc<Glances>,
-    ring: Arc<Ring>,
+    history: Arc<History>,
     tables: Mutex<Tables>,
 }
 
@@ -61,9 +61,9 @@ struct Wanted {
 }
 
 impl Api {
-    pub(super) fn new(glances: Arc<Glances>, ring: Arc<Ring>) -> Self {
+    pub(super) fn new(glances: Arc<Glances>, history: Arc<History>) -> Self {
         let tables = Tables { made: VecDeque::new(), next: Instant::now() };
-        Self { glances, ring, tables: Mutex::new(tables) }
+        Self { glances, history, tables: Mutex::new(tables) }
     }
 
     /// `/api/now?span=minutes&since=0`: how things stand, and the samples later than `since`, in milliseconds since 1970; `span` is
@@ -77,7 +77,7 @@ impl Api {
         let control = &self.glances.control;
         let glance = self.glances.now();
         let together = Together::of(control, &glance);
-        let refused = self.ring.refused();
+        let refused = self.history.refused();
         let notes = notes::of(control, &together, &glance.silent, refused);
         let notes: Vec<_> = notes.iter().map(notes::Note::json).collect();
         let state = json!({
@@ -93,7 +93,7 @@ impl Api {
         // Writing to a String does not fail.
         let _ =
             write!(text, ",\"span\":\"{}\",\"series\":", if span == Span::Day { "day" } else { "minutes" });
-        self.ring.write(span, since, &mut text);
+        self.history.write(span, since, &mut text);
         text.push('}');
         Answer::of(ContentType::Json, text.into_bytes())
     }
@@ -146,7 +146,8 @@ impl Api {
         }
         let at = millis(UNIX_EPOCH.elapsed().unwrap_or_default());
         let (from, to) = wanted.window.unwrap_or((at.saturating_sub(LATELY), at));
-        let digests = digests::json(&kinds, &self.ring, &wanted.filter, (from, to), wanted.window.is_none());
+        let digests =
+            digests::json(&kinds, &self.history, &wanted.filter, (from, to), wanted.window.is_none());
         let pins = pins::json(&crowd.pins, reports.iter());
         let glance = self.glances.now();
         let together = Together::of(control, &glance);
