@@ -17,9 +17,11 @@ UNDECIDED = (1180, 1213)
 @pytest.fixture(scope="module")
 def cluster(folder, template):
     cluster = Galera(folder, template)
-    cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
-    yield cluster
-    cluster.discard()
+    try:
+        cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
+        yield cluster
+    finally:
+        cluster.discard()
 
 
 @pytest.fixture

@@ -19,9 +19,11 @@ UNDECIDED = (3101,)
 @pytest.fixture(scope="module")
 def cluster(folder):
     cluster = Group(folder)
-    cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY)")
-    yield cluster
-    cluster.discard()
+    try:
+        cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY)")
+        yield cluster
+    finally:
+        cluster.discard()
 
 
 @pytest.fixture

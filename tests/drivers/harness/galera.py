@@ -60,6 +60,14 @@ class Galera(Servers):
         self.places = [(free_port(), free_port()) for _ in range(count)]
         (first.data / "grastate.dat").write_text(f"# GALERA saved state\nversion: 2.1\nuuid: {CLUSTER}\nseqno: 0\nsafe_to_bootstrap: 1\n")
         super().__init__([first])
+        try:
+            self.come_together(folder, count)
+        except BaseException:
+            self.discard()
+            raise
+
+    def come_together(self, folder, count):
+        first = self.servers[0]
         self.start(0, alone=True)
         first.stop()
         self.servers += [Server(folder, template=first.data) for _ in range(count - 1)]

@@ -21,11 +21,18 @@ class Group(Servers):
     def __init__(self, folder, count=3):
         super().__init__([MySqlServer(folder) for _ in range(count)])
         self.ports = [free_port() for _ in self.servers]
+        try:
+            self.come_together()
+        except BaseException:
+            self.discard()
+            raise
+
+    def come_together(self):
         for number, server in enumerate(self.servers):
             # The copy of a folder has the id of the server that it was made for.
             (server.data / "auto.cnf").unlink(missing_ok=True)
             self.start(number)
-        for number in range(count):
+        for number in range(len(self.servers)):
             user, password = ADMIN
             self.order(
                 number, "SET sql_log_bin = 0",
