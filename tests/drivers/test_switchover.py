@@ -1,6 +1,10 @@
 """SWITCHOVER TO at the admin port: the primary is changed by a command of the operator's, and whatever fails, statements go on."""
 
+import contextlib
+import functools
+import re
 import sys
+from pathlib import Path
 
 import pymysql
 import pytest
@@ -35,21 +39,40 @@ order(new, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = 0")
 print("promoted", new)
 """
 
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "CLUSTERS.md").read_text(encoding="utf-8")
+# The example there, as it stands.
+[EXAMPLE] = re.findall(r"^```sh\n(#!/bin/sh\n.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@contextlib.contextmanager
+def primary_and_replica(folder, template):
+    cluster = Cluster(folder, template)
+    try:
+        cluster.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
+        cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
+        cluster.until_followed()
+        yield cluster
+    finally:
+        cluster.discard()
+
 
 @pytest.fixture(scope="module")
 def cluster(folder, template):
-    cluster = Cluster(folder, template)
-    cluster.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
-    cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
-    cluster.until_followed()
-    yield cluster
-    cluster.discard()
+    """The first server is the primary, and stays it."""
+    with primary_and_replica(folder, template) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def start(cluster, own_onramp, monkeypatch, tmp_path):
-    """With this text as the command; the first server is the primary."""
-    def start(text, **options):
+def own_cluster(folder, template):
+    with primary_and_replica(folder, template) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def start_with(own_onramp, monkeypatch, tmp_path):
+    """In front of a cluster, with this text as the command; the first server is the primary."""
+    def start(cluster, text, **options):
         command = tmp_path / "change-primary"
         command.write_text(text)
         command.chmod(0o755)
@@ -60,6 +83,11 @@ def start(cluster, own_onramp, monkeypatch, tmp_path):
         return onramp
 
     return start
+
+
+@pytest.fixture
+def start(cluster, start_with):
+    return functools.partial(start_with, cluster)
 
 
 def switch_over(onramp, server):
@@ -125,9 +153,13 @@ def test_a_new_primary_that_does_not_catch_up_is_none(cluster, start):
     goes_on(onramp, -7)
 
 
-def test_a_switchover_is_no_error_for_anybody(cluster, start):
-    """Last, for the first server is the primary no more."""
-    onramp = start(CHANGE)
+@pytest.mark.parametrize("command, said", [(CHANGE, "promoted 127.0.0.1:"), (EXAMPLE, "said: nothing")], ids=["command", "example"])
+def test_a_switchover_is_no_error_for_anybody(own_cluster, start_with, monkeypatch, tmp_path, command, said):
+    cluster = own_cluster
+    # Where the page's example has its account from.
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".my.cnf").write_text("[client]\nuser = {}\npassword = {}\n".format(*ADMIN))
+    onramp = start_with(cluster, command)
     cluster.order(0, "TRUNCATE onramp_app.markers")
     load = Load(onramp)
     load.until_acknowledged(200)
@@ -148,6 +180,6 @@ def test_a_switchover_is_no_error_for_anybody(cluster, start):
     load.stop()
     load.balance(cluster, 1)
     assert load.errors == {"read": [], "write": [], "transaction": []} and load.unknown == set()
-    onramp.says("promoted 127.0.0.1:")
+    onramp.says(said)
     change = rows(onramp, "SELECT * FROM failovers")[0]
     assert (change["rolled_back"], change["unknown"], change["lacks"]) == (0, 0, ""), change
