@@ -13,6 +13,7 @@ from test_first_hour import PAGE, blocks
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.once,
     pytest.mark.skipif(not PACKAGES, reason="ONRAMP_PACKAGES names no folder of packages: make test-packages"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a machine of one's own takes root"),
 ]

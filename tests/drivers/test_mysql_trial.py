@@ -14,8 +14,7 @@ from test_trial import (  # noqa: F401 (the same here)
     trial,
 )
 
-# Workers and drivers are in test_trial.
-pytestmark = [private_mysql.needed, pytest.mark.once]
+pytestmark = private_mysql.needed
 
 
 @pytest.fixture

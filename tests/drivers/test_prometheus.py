@@ -29,7 +29,7 @@ def onramp(folder, server):
     # By two addresses, so that what is told of several servers is there too.
     places = [f"{server.host}:{server.port}/", f"localhost/?socket={server.socket}"]
     backend = ["mysql://{}:{}@{}".format(*SERVICE, place) for place in places]
-    onramp = Onramp(server, folder, backend=backend, max_backends=4, http_listen=f"127.0.0.1:{port}", metrics_top=10)
+    onramp = Onramp(server, folder, backend=backend, workers=2, max_backends=4, http_listen=f"127.0.0.1:{port}", metrics_top=10)
     onramp.http_port = port
     onramp.start()
     yield onramp

@@ -125,7 +125,8 @@ def test_may_i_restart(day, screen):
 
 def test_who_waits_and_for_what(day, screen):
     with day.too_much_work():
-        answers(screen, "waits", "2", r"(?m)^ *1 +\d+ +(low|high|long) +[\d.]+\w+ +permit +app .*DO SLEEP\(0\.2\)", r"; 8 clients would have to connect again")
+        answers(screen, "waits", "2", r"(?m)^ *1 +\d+ +(low|high|long) +[\d.]+\w+ +permit +app .*DO SLEEP\(0\.2\)",
+                r"; 8 clients would have to connect again")
 
 
 def test_which_statement_costs_most(day, screen):
