@@ -11,6 +11,7 @@ import pytest
 from conftest import closing
 from harness.metrics import Metrics, ask
 from harness.server import free_port
+from harness.sockets import LISTEN, sockets
 from harness.waiting import PATIENCE, until
 
 BACK_LOG = 4
@@ -52,13 +53,8 @@ def stopped(onramp):
 
 
 def held(port):
-    """How many the kernel holds for a listening port, as /proc/net/tcp has it (proc(5))."""
-    with open("/proc/net/tcp") as rows:
-        for row in rows:
-            columns = row.split()
-            if columns[1].endswith(f":{port:04X}") and columns[3] == "0A":
-                return int(columns[4].partition(":")[2], 16)
-    return None
+    """How many the kernel holds for a listening port."""
+    return next((one.to_read for one in sockets() if one.local[1] == port and one.state == LISTEN), None)
 
 
 def rows(onramp, statement):

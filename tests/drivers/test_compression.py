@@ -1,9 +1,7 @@
 """The compressed protocol: libraries, programs, and packets of our own."""
 
 import shutil
-import socket
 import subprocess
-import sys
 
 import mysql.connector
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from harness import raw
 from harness.compressed import Compressed, log_in
 from harness.raw import Ok
+from harness.sockets import sockets
 from harness.waiting import PATIENCE, until
 
 
@@ -85,18 +84,9 @@ def test_the_mariadb_program(own_onramp, server, options):
 
 def all_is_read(sent_by):
     """Whether the other end has read all that was sent: nothing is in the buffers of either side."""
-    def in_the_table(host, port):
-        # The address as a number in the machine's own order of bytes.
-        return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
-
-    ours, theirs = in_the_table(*sent_by.getsockname()), in_the_table(*sent_by.getpeername())
-    queues = {}
-    with open("/proc/net/tcp", encoding="ascii") as table:
-        for line in list(table)[1:]:
-            _, local, peer, _, lengths = line.split()[:5]
-            queues[local, peer] = [int(length, 16) for length in lengths.split(":")]
-    [to_send, _], [_, to_read] = queues[ours, theirs], queues[theirs, ours]
-    return to_send == 0 and to_read == 0
+    ours, theirs = sent_by.getsockname(), sent_by.getpeername()
+    ends = {(one.local, one.peer): one for one in sockets()}
+    return ends[ours, theirs].to_send == 0 and ends[theirs, ours].to_read == 0
 
 
 @pytest.mark.parametrize("cut", [0, 5, 1000])

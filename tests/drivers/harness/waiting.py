@@ -3,6 +3,8 @@
 import threading
 import time
 
+from .sockets import CLOSE_WAIT, ESTABLISHED, sockets
+
 # Seconds. Only ends a test that would hang, and is the one deadline of the suites: what is waited for takes a moment, on a busy
 # machine some seconds. pytest.ini allows a test several such waits.
 PATIENCE = 300
@@ -61,11 +63,4 @@ def wait_until_backends_are_gone(server, admin):
 
 def _ports_kept_open(remote):
     """Local ports of the connections to a port of this machine that have not been closed from here."""
-    found = set()
-    with open("/proc/net/tcp", encoding="ascii") as table:
-        for line in list(table)[1:]:
-            _, local, peer, state = line.split()[:4]
-            # ESTABLISHED and CLOSE_WAIT (include/net/tcp_states.h of the kernel).
-            if int(peer.split(":")[1], 16) == remote and state in ("01", "08"):
-                found.add(int(local.split(":")[1], 16))
-    return found
+    return {one.local[1] for one in sockets() if one.peer[1] == remote and one.state in (ESTABLISHED, CLOSE_WAIT)}
