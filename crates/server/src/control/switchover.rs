@@ -19,8 +19,10 @@ use crate::ask::{Ask, Look, Sight, Whole};
 /// It is looked this often whether the next step may begin: a part of the second that clients may notice.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// So much of what a command says is kept, for a line of the log: a reason, and no dump of a table.
-const KEPT: usize = 2_000;
+/// So much of what a command writes to each of its two outputs is kept, for a line of the log: a reason, and no dump of a table.
+const KEPT: usize = 1_000;
+
+type Said = Arc<Mutex<Vec<u8>>>;
 
 /// What a command has said is waited for so long when it has ended: another process may have its end of the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -201,12 +203,13 @@ fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String
     }
     let mut child =
         command.spawn().map_err(|error| format!("{name} (switchover_command) cannot be run: {error}"))?;
-    let said = Arc::new(Mutex::new(Vec::new()));
+    // Of each apart, so that much of the one does not hide the other.
+    let said: [Said; 2] = Default::default();
     let pipes = [child.stdout.take().map(boxed), child.stderr.take().map(boxed)];
     let readers: Result<Vec<_>, _> =
-        pipes.into_iter().flatten().map(|pipe| hear(pipe, Arc::clone(&said))).collect();
-    let (readers, timeout) = match readers {
-        Ok(readers) => (readers, timeout),
+        pipes.into_iter().zip(&said).filter_map(|(pipe, said)| Some(hear(pipe?, Arc::clone(said)))).collect();
+    let readers = match readers {
+        Ok(readers) => readers,
         // Nobody would take what it says, which would hold it up.
         Err(error) => {
             kill(&mut child).map_err(|error| format!("{name} cannot be killed: {error}"))?;
@@ -218,7 +221,8 @@ fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String
     while readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
         thread::sleep(LOOK / 4);
     }
-    let said = one_line(&said.lock().unwrap_or_else(PoisonError::into_inner));
+    let both = said.map(|said| said.lock().unwrap_or_else(PoisonError::into_inner).clone());
+    let said = one_line(&both.join(&b' '));
     match ended {
         Ok(Some(status)) if status.success() => Ok(format!("{name} said: {said}")),
         Ok(Some(status)) => Err(format!("{name} ended with {status} and said: {said}")),
@@ -233,7 +237,7 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
     Box::new(pipe)
 }
 
-fn hear(pipe: Box<dyn Read + Send>, said: Arc<Mutex<Vec<u8>>>) -> std::io::Result<thread::JoinHandle<()>> {
+fn hear(pipe: Box<dyn Read + Send>, said: Said) -> std::io::Result<thread::JoinHandle<()>> {
     thread::Builder::new().name(String::from("switchover")).spawn(move || listen(pipe, &said))
 }
 
