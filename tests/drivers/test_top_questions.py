@@ -6,18 +6,16 @@ With UPDATE_DOCS=1 the screens go into docs/TOP.md, in the places that are marke
 import os
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from harness import raw
 from harness.bad_day import OPTIONS, BadDay
-from harness.onramp import Onramp, binary
-from harness.server import Server, free_port
+from harness.counted import PASSWORD, Counted
+from harness.onramp import binary
+from harness.server import Server
 from harness.terminal import Terminal
 from harness.waiting import until
 
-PASSWORD = "admin-secret"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "TOP.md"
 
 # Of a screen in the docs so many rows of its table are shown.
@@ -28,29 +26,25 @@ ROWS_SHOWN = 5
 def day(folder, template):
     """One Onramp for all questions: each cause is taken back."""
     server = Server(folder, template=template).start()
-    port = free_port()
-    os.environ["ONRAMP_ADMIN_PASSWORD"] = PASSWORD
-    onramp = Onramp(server, folder, admin_listen=f"127.0.0.1:{port}", **OPTIONS)
+    onramp = Counted(server, folder, **OPTIONS)
     try:
         onramp.start()
-        place = SimpleNamespace(host="127.0.0.1", port=port)
-        yield BadDay(onramp, lambda: raw.connect(place, "admin", PASSWORD))
+        yield BadDay(onramp, onramp.admin)
     finally:
         onramp.stop()
         server.discard()
-        del os.environ["ONRAMP_ADMIN_PASSWORD"]
 
 
 @pytest.fixture(scope="module")
 def screen(day):
     """`onramp top`, started once: an operator has it open when the day goes bad."""
-    with day.operator() as operator:
-        command = [binary(), "top", "--port", str(operator.socket.getpeername()[1]), "--interval", "0.5"]
-    terminal = Terminal(width=120, height=30)
-    terminal.run(command)
-    terminal.shows("A restart now breaks off")
-    yield terminal
-    terminal.close()
+    terminal = Terminal(width=120, height=30, ONRAMP_ADMIN_PASSWORD=PASSWORD)
+    try:
+        terminal.run([binary(), "top", "--port", day.onramp.admin_port, "--interval", "0.5"])
+        terminal.shows("A restart now breaks off")
+        yield terminal
+    finally:
+        terminal.close()
 
 
 def answers(screen, name, key, *patterns):
@@ -73,17 +67,19 @@ def in_the_docs(name, screen):
     assert place.search(text), f"docs/TOP.md has no place for the screen {name}"
     if os.environ.get("UPDATE_DOCS"):
         # The first line has an address of this machine, and the last one is the same on all.
-        lines = [line.rstrip() for line in screen.splitlines()][1:-1]
-        tabs = next(number for number, line in enumerate(lines) if line.startswith("1 clients"))
-        rows = [line for line in lines[tabs + 2:] if line]
-        shown = "\n".join(lines[:tabs + 2] + rows[:ROWS_SHOWN])
+        lines = [line.rstrip() for line in screen.splitlines()][1:]
+        shown = "\n".join(lines[:table(lines)] + rows(lines)[:ROWS_SHOWN])
         PAGE.write_text(place.sub(lambda match: match[1] + shown + match[2], text), encoding="utf-8")
 
 
+def table(lines):
+    """At which line the rows of the table begin: below the tabs and its heads."""
+    return 2 + next(number for number, line in enumerate(lines) if line.startswith("1 clients"))
+
+
 def rows(lines):
-    """Those of the table."""
-    tabs = next(number for number, line in enumerate(lines) if line.startswith("1 clients"))
-    return [line for line in lines[tabs + 2:-1] if line]
+    """Those of the table; the last line is below it."""
+    return [line for line in lines[table(lines):-1] if line]
 
 
 def test_is_it_us_or_the_server(day, screen):
