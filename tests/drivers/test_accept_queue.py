@@ -5,10 +5,11 @@ import os
 import signal
 import socket
 
-import pymysql
 import pytest
 
 from conftest import closing
+from harness import admin
+from harness.admin import rows
 from harness.metrics import Metrics, ask
 from harness.server import free_port
 from harness.sockets import LISTEN, sockets
@@ -19,10 +20,9 @@ BACK_LOG = 4
 
 @pytest.fixture
 def onramp(server, own_onramp, monkeypatch):
-    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", "secret")
-    admin, http = free_port(), free_port()
-    onramp = own_onramp(server, back_log=BACK_LOG, workers=1, admin_listen=f"127.0.0.1:{admin}", http_listen=f"127.0.0.1:{http}")
-    onramp.admin_port, onramp.http_port = admin, http
+    http = free_port()
+    onramp = admin.start(own_onramp, monkeypatch, server, back_log=BACK_LOG, workers=1, http_listen=f"127.0.0.1:{http}")
+    onramp.http_port = http
     return onramp
 
 
@@ -57,23 +57,13 @@ def held(port):
     return next((one.to_read for one in sockets() if one.local[1] == port and one.state == LISTEN), None)
 
 
-def rows(onramp, statement):
-    connection = pymysql.connect(host=onramp.host, port=onramp.admin_port, user="admin", password="secret", autocommit=True)
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(statement)
-            return cursor.fetchall()
-    finally:
-        connection.close()
-
-
 def logins(onramp):
     """What the page shows of logins."""
     return json.loads(ask(onramp.http_port, "/api/tables").body)["logins"]
 
 
 def lost(onramp):
-    return {name: int(value) for name, value in rows(onramp, "SHOW STATUS LIKE 'Onramp_accept_queue%'")}
+    return {row["Variable_name"]: int(row["Value"]) for row in rows(onramp, "SHOW STATUS LIKE 'Onramp_accept_queue%'")}
 
 
 def test_those_that_do_not_fit_are_told_everywhere(onramp, connect, stopped):
@@ -99,7 +89,7 @@ def test_those_that_do_not_fit_are_told_everywhere(onramp, connect, stopped):
     until(lambda: metrics.get("onramp_accept_queue_overflows_total") >= overflows, metrics.text)
     until(lambda: metrics.get("onramp_accept_queue_drops_total") >= drops, metrics.text)
     # Those that come again may be met in passing.
-    until(lambda: rows(onramp, "SELECT * FROM accept_queues") == ((place["address"], 0, 0, BACK_LOG),), "the queue does not empty")
     queue = {"address": place["address"], "worker": 0, "waiting": 0, "bound": BACK_LOG}
+    until(lambda: rows(onramp, "SELECT * FROM accept_queues") == [queue], "the queue does not empty")
     until(lambda: logins(onramp)["accept_queues"] == [queue], lambda: f"{logins(onramp)}")
     assert logins(onramp)["accept_queue_overflows"] >= behind["Onramp_accept_queue_overflows"]

@@ -119,18 +119,6 @@ class Patient:
     def connect(self, *account, **options):
         return raw.connect(self.onramp, *account, **options)
 
-    @contextlib.contextmanager
-    def busy(self):
-        """Its one permit is in use."""
-        with self.connect() as sleeper, self.connect() as killer:
-            asleep = in_background(sleeper.query, "SELECT SLEEP(600)")
-            until(lambda: Metrics(self.port).get("onramp_clients", state="running") == 1, "the permit is free")
-            try:
-                yield
-            finally:
-                killer.query(f"KILL QUERY {sleeper.id}")
-                asleep()
-
 
 @pytest.fixture(scope="module")
 def patient(folder, template, authority):
@@ -220,7 +208,7 @@ def refuses(patient):
     patient.order("SET GLOBAL queue_limit = 1")
     try:
         with patient.connect() as waiting, patient.connect() as refused:
-            with patient.busy():
+            with patient.onramp.busy():
                 answer = in_background(waiting.query, "DO 1")
                 until(lambda: Metrics(patient.port).get("onramp_queue_statements") == 1, "nothing waits")
                 assert refused.query("DO 1").code == 1205
@@ -233,7 +221,7 @@ def refuses(patient):
 @case("OnrampQueueStands")
 def queue_stands(patient):
     with patient.connect() as waiting:
-        with patient.busy():
+        with patient.onramp.busy():
             answer = in_background(waiting.query, "DO 1")
             yield
         assert isinstance(answer(), Ok)

@@ -7,10 +7,11 @@ import time
 import pytest
 
 from harness import raw, several
+from harness.admin import rows
 from harness.cluster import Cluster
 from harness.raw import Closed, Err, Ok
 from harness.server import SERVICE, free_port
-from harness.several import CLIENTS, Load, rows, until_in_use
+from harness.several import CLIENTS, Load, until_in_use
 from harness.waiting import in_background, until
 
 

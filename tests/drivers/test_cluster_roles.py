@@ -2,16 +2,14 @@
 
 import signal
 
-import pymysql
 import pytest
 
-from harness import raw
+from harness import admin, raw
+from harness.admin import rows
 from harness.cluster import Cluster
 from harness.metrics import Metrics
-from harness.server import ADMIN, SERVICE, Server, free_port
+from harness.server import ADMIN, SERVICE, free_port
 from harness.waiting import until
-
-PASSWORD = "admin-secret"
 
 
 @pytest.fixture
@@ -19,14 +17,6 @@ def cluster(folder, template):
     cluster = Cluster(folder, template)
     yield cluster
     cluster.discard()
-
-
-def start(own_onramp, monkeypatch, server, backends, **options):
-    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
-    port = free_port()
-    onramp = own_onramp(server, backend=backends, admin_listen=f"127.0.0.1:{port}", **options)
-    onramp.admin = pymysql.connect(host="127.0.0.1", port=port, user="admin", password=PASSWORD)
-    return onramp
 
 
 def grant(cluster):
@@ -38,13 +28,7 @@ def grant(cluster):
 @pytest.fixture
 def through(cluster, own_onramp, monkeypatch):
     grant(cluster)
-    return start(own_onramp, monkeypatch, cluster.servers[0], cluster.backends(*SERVICE))
-
-
-def rows(onramp, statement):
-    with onramp.admin.cursor(pymysql.cursors.DictCursor) as cursor:
-        cursor.execute(statement)
-        return cursor.fetchall()
+    return admin.start(own_onramp, monkeypatch, cluster.servers[0], backend=cluster.backends(*SERVICE))
 
 
 def servers(onramp):
@@ -121,7 +105,7 @@ def test_a_missing_right_is_named_and_the_role_still_found(cluster, own_onramp, 
     cluster.until_replicas_are_there(1)
     position = cluster.value(0, "SELECT @@global.gtid_current_pos")
     until(lambda: cluster.value(1, "SELECT @@global.gtid_current_pos") == position, "the replica does not follow")
-    onramp = start(own_onramp, monkeypatch, cluster.servers[0], cluster.backends("least", "least"))
+    onramp = admin.start(own_onramp, monkeypatch, cluster.servers[0], backend=cluster.backends("least", "least"))
     until_seen(onramp, "role", ["primary", "replica"])
     assert "REPLICA MONITOR" in servers(onramp)[1]["reason"]
 
@@ -129,24 +113,24 @@ def test_a_missing_right_is_named_and_the_role_still_found(cluster, own_onramp, 
 def test_one_server_alone_is_not_checked(own_server, own_onramp, monkeypatch):
     """Neither one more connection nor one more statement, also behind a time in which ten checks would have been due."""
     backend = f"mysql://{SERVICE[0]}:{SERVICE[1]}@{own_server.host}:{own_server.port}/"
-    onramp = start(own_onramp, monkeypatch, own_server, [backend], workers=1, server_check_interval="100ms")
-    with raw.connect(own_server, *ADMIN) as admin:
+    onramp = admin.start(own_onramp, monkeypatch, own_server, backend=[backend], workers=1, server_check_interval="100ms")
+    with raw.connect(own_server, *ADMIN) as direct:
         def connections():
-            return admin.query(f"SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '{SERVICE[0]}'").rows
+            return direct.query(f"SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '{SERVICE[0]}'").rows
 
         before = connections()
         assert len(before) == 1
         for statement in ("SET GLOBAL log_output = 'TABLE'", "SET GLOBAL general_log = ON"):
-            assert not isinstance(admin.query(statement), raw.Err)
+            assert not isinstance(direct.query(statement), raw.Err)
         with raw.connect(onramp) as client:
             # Twice: what is due when the first is answered is done before the second is.
             for _ in range(2):
                 assert client.value("SELECT SLEEP(0.5)") == b"0"
         assert connections() == before
         said = "SELECT COUNT(*) FROM mysql.general_log WHERE argument LIKE '%{}%' AND argument NOT LIKE '%general_log%'"
-        assert admin.value(said.format("SLEEP")) == b"2", "what is said is not logged"
+        assert direct.value(said.format("SLEEP")) == b"2", "what is said is not logged"
         # What every check asks for.
-        assert admin.value(said.format("gtid_current_pos")) == b"0"
+        assert direct.value(said.format("gtid_current_pos")) == b"0"
     assert servers(onramp) == rows(onramp, "SELECT * FROM server_checks") == ()
 
 
@@ -154,7 +138,7 @@ def test_two_addresses_of_one_server_are_known_as_one(own_server, own_onramp, mo
     user, password = SERVICE
     backends = [f"mysql://{user}:{password}@127.0.0.1:{own_server.port}/",
                 f"mysql://{user}:{password}@localhost/?socket={own_server.socket}"]
-    onramp = start(own_onramp, monkeypatch, own_server, backends)
+    onramp = admin.start(own_onramp, monkeypatch, own_server, backend=backends)
     until_seen(onramp, "state", ["up", "up"])
     assert len(set(seen(onramp, "identity"))) == 1
     with raw.connect(onramp) as client:
@@ -164,7 +148,7 @@ def test_two_addresses_of_one_server_are_known_as_one(own_server, own_onramp, mo
 def test_metrics(cluster, own_onramp, monkeypatch):
     grant(cluster)
     port = free_port()
-    onramp = start(own_onramp, monkeypatch, cluster.servers[0], cluster.backends(*SERVICE), http_listen=f"127.0.0.1:{port}")
+    onramp = admin.start(own_onramp, monkeypatch, cluster.servers[0], backend=cluster.backends(*SERVICE), http_listen=f"127.0.0.1:{port}")
     until_seen(onramp, "role", ["primary", "replica"])
     metrics = Metrics(port)
     for server, role in zip(cluster.servers, ("primary", "replica")):

@@ -4,7 +4,6 @@ At the end stands the list of all metrics against what the tests read.
 """
 
 import ast
-import contextlib
 import functools
 import re
 import ssl
@@ -48,18 +47,6 @@ class Measured(Counted):
 
     def connect(self, *account, **options):
         return raw.connect(self, *account, **options)
-
-    @contextlib.contextmanager
-    def busy(self):
-        """Its one permit is in use."""
-        with self.connect() as sleeper, self.connect() as killer:
-            asleep = in_background(sleeper.query, "SELECT SLEEP(600)")
-            until(lambda: self.asked("SELECT COUNT(*) FROM clients WHERE state = 'running'") == 1, "the permit is free")
-            try:
-                yield
-            finally:
-                killer.query(f"KILL QUERY {sleeper.id}")
-                asleep()
 
     def asked(self, text):
         return int(self.operator.value(text))

@@ -3,9 +3,10 @@
 import pytest
 
 from harness import galera, several
+from harness.admin import rows
 from harness.galera import CLUSTER, Galera
 from harness.raw import Closed, Err
-from harness.several import CLIENTS, Load, rows, until_in_use, until_seen
+from harness.several import CLIENTS, Load, until_in_use, until_seen
 from harness.waiting import until
 
 pytestmark = pytest.mark.skipif(galera.provider() is None, reason="Galera's library is not installed (Debian, Ubuntu: apt install galera-4)")

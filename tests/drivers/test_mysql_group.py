@@ -5,9 +5,10 @@ import signal
 import pytest
 
 from harness import group, mysql, several
+from harness.admin import rows
 from harness.group import Group
 from harness.raw import Closed, Err
-from harness.several import Load, rows, until_in_use, until_seen
+from harness.several import Load, until_in_use, until_seen
 from harness.waiting import until
 
 pytestmark = [mysql.needed, pytest.mark.skipif(group.missing() is not None, reason=str(group.missing()))]

@@ -10,10 +10,11 @@ import pymysql
 import pytest
 
 from harness import raw, several
+from harness.admin import rows
 from harness.cluster import Cluster
 from harness.raw import Err, Ok
 from harness.server import ADMIN, SERVICE
-from harness.several import Load, in_use, rows, until_in_use
+from harness.several import Load, in_use, until_in_use
 from harness.waiting import in_background
 
 # What an operator's program does: the first argument is the primary's address, the second that of the new one.

@@ -1,12 +1,13 @@
 """Onramps whose counts are read from their admin ports."""
 
+import contextlib
 import os
 from types import SimpleNamespace
 
 from . import raw
 from .onramp import Onramp
 from .server import free_port
-from .waiting import until
+from .waiting import in_background, until
 
 PASSWORD = "admin-secret"
 
@@ -27,6 +28,18 @@ class Counted(Onramp):
     def admin(self):
         """A connection to the admin port."""
         return raw.connect(SimpleNamespace(host=self.host, port=self.admin_port), "admin", PASSWORD)
+
+    @contextlib.contextmanager
+    def busy(self):
+        """Its one permit is in use."""
+        with raw.connect(self) as sleeper, raw.connect(self) as killer, self.admin() as admin:
+            asleep = in_background(sleeper.query, "SELECT SLEEP(600)")
+            until(lambda: admin.value("SELECT COUNT(*) FROM clients WHERE state = 'running'") == b"1", "the permit is free")
+            try:
+                yield
+            finally:
+                killer.query(f"KILL QUERY {sleeper.id}")
+                asleep()
 
     def counts(self, names):
         """The counts of these names."""

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from . import folders
 from .cluster import Servers
 from .server import Server, free_port
 from .waiting import until

@@ -3,32 +3,19 @@
 import itertools
 import threading
 
-import pymysql
-
-from . import raw
+from . import admin, raw
+from .admin import rows
 from .raw import Closed, Err, Ok
-from .server import SERVICE, free_port
+from .server import SERVICE
 from .waiting import PATIENCE, until
 
-PASSWORD = "admin-secret"
 CLIENTS = 40
 
 
 def start(own_onramp, monkeypatch, cluster, **options):
     """With a connection to its admin port."""
-    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
-    port = free_port()
     usual = {"backend": cluster.backends(*SERVICE), "max_backends": 16, "failover_hold": f"{PATIENCE}s"}
-    onramp = own_onramp(cluster.servers[0], admin_listen=f"127.0.0.1:{port}", **{**usual, **options})
-    onramp.admin = pymysql.connect(host="127.0.0.1", port=port, user="admin", password=PASSWORD)
-    return onramp
-
-
-def rows(onramp, statement):
-    """What the admin port says, as dictionaries."""
-    with onramp.admin.cursor(pymysql.cursors.DictCursor) as cursor:
-        cursor.execute(statement)
-        return cursor.fetchall()
+    return admin.start(own_onramp, monkeypatch, cluster.servers[0], **{**usual, **options})
 
 
 def in_use(onramp):
