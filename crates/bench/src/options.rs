@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use drivers::DriverChoice;
 use keys::Secret;
 
+use crate::crowd::MOST_SESSION_STATES;
 use crate::distribution::Shape;
 use crate::errors::IgnoreErrors;
 use crate::workload::{Tables, Workload};
@@ -136,6 +137,14 @@ pub struct RunOptions {
     /// Let the n-th user and schema have connections with a weight of 1 / n in place of as many as every other
     #[arg(long)]
     pub crowd_zipfian: bool,
+    /// Log in as drivers do that are unlike each other: half of the connections without CLIENT_DEPRECATE_EOF, a third with
+    /// CLIENT_MULTI_STATEMENTS
+    #[arg(long)]
+    pub mixed_drivers: bool,
+    /// Give each connection one of N session states, by a SET of its character set and time zone behind the login; 0 leaves them
+    /// as the login has them
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_SESSION_STATES)))]
+    pub session_states: u32,
     /// Seconds to measure; 0 is until Ctrl-C, or until --events are done
     #[arg(long, default_value = "10", value_parser = seconds)]
     pub time: Duration,

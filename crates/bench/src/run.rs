@@ -40,7 +40,7 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     let mut source = Source::new(random, rows, tables.tables, run);
     source.range_rows = options.range_size;
     source.sleep_time = options.sleep_time;
-    let crowd = Crowd::drawn(common, options.users, options.schemas, options.crowd_shape(), seed);
+    let crowd = crowd(options, common, seed);
     let outcome = generate(&mut driver, options, crowd, addresses, source)?;
     let context = Context {
         options,
@@ -62,6 +62,13 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
             .map_err(|error| Trouble::Failed(format!("cannot write {}: {error}", path.display())))?;
     }
     verdict(outcome)
+}
+
+/// Who logs in, and how.
+fn crowd(options: &RunOptions, common: Credentials, seed: u64) -> Crowd {
+    let crowd = Crowd::drawn(common, options.users, options.schemas, options.crowd_shape(), seed)
+        .with_session_states(options.session_states);
+    if options.mixed_drivers { crowd.with_mixed_drivers() } else { crowd }
 }
 
 /// The driver of the load, with the descriptors that it takes.

@@ -60,6 +60,8 @@ pub struct Credentials {
     tls: bool,
     /// Whether a server that asks for another method than mysql_native_password is refused.
     native_only: bool,
+    /// What of [`Capabilities::DEPRECATE_EOF`] and [`Capabilities::MULTI_STATEMENTS`] is asked for, where the server has it.
+    class: Capabilities,
 }
 
 impl Credentials {
@@ -77,6 +79,7 @@ impl Credentials {
             private_channel,
             tls: false,
             native_only: false,
+            class: Capabilities::DEPRECATE_EOF,
         }
     }
 
@@ -85,6 +88,20 @@ impl Credentials {
     #[must_use]
     pub fn with_native_password_only(self) -> Self {
         Self { native_only: true, ..self }
+    }
+
+    /// The same as older drivers log in: result sets end with EOF packets.
+    #[must_use]
+    pub fn with_eof_packets(mut self) -> Self {
+        self.class = self.class.without(Capabilities::DEPRECATE_EOF);
+        self
+    }
+
+    /// The same, whose texts may have several statements.
+    #[must_use]
+    pub fn with_multi_statements(mut self) -> Self {
+        self.class |= Capabilities::MULTI_STATEMENTS;
+        self
     }
 
     /// The same, inside TLS: nobody else can read it, so that the password itself may be sent.
@@ -201,7 +218,7 @@ impl Login {
             let next = message.last_sequence.wrapping_add(1);
             match std::mem::take(&mut self.stage) {
                 Stage::Greeting if credentials.tls => {
-                    let sequence = ask_for_tls(&message.payload, next, out)?;
+                    let sequence = ask_for_tls(&message.payload, next, credentials, out)?;
                     self.stage = Stage::StartingTls { greeting: message.payload.to_vec(), sequence };
                     return Ok(None);
                 }
@@ -237,13 +254,18 @@ impl Login {
 }
 
 /// Appends the request. Returns the number of what follows.
-fn ask_for_tls(greeting: &[u8], sequence: u8, out: &mut Vec<u8>) -> Result<u8, LoginError> {
+fn ask_for_tls(
+    greeting: &[u8],
+    sequence: u8,
+    credentials: &Credentials,
+    out: &mut Vec<u8>,
+) -> Result<u8, LoginError> {
     let greeting = Greeting::parse(greeting).map_err(in_login)?;
     if !greeting.capabilities.contains(Capabilities::SSL) {
         return Err(LoginError::Protocol(String::from("the server does not offer TLS")));
     }
     let request = LoginRequest {
-        capabilities: wanted(&greeting),
+        capabilities: wanted(&greeting, credentials),
         max_packet_size: wire::MAX_PAYLOAD as u32,
         collation: COLLATION,
         user: b"",
@@ -256,7 +278,7 @@ fn ask_for_tls(greeting: &[u8], sequence: u8, out: &mut Vec<u8>) -> Result<u8, L
 }
 
 /// What we want and the server has.
-fn wanted(greeting: &Greeting<'_>) -> Capabilities {
+fn wanted(greeting: &Greeting<'_>, credentials: &Credentials) -> Capabilities {
     let wanted = Capabilities::LONG_PASSWORD
         | Capabilities::LONG_FLAG
         | Capabilities::PROTOCOL_41
@@ -265,7 +287,7 @@ fn wanted(greeting: &Greeting<'_>) -> Capabilities {
         | Capabilities::MULTI_RESULTS
         | Capabilities::PS_MULTI_RESULTS
         | Capabilities::PLUGIN_AUTH;
-    wanted | (greeting.capabilities & Capabilities::DEPRECATE_EOF)
+    wanted | (greeting.capabilities & credentials.class)
 }
 
 const NATIVE_PASSWORD: &[u8] = b"mysql_native_password";
@@ -284,9 +306,9 @@ fn greeted(
     out: &mut Vec<u8>,
 ) -> Result<Stage, LoginError> {
     let greeting = Greeting::parse(payload).map_err(in_login)?;
-    let deprecate_eof = greeting.capabilities.contains(Capabilities::DEPRECATE_EOF);
     let secured = if credentials.tls { Capabilities::SSL } else { Capabilities::NONE };
-    let capabilities = wanted(&greeting) | secured;
+    let capabilities = wanted(&greeting, credentials) | secured;
+    let deprecate_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
     // A method that we do not speak is the server's default and need not be the account's: the server asks for the
     // account's own when we answer with another.
     let plugin = match greeting.auth_plugin {

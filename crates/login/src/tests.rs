@@ -64,6 +64,21 @@ fn a_native_login() {
 }
 
 #[test]
+fn a_login_asks_for_its_own_class() {
+    let offered = Capabilities::DEPRECATE_EOF | Capabilities::MULTI_STATEMENTS;
+    let messages = [greeting(NATIVE_PASSWORD, offered), message(2, &[0, 0, 0, 2, 0, 0, 0])];
+    let class = |credentials: &Credentials| {
+        let (sent, end) = log_in(credentials, &messages);
+        let request = LoginRequest::parse(&sent[4..]).unwrap();
+        (request.capabilities & offered, end.unwrap().map(|session| session.deprecate_eof))
+    };
+    let usual = credentials("secret", false);
+    assert_eq!(class(&usual), (Capabilities::DEPRECATE_EOF, Some(true)));
+    assert_eq!(class(&usual.clone().with_eof_packets()), (Capabilities::NONE, Some(false)));
+    assert_eq!(class(&usual.with_multi_statements()), (offered, Some(true)));
+}
+
+#[test]
 fn an_empty_password_is_an_empty_response() {
     let (sent, end) = log_in(
         &credentials("", false),

@@ -46,6 +46,11 @@ pub enum State {
         /// How far it is.
         login: Box<Login>,
     },
+    /// The statement that gives it its session state is with the server.
+    Beginning {
+        /// The connection.
+        connection: ConnectionId,
+    },
     /// The statements are being prepared, one after the other.
     Preparing {
         /// The connection.
@@ -94,6 +99,7 @@ impl State {
         match self {
             Self::Down | Self::Connecting => None,
             Self::LoggingIn { connection, .. }
+            | Self::Beginning { connection }
             | Self::Preparing { connection, .. }
             | Self::Ready { connection }
             | Self::Executing { connection }
@@ -103,7 +109,10 @@ impl State {
 
     /// Whether the connector counts it as in progress.
     pub fn in_progress(&self) -> bool {
-        matches!(self, Self::Connecting | Self::LoggingIn { .. } | Self::Preparing { .. })
+        matches!(
+            self,
+            Self::Connecting | Self::LoggingIn { .. } | Self::Beginning { .. } | Self::Preparing { .. }
+        )
     }
 
     /// Whether a reply is awaited that ends an event's statement.

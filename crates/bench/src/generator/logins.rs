@@ -120,18 +120,19 @@ impl Generator<'_> {
                     Err(error) => self.login_refused(now, number, error.into()),
                 }
             }
-            State::Preparing { .. } | State::Executing { .. } | State::RollingBack { .. } => {
-                match connection.reply.read(bytes) {
-                    Ok(None) => {}
-                    Ok(Some(consumed)) if consumed == bytes.len() => self.replied(now, number),
-                    Ok(Some(consumed)) => self.confused(now, number, &bytes[consumed..]),
-                    Err(error) => {
-                        let failure = Failure::new(ClientError::Malformed, error.to_string());
-                        self.statistics.record_mismatch(|| format!("connection {number}: {failure}"));
-                        self.lost(now, number, failure, Closed::ByUs);
-                    }
+            State::Beginning { .. }
+            | State::Preparing { .. }
+            | State::Executing { .. }
+            | State::RollingBack { .. } => match connection.reply.read(bytes) {
+                Ok(None) => {}
+                Ok(Some(consumed)) if consumed == bytes.len() => self.replied(now, number),
+                Ok(Some(consumed)) => self.confused(now, number, &bytes[consumed..]),
+                Err(error) => {
+                    let failure = Failure::new(ClientError::Malformed, error.to_string());
+                    self.statistics.record_mismatch(|| format!("connection {number}: {failure}"));
+                    self.lost(now, number, failure, Closed::ByUs);
                 }
-            }
+            },
             State::Ready { .. } => self.confused(now, number, bytes),
             State::Down | State::Connecting => {}
         }
@@ -160,6 +161,7 @@ impl Generator<'_> {
     fn replied(&mut self, now: Instant, number: u32) {
         let state = &mut self.connections[number as usize].state;
         match *state {
+            State::Beginning { connection } => self.has_begun(now, number, connection),
             State::Preparing { connection, next } => self.statement_prepared(now, number, connection, next),
             State::Executing { connection } => {
                 *state = State::Ready { connection };
@@ -169,7 +171,7 @@ impl Generator<'_> {
                 *state = State::Ready { connection };
                 self.rolled_back(now, number);
             }
-            // Only these three await a reply.
+            // Only these four await a reply.
             State::Down | State::Connecting | State::LoggingIn { .. } | State::Ready { .. } => {}
         }
     }
@@ -206,6 +208,21 @@ impl Generator<'_> {
             let tables = self.options.tables.tables as usize;
             connection.prepared =
                 vec![Prepared::default(); self.plan.statements.len() * tables].into_boxed_slice();
+        }
+        let Some(text) = self.crowd.begins_with(number) else { return self.prepare_next(now, number, id, 0) };
+        self.outbox.send_command(id, |out| {
+            out.push(wire::CommandKind::Query as u8);
+            out.extend_from_slice(text.as_bytes());
+        });
+        connection.reply.start(Expect::Results);
+        connection.state = State::Beginning { connection: id };
+    }
+
+    /// The statement that gives a connection its session state has been answered.
+    fn has_begun(&mut self, now: Instant, number: u32, id: ConnectionId) {
+        if let Ending::Error(error) = self.connections[number as usize].reply.ending() {
+            let failure = Failure::from(error);
+            return self.login_refused(now, number, failure);
         }
         self.prepare_next(now, number, id, 0);
     }

@@ -72,7 +72,8 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
         let tables = &options.tables;
         let rows = Distribution::new(tables.shape(), tables.table_size);
         let source = Source::new(Random::new(1), rows, tables.tables, 0xabc);
-        let crowd = Crowd::drawn(Credentials::new("root", "", None, false), None, None, tables.shape(), 1);
+        let crowd = Crowd::drawn(Credentials::new("root", "", None, false), None, None, tables.shape(), 1)
+            .with_session_states(options.session_states);
         let address = Address::Unix("/server".into());
         let news = Rc::new(RefCell::new(Vec::new()));
         let told = Rc::clone(&news);
@@ -405,6 +406,34 @@ fn an_error_that_is_not_ignored_ends_the_run() {
     world.run();
     assert!(world.now < Instant::from_micros(1_000_000));
     assert_eq!(world.generator.into_outcome().failure.unwrap().code, 1062);
+}
+
+#[test]
+fn each_connection_takes_up_its_session_state_first() {
+    let options = options("point_select --connections 3 --time 1 --session-states 2 --prepared");
+    let mut world = World::new(&options, |_, text| {
+        Answer::Bytes(if text.starts_with("SET") { ok(1, false) } else { error(1295) })
+    });
+    world.run();
+    let firsts: Vec<_> = (0..3).map(|index| world.texts(index)[0].to_owned()).collect();
+    assert_eq!(firsts[0], "SET NAMES utf8mb4, time_zone = '-11:00'");
+    assert_eq!(firsts[1], "SET NAMES latin1, time_zone = '-11:00'");
+    assert_eq!(firsts[2], firsts[0]);
+    assert_eq!(
+        world.generator.into_outcome().failure.unwrap().code,
+        1295,
+        "what is prepared comes behind it"
+    );
+}
+
+#[test]
+fn a_refused_session_state_ends_the_run() {
+    let options = options("point_select --connections 2 --time 10 --session-states 2");
+    let mut world = World::new(&options, |_, text| {
+        Answer::Bytes(if text.starts_with("SET") { error(1115) } else { row("c") })
+    });
+    world.run();
+    assert_eq!(world.generator.into_outcome().failure.unwrap().code, 1115);
 }
 
 #[test]

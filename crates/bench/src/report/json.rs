@@ -97,6 +97,8 @@ fn options(options: &RunOptions, seed: u64) -> Value {
         "users": options.users,
         "schemas": options.schemas,
         "crowd_zipfian": options.crowd_zipfian,
+        "mixed_drivers": options.mixed_drivers,
+        "session_states": options.session_states,
         "time": options.time.as_secs_f64(),
         "warmup": options.warmup.as_secs_f64(),
         "events": options.events,
