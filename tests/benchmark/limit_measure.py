@@ -33,9 +33,11 @@ WORKLOADS = ["point_select", "oltp_read_write"]
 
 # Whose connections they are, in words and as options of bench.
 CROWDS = [(f"{number:,} account{'' if number == 1 else 's'}", ("--users", str(number))) for number in (1, 10, 40, 100, 1_000)]
-CROWDS += [("100 by Zipf", ("--users", "100", "--crowd-zipfian"))]
-CROWDS += [(f"{number} schema{'' if number == 1 else 's'}", ("--schemas", str(number))) for number in (1, 200)]
-ACCOUNTS, SCHEMAS = 1_000, 200
+CROWDS += [(f"{number:,} by Zipf", ("--users", str(number), "--crowd-zipfian")) for number in (100, 1_000)]
+CROWDS += [("drivers unlike each other", ("--mixed-drivers",)), ("120 session states", ("--session-states", "120"))]
+ACCOUNTS = 1_000
+SCHEMAS = [1, 200, 10_000]
+CROWDS += [(f"{number:,} schema{'' if number == 1 else 's'}", ("--schemas", str(number))) for number in SCHEMAS]
 
 # The loads that follow each other: name, workload and its options, clients.
 PHASES = [
@@ -67,7 +69,7 @@ class LimitComparison(Comparison):
             "sleep": self._sleep, "fixed": self._fixed, "accounts": self._accounts, "changes": self._changes}
         if "accounts" in self.plan.sections:
             for server in {id(each.server): each.server for each in self._of(IN_ACCOUNTS)}.values():
-                server.prepare_crowd(ACCOUNTS, SCHEMAS)
+                server.prepare_crowd(ACCOUNTS, max(SCHEMAS))
         for number in range(1, self.plan.rounds + 1):
             for name in self.plan.sections:
                 sections[name](number)

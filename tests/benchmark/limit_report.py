@@ -2,7 +2,7 @@
 
 import re
 
-from book import Book, good, rounds, select
+from book import Book, good, rounds, select, steps
 from limit_measure import CROWDS, FOLLOWING, PHASES, SLEEPS, TURNS, WORKLOADS
 from report import skipped, where
 from tables import Notes, counted, joined, ratio, table, whole
@@ -22,8 +22,7 @@ def limit_page(book: Book) -> str:
         section(book, "sleep", "### Statements that wait", "Each takes so many milliseconds and no processor. Statements a second:",
                 [f"{sleep:g} ms" for sleep in SLEEPS], "Onramp : the better of the others"),
         section(book, "fixed", "### Beside every fixed number of permits", "Statements a second:", WORKLOADS, "Onramp : the best fixed"),
-        section(book, "accounts", "### Many accounts and schemas", "Point selects a second, a new process each:",
-                [way for way, _ in CROWDS], None),
+        crowds(book),
         section(book, "changes", "### Loads that follow each other",
                 f"The first {FOLLOWING:g} s of a load are not in these figures. Events a second:",
                 loads, "Onramp : the best of all"),
@@ -63,6 +62,33 @@ def section(book: Book, name: str, title: str, sentence: str, ways: list[str], c
             ratio(share(book, name, ways[way], clients, number)) for number in rounds(book)]) for way, clients in columns)])
     head = ["", *(f"{ways[way]}, {clients:,} clients" for way, clients in columns)]
     return [title, "", sentence, *table(head, rows), *notes.lines()]
+
+
+def crowds(book: Book) -> list[str]:
+    """A row for each crowd and number of clients, a column for each contender; at the end Onramp's figure as a share of that without a crowd."""
+    contenders = [each for each in book["contenders"] if select(book, "accounts", contender=each["key"])]
+    if not contenders:
+        return []
+    notes, rows = Notes(), []
+    for clients in steps(book, "accounts"):
+        for way, _ in CROWDS:
+            cells = [select(book, "accounts", contender=each["key"], way=way, connections=clients) for each in contenders]
+            alone = "1 schema" if "schema" in way else "1 account"
+            rows.append([f"{way}, {clients:,} clients", *(
+                joined([notes.mark(record["failure"]) if "failure" in record else whole(record["per_second"]) for record in records])
+                for records in cells), joined([ratio(of_alone(book, way, alone, clients, number)) for number in rounds(book)])])
+    head = ["", *(each["name"] for each in contenders), "Onramp : the same with one account, or one schema"]
+    return ["### Many accounts, schemas, drivers and session states", "",
+            "Point selects a second, a new process each; by Zipf's law the n-th account has connections with a weight of 1 / n. Of drivers unlike each "
+            "other half know no CLIENT_DEPRECATE_EOF and a third sends CLIENT_MULTI_STATEMENTS; a session state is a character set and a time zone:",
+            *table(head, rows), *notes.lines()]
+
+
+def of_alone(book: Book, way: str, alone: str, clients: int, number: int) -> float | None:
+    """What Onramp does with a crowd, as a share of what it does without one."""
+    here, there = ([record["per_second"] for record in good(select(
+        book, "accounts", way=each, connections=clients, round=number, contender=DEFAULT))] for each in (way, alone))
+    return here[0] / there[0] if here and there and there[0] > 0 else None
 
 
 def share(book: Book, name: str, way: str, clients: int, number: int) -> float | None:

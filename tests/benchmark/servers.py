@@ -93,8 +93,7 @@ class Server:
         for schema in (f"sbtest{number}" for number in range(1, schemas + 1)):
             statements += [
                 f"CREATE DATABASE {schema}",
-                f"CREATE TABLE {schema}.sbtest1 AS SELECT * FROM sbtest.sbtest1 WHERE id <= {CROWD_ROWS}",
-                f"ALTER TABLE {schema}.sbtest1 ADD PRIMARY KEY (id)"]
+                f"CREATE TABLE {schema}.sbtest1 (PRIMARY KEY (id)) AS SELECT * FROM sbtest.sbtest1 WHERE id <= {CROWD_ROWS}"]
         with raw.connect(SimpleNamespace(host="127.0.0.1", port=self.port), USER, PASSWORD, timeout=60) as client:
             for statement in statements:
                 answer = client.query(statement)
