@@ -26,10 +26,15 @@ use crate::settings::Settings;
 const STANDS: Duration = Duration::from_millis(20);
 
 /// How often the queues are looked into while something stands there.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// So many of those that wait are looked at: among a dozen users who want the same, chance makes none of them look light.
-const LOOKED_AT: usize = 256;
+/// So many of those that wait are looked at, which takes a tenth of a millisecond: of fifty users one of whom wants little, enough to tell
+/// him from the others.
+const LOOKED_AT: usize = 1_024;
+
+/// Of users who want the same, one that has as few as a light one has is met with a probability of e to the power of minus this in a look: of a
+/// hundred users, looked at for an hour, in one second or two.
+const BEYOND_CHANCE: f64 = 18.0;
 
 /// Shares last for so long after the last light user has come, or has waited: users pause between their statements.
 const LASTS: Duration = Duration::from_secs(1);
@@ -140,7 +145,8 @@ impl Engine {
             *waiting.entry(&self.logins.identities.identity(identity).account.user).or_default() += 1;
         }
         let (all, users) = (waiting.values().sum::<u64>(), waiting.len() as u64);
-        if waiting.values().any(|&of_user| is_light(of_user, all, users)) {
+        let stands_out = |of_user| is_light(of_user, all, users) && is_beyond_chance(of_user, all, users);
+        if waiting.values().any(|&of_user| stands_out(of_user)) {
             self.pool.workers.prolong_crowding(self.now + LASTS);
         }
     }
@@ -188,6 +194,13 @@ pub(super) fn is_light(of_user: u64, all: u64, users: u64) -> bool {
     of_user * LIGHT_PART * users <= all
 }
 
+/// Says whether among so many users who want the same, with that many statements in all, one hardly ever has as few as this: by Chernoff's bound
+/// for the lower tail of a Poisson distribution.
+fn is_beyond_chance(of_user: u64, all: u64, users: u64) -> bool {
+    let (few, usual) = (of_user as f64, all as f64 / users as f64);
+    usual - few + few * (few / usual).ln() >= BEYOND_CHANCE
+}
+
 impl super::Shares {
     /// Says whether a client's statement counts here.
     fn counts(&self, client: ClientKey) -> bool {
@@ -212,5 +225,23 @@ mod tests {
         assert!(!is_light(1, 100, 100) && !is_light(60, 256, 4) && !is_light(64, 256, 2));
         // Two crowds do not make each other's share the usual one.
         assert!(is_light(6, 130, 3));
+    }
+
+    #[test]
+    fn chance_makes_nobody_light() {
+        assert!(is_beyond_chance(10, 210, 2) && is_beyond_chance(1, 256, 2) && is_beyond_chance(6, 130, 3));
+        assert!(!is_beyond_chance(1, 256, 40), "one of six that there should be");
+        assert!(is_beyond_chance(1, LOOKED_AT as u64, 40) && !is_beyond_chance(1, LOOKED_AT as u64, 100));
+        // The tail itself, for means at which is_light() asks for so few: not met in a hundred million looks.
+        for (usual, few) in [(24_u64, 1_u64), (40, 4), (60, 12)] {
+            assert!(is_beyond_chance(few, usual, 1));
+            let mut term = (-(usual as f64)).exp();
+            let mut tail = term;
+            for count in 1..=few {
+                term *= usual as f64 / count as f64;
+                tail += term;
+            }
+            assert!(tail < 1e-8, "{tail} at {few} of {usual}");
+        }
     }
 }
