@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use engine::Settings;
 use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::server::{OTHER_USER, USER};
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
 
@@ -72,6 +73,29 @@ fn speed(adjust: fn(Profile, &mut Settings)) -> f64 {
     scenario.length = Duration::from_secs(12);
     scenario.warm_up = Duration::from_secs(8);
     run(&scenario, Profile::Native, 1).outcome.rate("read")
+}
+
+/// 300 clients of two users or of one that do not pause, one permit, and the reads of one user after those of another in the queue.
+fn of_users(other: &'static str) -> Outcome {
+    let read = |name| vec![Step::new(name, Action::Read, 0, Row::Own)];
+    let one = Group::new("one", 150, read("one"));
+    let group = Group { user: other, ..Group::new("other", 150, read("other")) };
+    let adjust = |_, settings: &mut Settings| {
+        (settings.permits, settings.shared_backends, settings.statements_in_flight) = (1, 1, 16);
+    };
+    run(&scenario(vec![one, group], adjust), Profile::Native, 1).outcome
+}
+
+#[test]
+fn reads_follow_those_of_their_own_user_out_of_turn_and_nobody_waits_long_for_it() {
+    let (alone, two) = (of_users(USER), of_users(OTHER_USER));
+    let rates = ["one", "other"].map(|class| two.rate(class));
+    let of_one_user = alone.rate("one") + alone.rate("other");
+    assert!(rates[0] + rates[1] > 0.9 * of_one_user, "{rates:?} of {of_one_user}");
+    assert!((rates[0] / rates[1] - 1.0).abs() < 0.1, "{rates:?}");
+    // In the queue's order 300 clients take 30 ms; each of both users may be overtaken for two of them in each turn of the other.
+    let slowest = ["one", "other"].map(|class| two.class(class).slowest_response());
+    assert!(slowest.into_iter().all(|response| response < 50_000), "{slowest:?}");
 }
 
 /// `make quick` and `make test` leave these out.

@@ -73,6 +73,7 @@ impl Engine {
                 Sharing::Started => continue,
                 Sharing::Full => {
                     holdup = Some(WaitReason::StatementsInFlight);
+                    self.start_followers(key);
                     break;
                 }
                 Sharing::Alone if self.leaves_room_for_others(key) => continue,
@@ -86,6 +87,7 @@ impl Engine {
                     continue;
                 }
                 wanting = true;
+                self.start_followers(key);
                 break;
             };
             let held = self.clients[key].backend;
@@ -345,7 +347,7 @@ impl Engine {
             self.server.idle.remove(backend_key);
             if shared {
                 let session = self.clients[key].session.expect("a client with requests has logged in");
-                self.server.sharing.add(backend_key, (backend.identity, session));
+                self.server.sharing.add(self.now, backend_key, (backend.identity, session));
             }
         }
         if shared {

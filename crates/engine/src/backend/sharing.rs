@@ -4,6 +4,9 @@
 //! that may be shared, or those of one state are full, and the states differ in their schema alone, all may follow all: then a USE goes ahead
 //! of a read in one text with it, so that the read does not run where its schema cannot be chosen. As long as texts that choose another schema
 //! are in flight, nobody knows which schema the next read will find, and it brings its own along.
+//!
+//! Where many accounts are there, two of the same seldom stand one behind the other in the queue. So while the first statement waits for a permit,
+//! reads behind it follow those of their own account that have begun lately.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -63,6 +66,23 @@ struct Share {
 /// The states of an account are counted over so long: many times what a short read takes, and soon enough behind a change.
 const COUNTED_FOR: Duration = Duration::from_secs(1);
 
+/// For so long from the moment at which it began to read, a backend is followed out of turn: a hundred short reads, after which those behind it in
+/// the queue's order have it for themselves. Nobody waits for longer by being overtaken so.
+const OUT_OF_TURN: Duration = Duration::from_millis(2);
+
+/// So many statements behind the first are looked at for such that can follow, which takes some microseconds a turn.
+const LOOK_FOR_FOLLOWERS: usize = 128;
+
+/// A backend that runs short reads.
+#[derive(Clone, Copy, Debug)]
+struct SharedBackend {
+    key: BackendKey,
+    /// The first who were on it.
+    sharers: Sharers,
+    /// When they came.
+    since: Instant,
+}
+
 /// Which session states of each account have had reads to share lately, as far as it matters.
 #[derive(Debug, Default)]
 struct States {
@@ -97,7 +117,7 @@ impl States {
 #[derive(Debug, Default)]
 pub(crate) struct SharedBackends {
     states: States,
-    backends: Vec<(BackendKey, Sharers)>,
+    backends: Vec<SharedBackend>,
     /// The accounts that have any, and on how many backends each session state is.
     accounts: BTreeMap<IdentityId, BTreeMap<SessionId, u32>>,
 }
@@ -109,29 +129,29 @@ impl SharedBackends {
 
     /// In the order in which they came.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = BackendKey> {
-        self.backends.iter().map(|&(key, _)| key)
+        self.backends.iter().map(|backend| backend.key)
     }
 
     /// Returns the backends on which these were the first.
     fn of(&self, sharers: Sharers) -> impl Iterator<Item = BackendKey> {
-        self.backends.iter().filter(move |(_, others)| *others == sharers).map(|&(key, _)| key)
+        self.backends.iter().filter(move |backend| backend.sharers == sharers).map(|backend| backend.key)
     }
 
     fn of_account(&self, account: IdentityId) -> impl Iterator<Item = BackendKey> {
-        self.backends.iter().filter(move |(_, (other, _))| *other == account).map(|&(key, _)| key)
+        self.backends.iter().filter(move |backend| backend.sharers.0 == account).map(|backend| backend.key)
     }
 
     /// One more, with the first who are on it. Their state may have been freed when they have gone, and its number be another's then.
-    pub(crate) fn add(&mut self, key: BackendKey, sharers: Sharers) {
+    pub(crate) fn add(&mut self, since: Instant, key: BackendKey, sharers: Sharers) {
         if !self.iter().any(|other| other == key) {
-            self.backends.push((key, sharers));
+            self.backends.push(SharedBackend { key, sharers, since });
             *self.accounts.entry(sharers.0).or_default().entry(sharers.1).or_default() += 1;
         }
     }
 
     pub(crate) fn remove(&mut self, key: BackendKey) {
         let Some(place) = self.iter().position(|other| other == key) else { return };
-        let (_, (account, session)) = self.backends.remove(place);
+        let SharedBackend { sharers: (account, session), .. } = self.backends.remove(place);
         let states = self.accounts.get_mut(&account).expect("it is counted as long as it is here");
         let count = states.get_mut(&session).expect("likewise");
         *count -= 1;
@@ -141,6 +161,13 @@ impl SharedBackends {
         if states.is_empty() {
             self.accounts.remove(&account);
         }
+    }
+
+    /// The accounts whose reads may follow out of turn: all of their backends have begun lately.
+    fn followed_out_of_turn(&self, now: Instant) -> Vec<IdentityId> {
+        let long_ago = self.backends.iter().filter(|backend| now.since(backend.since) >= OUT_OF_TURN);
+        let long_ago: Vec<_> = long_ago.map(|backend| backend.sharers.0).collect();
+        self.accounts.keys().copied().filter(|account| !long_ago.contains(account)).collect()
     }
 
     /// Returns on how many of `most` backends these may be. All accounts that share any have as many, at least one, and so have
@@ -197,6 +224,25 @@ impl Engine {
             }
             None if enough => Sharing::Full,
             _ => Sharing::Alone,
+        }
+    }
+
+    /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account, which takes neither.
+    pub(super) fn start_followers(&mut self, first: ClientKey) {
+        let mut accounts = self.server.sharing.followed_out_of_turn(self.now);
+        // What has kept the first one back keeps all of its account.
+        accounts.retain(|&account| self.clients[first].identity != Some(account));
+        if accounts.is_empty() {
+            return;
+        }
+        for key in self.scheduling.scheduler.behind(first, LOOK_FOR_FOLLOWERS) {
+            let Some(account) = self.clients[key].identity.filter(|account| accounts.contains(account))
+            else {
+                continue;
+            };
+            if !matches!(self.start_shared(key), Sharing::Started) {
+                accounts.retain(|&other| other != account);
+            }
         }
     }
 
@@ -352,6 +398,22 @@ mod tests {
     }
 
     #[test]
+    fn backends_that_have_read_for_long_are_followed_in_turn_alone() {
+        let [one, other, _] = in_three_schemas();
+        let (mine, theirs) = (IdentityId::of_test(0), IdentityId::of_test(1));
+        let mut sharing = SharedBackends::default();
+        let at = |micros| Instant::START + Duration::from_micros(micros);
+        sharing.add(at(0), backend_key(0), (mine, one));
+        sharing.add(at(1_000), backend_key(1), (theirs, one));
+        sharing.add(at(1_500), backend_key(2), (mine, other));
+        assert_eq!(sharing.followed_out_of_turn(at(1_999)), [mine, theirs]);
+        assert_eq!(sharing.followed_out_of_turn(at(2_000)), [theirs], "one of two is enough");
+        assert_eq!(sharing.followed_out_of_turn(at(3_000)), []);
+        sharing.remove(backend_key(0));
+        assert_eq!(sharing.followed_out_of_turn(at(3_000)), [mine]);
+    }
+
+    #[test]
     fn all_who_share_backends_may_have_as_many() {
         let [one, other, third] = in_three_schemas();
         let (mine, theirs) = (IdentityId::of_test(0), IdentityId::of_test(1));
@@ -363,7 +425,7 @@ mod tests {
         );
         for (number, sharers) in [(0, (mine, one)), (1, (mine, one)), (2, (theirs, one)), (2, (theirs, one))]
         {
-            sharing.add(backend_key(number), sharers);
+            sharing.add(now, backend_key(number), sharers);
         }
         assert_eq!(
             (sharing.len(), sharing.of((mine, one)).collect::<Vec<_>>()),
@@ -372,7 +434,7 @@ mod tests {
         let shares = [sharing.share_of(now, (mine, one), 4), sharing.share_of(now, (theirs, one), 4)];
         assert_eq!(shares, [Share { account: 2, state: 2 }; 2]);
         for session in [other, third] {
-            sharing.add(backend_key(3 + session.number()), (mine, session));
+            sharing.add(now, backend_key(3 + session.number()), (mine, session));
         }
         assert_eq!(sharing.share_of(now, (mine, one), 6), Share { account: 3, state: 1 }, "one each");
         assert_eq!(sharing.share_of(now, (mine, one), 4), Share { account: 2, state: 1 }, "three on two");

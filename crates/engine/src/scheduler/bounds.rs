@@ -99,6 +99,12 @@ impl Scheduler {
         self.some_of(class.plain_lanes(), count)
     }
 
+    /// Returns so many clients with plain short work, in their order, where this one is the first of them.
+    pub(crate) fn behind(&self, first: ClientKey, count: usize) -> Vec<ClientKey> {
+        let mut low = self.lists.first(queue(Lane::Low, Need::Any), count + 1);
+        if low.next() == Some(first) { low.collect() } else { Vec::new() }
+    }
+
     /// The same of all short statements, logins among them, but for those that wait for locks.
     pub(crate) fn some_short(&self, count: usize) -> Vec<ClientKey> {
         let lanes: Vec<_> =
