@@ -26,14 +26,21 @@ use crate::settings::Settings;
 const STANDS: Duration = Duration::from_millis(20);
 
 /// How often the queues are looked into while something stands there.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// So many of those that wait are looked at, which takes a tenth of a millisecond: of fifty users one of whom wants little, enough to tell
-/// him from the others.
-const LOOKED_AT: usize = 1_024;
+/// So many of those that wait are looked at: among a dozen users who want the same, chance makes none of them look light.
+const LOOKED_AT: usize = 256;
 
-/// Of users who want the same, one that has as few as a light one has is met with a probability of e to the power of minus this in a look: of a
-/// hundred users, looked at for an hour, in one second or two.
+/// Where one looks light among these, so many are counted, which takes some milliseconds: statements of a user that have been served together
+/// come back together, and stand where nobody has looked.
+const COUNTED: usize = 16_384;
+
+/// Where so many have been counted for nothing, the queues are looked into again as much later as usual, or as many times as much later as they are
+/// more: counting takes a two-hundredth of the time then.
+const COUNTED_FOR_A_LOOK: usize = 512;
+
+/// Of users who want the same, one that has as few waiting as a light one has is met with a probability of e to the power of minus this: of a
+/// hundred users, counted for an hour, in one second or two.
 const BEYOND_CHANCE: f64 = 18.0;
 
 /// Shares last for so long after the last light user has come, or has waited: users pause between their statements.
@@ -127,27 +134,43 @@ impl Engine {
         // Each queue for itself: who waits for long ones to end is not crowded out by short ones.
         for class in Class::ALL {
             let oldest = self.scheduling.scheduler.oldest_plain(class);
-            if oldest.is_some_and(|(_, since)| self.now.since(since) >= STANDS) {
-                self.scheduling.shares.crowding.look_at = self.now + LOOK_AGAIN;
-                self.look_for_crowding_among(&self.scheduling.scheduler.some_plain(class, LOOKED_AT));
+            if oldest.is_none_or(|(_, since)| self.now.since(since) < STANDS) {
+                continue;
             }
+            let looks_so = self.waiting_of_users(class, LOOKED_AT).has(is_light);
+            let crowded = looks_so && {
+                let mut users = self.waiting_of_users(class, COUNTED);
+                self.add_in_flight(&mut users);
+                users.has(stands_out)
+            };
+            let counted = if looks_so { self.scheduling.scheduler.new_of(class).min(COUNTED) } else { 0 };
+            if crowded {
+                self.pool.workers.prolong_crowding(self.now + LASTS);
+            }
+            let looks = u32::try_from(counted / COUNTED_FOR_A_LOOK).expect("few are counted").max(1);
+            self.scheduling.shares.crowding.look_at = self.now + looks * LOOK_AGAIN;
         }
     }
 
-    fn look_for_crowding_among(&self, looked_at: &[ClientKey]) {
-        let identities: Vec<_> =
-            looked_at.iter().filter_map(|&client| self.clients[client].identity).collect();
-        if identities.windows(2).all(|two| two[0] == two[1]) {
-            return;
+    /// How many statements of a class wait of each user, of which no more than `most` are looked at.
+    fn waiting_of_users(&self, class: Class, most: usize) -> OfUsers<'_> {
+        let mut users = OfUsers::default();
+        for client in self.scheduling.scheduler.some_plain(class, most) {
+            if let Some(identity) = self.clients[client].identity {
+                *users.0.entry(&self.logins.identities.identity(identity).account.user).or_default() += 1;
+            }
         }
-        let mut waiting: BTreeMap<&[u8], u64> = BTreeMap::new();
-        for identity in identities {
-            *waiting.entry(&self.logins.identities.identity(identity).account.user).or_default() += 1;
-        }
-        let (all, users) = (waiting.values().sum::<u64>(), waiting.len() as u64);
-        let stands_out = |of_user| is_light(of_user, all, users) && is_beyond_chance(of_user, all, users);
-        if waiting.values().any(|&of_user| stands_out(of_user)) {
-            self.pool.workers.prolong_crowding(self.now + LASTS);
+        users
+    }
+
+    /// Counts what is in flight too, of those of whom something waits: who has few that wait since all of his have been sent together is not
+    /// crowded out.
+    fn add_in_flight(&self, users: &mut OfUsers<'_>) {
+        for (_, backend) in self.server.backends.iter() {
+            let user = &self.logins.identities.identity(backend.identity).account.user;
+            if let Some(count) = users.0.get_mut(&**user) {
+                *count += backend.in_flight.len() as u64;
+            }
         }
     }
 
@@ -189,16 +212,27 @@ impl Engine {
     }
 }
 
+/// Statements by the names of their users.
+#[derive(Default)]
+struct OfUsers<'a>(BTreeMap<&'a [u8], u64>);
+
+impl OfUsers<'_> {
+    /// Says whether one of several users has so few, by how many all have together, and how many users there are.
+    fn has(&self, so_few: fn(u64, u64, u64) -> bool) -> bool {
+        let (all, users) = (self.0.values().sum::<u64>(), self.0.len() as u64);
+        users > 1 && self.0.values().any(|&of_user| so_few(of_user, all, users))
+    }
+}
+
 /// Says whether one user's statements are few, where so many users have that many in all.
 pub(super) fn is_light(of_user: u64, all: u64, users: u64) -> bool {
     of_user * LIGHT_PART * users <= all
 }
 
-/// Says whether among so many users who want the same, with that many statements in all, one hardly ever has as few as this: by Chernoff's bound
-/// for the lower tail of a Poisson distribution.
-fn is_beyond_chance(of_user: u64, all: u64, users: u64) -> bool {
+/// Says whether they are few, and hardly ever as few where users want the same: by Chernoff's bound for the lower tail of a Poisson distribution.
+fn stands_out(of_user: u64, all: u64, users: u64) -> bool {
     let (few, usual) = (of_user as f64, all as f64 / users as f64);
-    usual - few + few * (few / usual).ln() >= BEYOND_CHANCE
+    is_light(of_user, all, users) && usual - few + few * (few / usual).ln() >= BEYOND_CHANCE
 }
 
 impl super::Shares {
@@ -229,12 +263,12 @@ mod tests {
 
     #[test]
     fn chance_makes_nobody_light() {
-        assert!(is_beyond_chance(10, 210, 2) && is_beyond_chance(1, 256, 2) && is_beyond_chance(6, 130, 3));
-        assert!(!is_beyond_chance(1, 256, 40), "one of six that there should be");
-        assert!(is_beyond_chance(1, LOOKED_AT as u64, 40) && !is_beyond_chance(1, LOOKED_AT as u64, 100));
-        // The tail itself, for means at which is_light() asks for so few: not met in a hundred million looks.
+        assert!(stands_out(10, 210, 2) && stands_out(1, 256, 2) && stands_out(6, 130, 3));
+        assert!(!stands_out(1, 256, 40), "one of six that there should be");
+        assert!(stands_out(2, 1_200, 40) && !stands_out(2, 1_200, 100));
+        // The tail itself, for means at which so few are light: not met in a hundred million looks.
         for (usual, few) in [(24_u64, 1_u64), (40, 4), (60, 12)] {
-            assert!(is_beyond_chance(few, usual, 1));
+            assert!(stands_out(few, 100 * usual, 100));
             let mut term = (-(usual as f64)).exp();
             let mut tail = term;
             for count in 1..=few {
