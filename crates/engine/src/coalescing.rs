@@ -277,15 +277,15 @@ impl Engine {
     /// is that client's from now on, and so is what the other one held of the backend.
     pub(crate) fn hand_over(&mut self, key: ClientKey) -> bool {
         let Some(backend_key) = self.clients[key].backend else { return false };
-        let mut statements = self.server.backends[backend_key].in_flight.iter();
+        let mut statements = self.servers[backend_key].in_flight.iter();
         let Some(place) = statements.position(|s| s.group.is_some() && s.owner.client() == Some(key)) else {
             return false;
         };
-        let Some(mut group) = self.server.backends[backend_key].in_flight[place].group.take() else {
+        let Some(mut group) = self.servers[backend_key].in_flight[place].group.take() else {
             return false;
         };
         let next = self.next_follower(&mut group);
-        let backend = &mut self.server.backends[backend_key];
+        let backend = &mut self.servers[backend_key];
         let statement = &mut backend.in_flight[place];
         statement.group = Some(group);
         let Some(next) = next else { return false };
@@ -319,7 +319,7 @@ impl Engine {
 
     /// The reply has grown too large to be kept for all: the leader gets it as it comes, the others go by themselves.
     pub(crate) fn dissolve_group(&mut self, backend_key: BackendKey) {
-        let Some(statement) = self.server.backends[backend_key].in_flight.front_mut() else { return };
+        let Some(statement) = self.servers[backend_key].in_flight.front_mut() else { return };
         let Some(group) = statement.group.take() else { return };
         let (leader, fingerprint) = (statement.owner.client(), statement.fingerprint);
         self.scheduling.history.note_large(fingerprint);
@@ -358,7 +358,7 @@ impl Engine {
 
     /// Who waits for the answer to what is first in flight there.
     pub(crate) fn followers_behind(&self, backend_key: BackendKey) -> Vec<ClientKey> {
-        let statement = self.server.backends[backend_key].in_flight.front();
+        let statement = self.servers[backend_key].in_flight.front();
         let group = statement.and_then(|statement| statement.group.as_ref());
         group.map_or_else(Vec::new, |group| self.followers(group))
     }
@@ -434,7 +434,7 @@ impl Engine {
             }
             self.note_aftermath(key, follower, &request, statement);
         }
-        let backend = self.server.backends.get_mut(key).filter(|_| !followers.is_empty());
+        let backend = self.servers.get_mut(key).filter(|_| !followers.is_empty());
         let asks = backend.and_then(|backend| backend.in_flight.back_mut());
         match asks.filter(|last| last.owner == Owner::SaveDiagnostics { client: leader }) {
             Some(asks) => {

@@ -3,13 +3,14 @@
 pub(crate) mod answer;
 pub(crate) mod defaults;
 pub(crate) mod facts;
+mod question;
 mod rights;
 mod room;
 pub(crate) mod version;
 
 use seam::{ConnectionId, Instant};
 use std::sync::Arc;
-use wire::{CommandKind, ReplyReader};
+use wire::ReplyReader;
 use zeroize::Zeroize;
 
 use crate::accounts::Accounts;
@@ -21,21 +22,21 @@ use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
 use crate::control::answer::Kept;
 use crate::control::defaults::Defaults;
-use crate::control::facts::{COLLATIONS_QUERY, Facts, NO_LIMITS, SERVER_QUERY, account_of_row};
+use crate::control::facts::{Facts, account_of_row};
+use crate::control::question::Question;
 use crate::control::room::Room;
 use crate::engine::{Engine, Role};
-use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
+use crate::ids::ServerKey;
+use crate::learned::lock_waits::{LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
 use crate::server::Server;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
-use crate::settings::Settings;
-use crate::stored_code::questions::CodeQuestion;
 use crate::stored_code::watch::Watch;
 
 /// Names the service account's connection towards the driver; backends count up from 1.
 pub(crate) const CONTROL_TOKEN: u64 = 0;
 
-/// Where there are several servers, each attempt has a name of its own, from here on.
+/// Where there are several servers, each attempt has a name of its own, from here on: four billion for each of them.
 const CONTROL_TOKENS: u64 = 1 << 62;
 
 /// The accounts of a large installation are some thousand rows of 200 bytes; beyond this we would rather not log anybody
@@ -84,41 +85,20 @@ enum State {
     Idle,
 }
 
-/// A question that the service account asks after its login: the first five in this order, the probe, the defaults and the room
-/// again and again, the others when there is a reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
-    /// That nothing is left out of the answers that follow, nor refused for its size.
-    Limits,
-    Collations,
-    Server,
-    /// How many statements have changed the accounts; before these are read.
-    Changes,
-    Accounts,
-    /// Have the accounts changed?
-    Probe,
-    /// What does a new session begin with?
-    Defaults,
-    /// How many backends there may be.
-    Room,
-    /// How many statements wait for locks.
-    LockGate,
-    /// Which statements wait for the row locks of which others?
-    LockWaits,
-    /// Which statements wait for other locks than those of rows?
-    OtherWaiters,
-    /// How many functions there are that a view could call.
-    Functions,
-    /// Which stored code is there?
-    Code(CodeQuestion),
+/// The latest name of an attempt at a server of which there was none yet.
+fn first_token(server: ServerKey) -> u64 {
+    match server.slot() {
+        0 => CONTROL_TOKEN,
+        slot => CONTROL_TOKENS + ((slot as u64) << 32),
+    }
 }
 
 impl Control {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(server: ServerKey) -> Self {
         Self {
             state: State::Away,
             connection: None,
-            token: CONTROL_TOKEN,
+            token: first_token(server),
             capabilities: wire::Capabilities::NONE,
             since: Instant::START,
             asked: 0,
@@ -130,7 +110,7 @@ impl Control {
             probe_seen: Vec::new(),
             changes: Changes::default(),
             rights_hidden: false,
-            lock_waits: LockWaits::default(),
+            lock_waits: LockWaits::new(server, Instant::START),
             code: Watch::default(),
             defaults: Defaults::default(),
             room: Room::default(),
@@ -171,10 +151,6 @@ impl Control {
 }
 
 impl Server {
-    fn next_look_at_defaults(&self, settings: &Settings) -> Option<Instant> {
-        self.control.defaults.next(settings.accounts_refresh)
-    }
-
     /// The service account's password has been encrypted for the server.
     pub(crate) fn control_finding(&mut self, connection: ConnectionId, finding: Finding) {
         let Finding::Encrypted(bytes) = finding else { return };
@@ -184,160 +160,105 @@ impl Server {
             login.encrypted(bytes.as_deref(), &mut self.control.out);
         }
     }
-
-    fn ask(&mut self, now: Instant, question: Question) {
-        let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
-        let text = match question {
-            Question::Limits => NO_LIMITS,
-            Question::Collations => COLLATIONS_QUERY,
-            Question::Server => SERVER_QUERY,
-            Question::Changes => facts.changes_query(),
-            Question::Accounts => facts.accounts_query(),
-            Question::Probe => facts.accounts_probe(),
-            Question::Defaults => defaults::QUERY,
-            Question::Room => self.room_query(),
-            Question::LockGate => GATE_QUERY,
-            Question::LockWaits => facts.lock_waits_query(),
-            Question::OtherWaiters => facts.waiters_query(),
-            Question::Functions => facts.functions_query(),
-            Question::Code(question) => self.code_text(question),
-        };
-        let options = crate::backend::message::reply_options(
-            self.control.capabilities,
-            wire::Capabilities::DEPRECATE_EOF,
-            0,
-            1,
-        );
-        if question == Question::Changes {
-            self.note_question_for_changes();
-        }
-        let control = &mut self.control;
-        if matches!(question, Question::Accounts | Question::Probe) {
-            control.asked += 1;
-            control.wanted = false;
-        }
-        match question {
-            Question::Defaults => control.defaults.are_asked_for(now),
-            Question::Room => control.room.is_asked_for(now),
-            _ => {}
-        }
-        let start = wire::begin_packet(&mut control.out);
-        control.out.push(CommandKind::Query as u8);
-        control.out.extend_from_slice(text.as_bytes());
-        wire::end_packet(&mut control.out, start, &mut 0);
-        control.since = now;
-        let reader = Box::new(ReplyReader::new(wire::Expect::ResultSets, options));
-        let of_code = matches!(question, Question::Code(_));
-        control.state = State::Asking { question, reader, answer: Kept { of_code, ..Kept::default() } };
-    }
 }
 
 impl Engine {
-    /// Connects the service account, or asks for the accounts, when it is time.
+    /// Connects the service account to each server, or asks for the accounts, when it is time.
     pub(crate) fn control_turn(&mut self) {
-        match self.server.control.state {
+        for server in self.servers.keys() {
+            self.control_turn_at(server);
+        }
+    }
+
+    fn control_turn_at(&mut self, server: ServerKey) {
+        match self.servers[server].control.state {
             State::Away
-                if self.server.reachability.may_connect(self.now)
+                if self.servers[server].reachability.may_connect(self.now)
                     && self.has_primary()
                     && self.draining.is_none() =>
             {
-                let control = &mut self.server.control;
+                let control = &mut self.servers[server].control;
                 control.state = State::Connecting;
                 control.since = self.now;
                 // An attempt at a server that has been left meanwhile is another one's.
                 if self.settings.cluster.several {
                     control.token = control.token.max(CONTROL_TOKENS) + 1;
                 }
-                let address = self.settings.server[self.server.reachability.address].clone();
-                self.io.outbox.connect(control.token, address);
+                let server = &self.servers[server];
+                let address = self.settings.server[server.reachability.address].clone();
+                self.io.outbox.connect(server.control.token, address);
             }
             State::Idle
-                if self
-                    .server
-                    .control
-                    .next_refresh(self.settings.accounts_refresh)
-                    .is_some_and(|due| due <= self.now) =>
+                if let Some(question) =
+                    self.servers[server].due_question(self.now, &self.settings, &self.pool) =>
             {
-                self.server.ask(
-                    self.now,
-                    if self.server.doubts_rights() { Question::Changes } else { Question::Probe },
-                );
+                self.servers[server].ask(self.now, question);
             }
-            State::Idle
-                if self.server.next_look_at_defaults(&self.settings).is_some_and(|due| due <= self.now) =>
-            {
-                self.server.ask(self.now, Question::Defaults);
+            State::Idle if let Some(question) = self.next_code_question(server) => {
+                self.servers[server].ask(self.now, Question::Code(question));
             }
-            State::Idle
-                if self
-                    .server
-                    .next_look_at_room(&self.settings, &self.pool)
-                    .is_some_and(|due| due <= self.now) =>
-            {
-                self.server.ask(self.now, Question::Room);
-            }
-            State::Idle if self.server.rescues.asks_for_functions() => {
-                self.server.ask(self.now, Question::Functions);
-            }
-            State::Idle if let Some(question) = self.next_code_question() => {
-                self.server.ask(self.now, Question::Code(question));
-            }
-            State::Idle if self.suspects_lock_waits() => {
-                let pace = self.lock_wait_pace().unwrap_or_default();
+            State::Idle if self.suspects_lock_waits(server) => {
+                let pace = self.lock_wait_pace(server).unwrap_or_default();
                 if self.pool.workers.may_ask_for_lock_waits(self.now, pace) {
-                    self.server.control.lock_waits = LockWaits { asked: self.now, waits: Vec::new() };
-                    self.server.ask(self.now, Question::LockGate);
+                    self.servers[server].control.lock_waits = LockWaits::new(server, self.now);
+                    self.servers[server].ask(self.now, Question::LockGate);
                 }
             }
             State::Connecting | State::LoggingIn(_) | State::Asking { .. }
-                if self.now.since(self.server.control.since) > self.settings.backend_connect_timeout =>
+                if self.now.since(self.servers[server].control.since)
+                    > self.settings.backend_connect_timeout =>
             {
-                self.control_lost(NO_ANSWER);
+                self.control_lost(server, NO_ANSWER);
             }
             _ => {}
         }
-        if !self.server.control.out.is_empty()
-            && let Some(connection) = self.server.control.connection
+        if !self.servers[server].control.out.is_empty()
+            && let Some(connection) = self.servers[server].control.connection
         {
-            self.io.outbox.send(connection, &self.server.control.out);
+            self.io.outbox.send(connection, &self.servers[server].control.out);
             // The password may be among it.
-            self.server.control.out.zeroize();
+            self.servers[server].control.out.zeroize();
         }
     }
 
     /// When [`Self::control_turn`] has something to do.
     pub(crate) fn next_control_turn(&self) -> Option<Instant> {
-        match self.server.control.state {
+        self.servers.keys().filter_map(|server| self.next_control_turn_at(server)).min()
+    }
+
+    fn next_control_turn_at(&self, server: ServerKey) -> Option<Instant> {
+        match self.servers[server].control.state {
             State::Away if self.draining.is_some() || !self.has_primary() => None,
-            State::Away => Some(self.server.reachability.next_attempt().unwrap_or(self.now)),
+            State::Away => Some(self.servers[server].reachability.next_attempt().unwrap_or(self.now)),
             State::Idle => {
-                let refresh = self.server.control.next_refresh(self.settings.accounts_refresh);
+                let refresh = self.servers[server].control.next_refresh(self.settings.accounts_refresh);
                 let due = refresh
                     .into_iter()
-                    .chain(self.server.next_look_at_defaults(&self.settings))
-                    .chain(self.server.next_look_at_room(&self.settings, &self.pool));
-                due.chain(self.next_suspicion()).chain(self.next_code_turn()).min()
+                    .chain(self.servers[server].next_look_at_defaults(&self.settings))
+                    .chain(self.servers[server].next_look_at_room(&self.settings, &self.pool));
+                due.chain(self.next_suspicion(server)).chain(self.next_code_turn(server)).min()
             }
-            _ => Some(self.server.control.since + self.settings.backend_connect_timeout),
+            _ => Some(self.servers[server].control.since + self.settings.backend_connect_timeout),
         }
     }
 
-    pub(crate) fn control_connected(&mut self, connection: ConnectionId) {
-        if !matches!(self.server.control.state, State::Connecting) {
+    pub(crate) fn control_connected(&mut self, server: ServerKey, connection: ConnectionId) {
+        if !matches!(self.servers[server].control.state, State::Connecting) {
             return self.io.outbox.close(connection);
         }
-        self.server.control.connection = Some(connection);
-        self.io.set_role(connection, Role::Control);
-        self.server.control.out.extend_from_slice(&self.server.proxy_header(&self.settings, None));
+        self.servers[server].control.connection = Some(connection);
+        self.io.set_role(connection, Role::Control(server));
+        let header = self.servers[server].proxy_header(&self.settings, None);
+        self.servers[server].control.out.extend_from_slice(&header);
         let password = self.settings.service_password.as_bytes();
         let secret = Secret::of(password);
-        self.server.control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
+        self.servers[server].control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
             user: self.settings.service_user.clone().into_bytes(),
             secret,
             methods: OF_SERVICE_ACCOUNT.into(),
-            way: self.server.way_to_server(&self.settings),
+            way: self.servers[server].way_to_server(&self.settings),
             known_keys: Arc::clone(&self.settings.server_keys),
-            tls: self.server.wanted_server_tls(&self.settings),
+            tls: self.servers[server].wanted_server_tls(&self.settings),
             // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
             collation: 45,
             extra: wire::Capabilities(0),
@@ -345,31 +266,39 @@ impl Engine {
         })));
     }
 
-    pub(crate) fn control_bytes(&mut self, bytes: &[u8]) {
-        match &mut self.server.control.state {
-            State::LoggingIn(login) => match login.read(bytes, &mut self.server.control.out) {
+    pub(crate) fn control_bytes(&mut self, server: ServerKey, bytes: &[u8]) {
+        let control = &mut self.servers[server].control;
+        match &mut control.state {
+            State::LoggingIn(login) => match login.read(bytes, &mut control.out) {
                 Ok(None) => {}
                 Ok(Some(Outcome::Established(established))) => {
-                    self.server.reachability.answered();
-                    let connection = self.server.control.connection.expect("its bytes have just come");
-                    self.server.control.capabilities = established.capabilities;
+                    self.servers[server].reachability.answered();
+                    let connection =
+                        self.servers[server].control.connection.expect("its bytes have just come");
+                    self.servers[server].control.capabilities = established.capabilities;
                     self.io.start_server_compression(connection, established.capabilities);
                     self.note_missing_compression(&established);
-                    self.server.pending_facts = Some(Facts::new(&established));
-                    self.server.control.changes.asked_anew();
-                    self.server.control.code.asked_anew();
-                    self.server.control.defaults.asked_anew();
-                    self.server.control.room.asked_anew();
-                    self.server.ask(self.now, Question::Limits);
+                    self.servers[server].pending_facts = Some(Facts::new(&established));
+                    self.servers[server].control.changes.asked_anew();
+                    self.servers[server].control.code.asked_anew();
+                    self.servers[server].control.defaults.asked_anew();
+                    self.servers[server].control.room.asked_anew();
+                    self.servers[server].ask(self.now, Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
-                    let connection = self.server.control.connection.expect("its bytes have just come");
-                    self.io.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key }, None);
+                    let connection =
+                        self.servers[server].control.connection.expect("its bytes have just come");
+                    self.io.give_task(
+                        Asker::Control(server, connection),
+                        Work::Encrypt { bytes, public_key },
+                        None,
+                    );
                 }
                 Ok(Some(Outcome::StartTls)) => {
-                    let connection = self.server.control.connection.expect("its bytes have just come");
-                    let out = std::mem::take(&mut self.server.control.out);
-                    self.start_server_tls(connection, &out);
+                    let connection =
+                        self.servers[server].control.connection.expect("its bytes have just come");
+                    let out = std::mem::take(&mut self.servers[server].control.out);
+                    self.start_server_tls(server, connection, &out);
                 }
                 Ok(Some(Outcome::Refused { code, message })) => {
                     let user = &self.settings.service_user;
@@ -377,194 +306,208 @@ impl Engine {
                     let reason = format!(
                         "it refused the service account '{user}' (see backend) with error {code}: {message}"
                     );
-                    self.control_lost(&reason);
+                    self.control_lost(server, &reason);
                 }
                 Ok(Some(Outcome::Withheld(why))) => {
                     let user = &self.settings.service_user;
                     let reason = format!("the service account '{user}' cannot log in: {}", why.message());
-                    self.control_lost(&reason);
+                    self.control_lost(server, &reason);
                 }
-                Err(error) => self.control_lost(&format!("its login broke the protocol: {error}")),
+                Err(error) => self.control_lost(server, &format!("its login broke the protocol: {error}")),
             },
             State::Asking { question, reader, answer } => match reader.read(bytes, answer) {
                 Ok(progress) if progress.done => {
                     let (question, answer) = (*question, std::mem::take(answer));
-                    self.answered(question, answer);
+                    self.answered(server, question, answer);
                 }
-                Ok(_) if answer.bytes.len() > LARGEST_ANSWER => self.control_lost("its answer has no end"),
+                Ok(_) if answer.bytes.len() > LARGEST_ANSWER => {
+                    self.control_lost(server, "its answer has no end");
+                }
                 Ok(_) => {}
-                Err(error) => self.control_lost(&format!("it broke the protocol: {error}")),
+                Err(error) => self.control_lost(server, &format!("it broke the protocol: {error}")),
             },
-            State::Idle => self.control_lost("the server closed the service account's connection"),
+            State::Idle => self.control_lost(server, "the server closed the service account's connection"),
             State::Away | State::Connecting => {}
         }
     }
 
     /// TLS stands on the service account's connection.
-    pub(crate) fn control_secured(&mut self) {
-        if let State::LoggingIn(login) = &mut self.server.control.state
-            && let Err(error) = login.secured(&mut self.server.control.out)
+    pub(crate) fn control_secured(&mut self, server: ServerKey) {
+        let control = &mut self.servers[server].control;
+        if let State::LoggingIn(login) = &mut control.state
+            && let Err(error) = login.secured(&mut control.out)
         {
-            self.control_lost(&format!("its login broke the protocol: {error}"));
+            self.control_lost(server, &format!("its login broke the protocol: {error}"));
         }
     }
 
-    fn answered(&mut self, question: Question, answer: Kept) {
-        self.server.control.state = State::Idle;
+    fn answered(&mut self, server: ServerKey, question: Question, answer: Kept) {
+        self.servers[server].control.state = State::Idle;
         if let Some(error) = answer.error.filter(|_| question != Question::Limits) {
-            return self.refused(question, error);
+            return self.refused(server, question, error);
         }
         match question {
-            Question::Limits => self.server.ask(self.now, Question::Collations),
+            Question::Limits => self.servers[server].ask(self.now, Question::Collations),
             Question::Collations => {
                 let rows = rows_of(&answer.bytes);
-                let facts = self.server.pending_facts.as_mut().expect("set at the login");
+                let facts = self.servers[server].pending_facts.as_mut().expect("set at the login");
                 for row in &rows {
                     let row: Vec<_> = row.iter().map(Option::as_deref).collect();
                     facts.take_collation_row(&row);
                 }
-                self.server.ask(self.now, Question::Server);
+                self.servers[server].ask(self.now, Question::Server);
             }
             Question::Server => {
                 let rows = rows_of(&answer.bytes);
                 let row: Vec<_> = rows.first().into_iter().flatten().map(Option::as_deref).collect();
-                let (taken, is_new) = match (&mut self.server.pending_facts, &mut self.server.facts) {
+                let known = &mut self.servers[server];
+                let (taken, is_new) = match (&mut known.pending_facts, &mut known.facts) {
                     (Some(facts), _) => (facts.take_server_row(&row), true),
                     (None, facts) => {
                         (facts.as_mut().and_then(|facts| facts.take_server_row_again(&row)), false)
                     }
                 };
                 if taken.is_none() {
-                    return self.control_lost("it gave an unexpected answer about its settings");
+                    return self.control_lost(server, "it gave an unexpected answer about its settings");
                 }
                 if is_new {
-                    self.server.ask(self.now, Question::Changes);
+                    self.servers[server].ask(self.now, Question::Changes);
                 }
             }
             Question::Defaults => {
-                if self.take_defaults(answer.bytes) {
-                    self.server.ask(self.now, Question::Server);
+                if self.take_defaults(server, answer.bytes) {
+                    self.servers[server].ask(self.now, Question::Server);
                 }
             }
-            Question::Room => self.server.take_room(&self.settings, &self.pool, Some(&answer.bytes)),
+            Question::Room => self.servers[server].take_room(&self.settings, &self.pool, Some(&answer.bytes)),
             Question::Changes => {
-                self.server.take_changes(self.now, &self.pool, &mut self.views, Ok(&answer.bytes));
+                self.servers[server].take_changes(self.now, &self.pool, &mut self.views, Ok(&answer.bytes));
             }
-            Question::Accounts => self.take_accounts(answer.bytes),
+            Question::Accounts => self.take_accounts(server, answer.bytes),
             // The accounts that are read now may be newer than what the probe saw, never older.
-            Question::Probe if answer.bytes != self.server.control.probe_seen => {
-                self.server.control.probe_seen = answer.bytes;
-                self.server.ask(self.now, Question::Accounts);
+            Question::Probe if answer.bytes != self.servers[server].control.probe_seen => {
+                self.servers[server].control.probe_seen = answer.bytes;
+                self.servers[server].ask(self.now, Question::Accounts);
             }
-            Question::Probe => self.accounts_are_fresh(),
+            Question::Probe => self.accounts_are_fresh(server),
             Question::LockGate if waits_at_gate(&rows_of(&answer.bytes)) > 0 => {
-                self.server.ask(self.now, Question::LockWaits);
+                self.servers[server].ask(self.now, Question::LockWaits);
             }
             // In `found_lock_waits` it ends, or with the other locks.
-            Question::LockGate => self.ask_for_other_waiters(),
+            Question::LockGate => self.ask_for_other_waiters(server),
             Question::LockWaits => {
-                self.server.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
-                self.ask_for_other_waiters();
+                self.servers[server].control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
+                self.ask_for_other_waiters(server);
             }
             Question::OtherWaiters => {
-                self.server.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
-                self.lock_waits_are_known();
+                self.servers[server].control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
+                self.lock_waits_are_known(server);
             }
-            Question::Code(question) => self.code_answered(question, answer.bytes, None),
+            Question::Code(question) => self.code_answered(server, question, answer.bytes, None),
             Question::Functions => {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
-                self.server.rescues.found_functions(self.server.control.since, count);
-                self.primary_is_known(count == Some(0));
+                self.functions_are_known(server, count);
             }
         }
     }
 
     /// The server has answered a question with an error. Much can be done without.
-    fn refused(&mut self, question: Question, error: String) {
+    fn refused(&mut self, server: ServerKey, question: Question, error: String) {
         match question {
             Question::LockGate | Question::LockWaits | Question::OtherWaiters => {
-                self.lock_waits_cannot_be_seen(error);
+                self.lock_waits_cannot_be_seen(server, error);
             }
             Question::Functions => {
-                self.server.rescues.found_functions(self.server.control.since, None);
-                self.primary_is_known(false);
+                self.functions_are_known(server, None);
             }
-            Question::Code(question) => self.code_answered(question, Vec::new(), Some(error)),
-            Question::Changes => self.server.take_changes(self.now, &self.pool, &mut self.views, Err(error)),
-            Question::Defaults => self.server.control.defaults.are_refused(),
-            Question::Room => self.server.take_room(&self.settings, &self.pool, None),
+            Question::Code(question) => self.code_answered(server, question, Vec::new(), Some(error)),
+            Question::Changes => {
+                self.servers[server].take_changes(self.now, &self.pool, &mut self.views, Err(error));
+            }
+            Question::Defaults => self.servers[server].control.defaults.are_refused(),
+            Question::Room => self.servers[server].take_room(&self.settings, &self.pool, None),
             Question::Accounts | Question::Probe
-                if self.server.rights_cannot_be_read(&self.pool, &mut self.views, &error) =>
+                if self.servers[server].rights_cannot_be_read(&self.pool, &mut self.views, &error) =>
             {
-                self.server.ask(self.now, Question::Accounts);
+                self.servers[server].ask(self.now, Question::Accounts);
             }
             _ => {
                 let user = &self.settings.service_user;
-                self.control_lost(&format!(
+                self.control_lost(server, &format!(
                     "the service account '{user}' may not read what it needs (docs/ACCOUNTS.md has the statements): {error}"
                 ));
             }
         }
     }
 
-    fn ask_for_other_waiters(&mut self) {
-        if self.expects_waiters() {
-            self.server.ask(self.now, Question::OtherWaiters);
-        } else {
-            self.lock_waits_are_known();
+    /// Whether the server has functions that a view could call.
+    fn functions_are_known(&mut self, server: ServerKey, count: Option<u64>) {
+        let found = &mut self.servers[server];
+        found.rescues.found_functions(found.control.since, count);
+        if server == self.servers.primary().key {
+            self.primary_is_known(count == Some(0));
         }
     }
 
-    fn lock_waits_are_known(&mut self) {
-        let found = std::mem::take(&mut self.server.control.lock_waits);
+    fn ask_for_other_waiters(&mut self, server: ServerKey) {
+        if self.expects_waiters(server) {
+            self.servers[server].ask(self.now, Question::OtherWaiters);
+        } else {
+            self.lock_waits_are_known(server);
+        }
+    }
+
+    fn lock_waits_are_known(&mut self, server: ServerKey) {
+        let none = LockWaits::new(server, self.now);
+        let found = std::mem::replace(&mut self.servers[server].control.lock_waits, none);
         self.found_lock_waits(found);
     }
 
     /// The copy that is there is as good as a new one.
-    fn accounts_are_fresh(&mut self) {
-        self.server.control.came = self.server.control.asked;
-        self.server.control.last_copy = self.now;
-        self.judge_rights();
+    fn accounts_are_fresh(&mut self, server: ServerKey) {
+        self.servers[server].control.came = self.servers[server].control.asked;
+        self.servers[server].control.last_copy = self.now;
+        self.judge_rights(server);
         self.judge_again();
     }
 
-    fn take_accounts(&mut self, bytes: Vec<u8>) {
-        let fresh = self.server.pending_facts.take();
+    fn take_accounts(&mut self, server: ServerKey, bytes: Vec<u8>) {
+        let fresh = self.servers[server].pending_facts.take();
         let news = fresh.is_some();
-        let before = fresh.and_then(|fresh| self.server.facts.replace(fresh));
+        let before = fresh.and_then(|fresh| self.servers[server].facts.replace(fresh));
         if news {
             self.sessions.known_answers.clear(&mut self.sessions.states);
         }
-        if news || bytes != self.server.control.accounts_seen {
+        if news || bytes != self.servers[server].control.accounts_seen {
             let accounts = rows_of(&bytes)
                 .iter()
                 .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
                 .collect();
-            self.server.control.accounts_seen = bytes;
-            let facts = self.server.facts.as_mut().expect("set above or earlier");
+            self.servers[server].control.accounts_seen = bytes;
+            let facts = self.servers[server].facts.as_mut().expect("set above or earlier");
             let accounts = Accounts::new(accounts, facts.lex_mode.server);
             self.logins.identities.compare(&accounts);
             facts.accounts = accounts;
         }
         if let Some(before) = before {
-            self.server_replaced(&before);
+            self.server_replaced(server, &before);
         }
         if news {
-            self.server_found();
+            self.server_found(server);
         }
-        self.accounts_are_fresh();
+        self.accounts_are_fresh(server);
     }
 
-    fn server_found(&mut self) {
-        let facts = self.server.facts.as_ref().expect("set by the caller");
+    fn server_found(&mut self, server: ServerKey) {
+        let facts = self.servers[server].facts.as_ref().expect("set by the caller");
         let event = Event::ServerFound {
-            address: self.settings.server[self.server.reachability.address].clone(),
+            address: self.settings.server[self.servers[server].reachability.address].clone(),
             version: String::from_utf8_lossy(facts.version.text()).into_owned(),
             accounts: facts.accounts.len(),
         };
         self.views.event(event);
         if !self.knows_primary() {
-            self.server.rescues.want_to_know();
+            self.servers[server].rescues.want_to_know();
         }
         let waiting: Vec<_> = self
             .clients
@@ -577,13 +520,13 @@ impl Engine {
         }
     }
 
-    pub(crate) fn control_connect_failed(&mut self, errno: i32) {
-        self.control_lost(&connect_error(errno));
+    pub(crate) fn control_connect_failed(&mut self, server: ServerKey, errno: i32) {
+        self.control_lost(server, &connect_error(errno));
     }
 
     /// Ends the service account's connection, where there is one.
-    pub(crate) fn leave_control(&mut self) {
-        if let Some(connection) = self.server.control.leave() {
+    pub(crate) fn leave_control(&mut self, server: ServerKey) {
+        if let Some(connection) = self.servers[server].control.leave() {
             self.io.outbox.close(connection);
             self.io.set_role(connection, Role::Free);
         }
@@ -591,10 +534,10 @@ impl Engine {
 
     /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
     /// the accounts as they were last.
-    pub(crate) fn control_lost(&mut self, reason: &str) {
-        self.leave_control();
-        self.server.pending_facts = None;
-        self.server_failed(reason.to_owned());
+    pub(crate) fn control_lost(&mut self, server: ServerKey, reason: &str) {
+        self.leave_control(server);
+        self.servers[server].pending_facts = None;
+        self.server_failed(server, reason.to_owned());
         self.judge_again();
     }
 }

@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;
 use crate::cluster::follow::Following;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey, Table};
+use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
 use crate::io::Io;
 use crate::learned::digests::Digests;
 use crate::logins::Logins;
@@ -27,6 +27,7 @@ use crate::pool::Pool;
 use crate::scheduler::Class;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
+use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
 use crate::timers::Timer;
@@ -49,7 +50,7 @@ pub struct Engine {
     pub(crate) logins: Logins,
     pub(crate) sessions: SessionTables,
     pub(crate) scheduling: Scheduling,
-    pub(crate) server: Server,
+    pub(crate) servers: Servers,
     /// The servers behind the addresses, where there may be several.
     pub(crate) cluster: Cluster,
     /// What this worker knows of which of them is the primary.
@@ -91,7 +92,8 @@ pub(crate) enum Role {
     Free,
     Client(ClientKey),
     Backend(BackendKey),
-    Control,
+    /// The service account's connection to this server.
+    Control(ServerKey),
     /// The check of the server at this place.
     Check(usize),
 }
@@ -138,12 +140,12 @@ impl Engine {
             io: Io::new(settings.entropy),
             scheduling: Scheduling::new(&settings, Arc::clone(&workers), worker),
             pool: Pool::new(workers, worker),
-            clients: Table::new(),
+            clients: Table::new(()),
             client_ids: BTreeMap::new(),
             last_client_id: 0,
             logins: Logins::default(),
             sessions: SessionTables::default(),
-            server: Server::new(),
+            servers: Servers::new(),
             cluster: Cluster::new(&settings, worker),
             following: Following::new(),
             views: Views::default(),
@@ -176,10 +178,10 @@ impl Engine {
             Letter::Killed(killed) => self.killed_by_worker(killed),
             Letter::Proved(proved) => self.logins.identities.renew(proved),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
-            Letter::LockHolders(holders) => self.server.take_lock_holders(holders),
-            Letter::MakeRoom { from } => self.make_room_for_worker(*from),
-            Letter::RoomMade => self.server.room_was_made(),
-            Letter::DefaultsChanged => self.server.control.defaults.are_wanted(),
+            Letter::LockHolders(found) => self.servers[found.server].take_lock_holders(&found.holders),
+            Letter::MakeRoom { server, from } => self.make_room_for_worker(*server, *from),
+            Letter::RoomMade { server } => self.servers[*server].room_was_made(),
+            Letter::DefaultsChanged => self.servers.defaults_are_wanted(),
             Letter::CodeFound => self.renew_backends(),
         }
     }
@@ -188,7 +190,7 @@ impl Engine {
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             clients: self.clients.len(),
-            backends: self.server.backends.len(),
+            backends: self.servers.backend_count(),
             running: self.scheduling.scheduler.running(),
             waiting: self.scheduling.scheduler.waiting()
                 + self.scheduling.shares.waiting(Class::Short)
@@ -211,7 +213,29 @@ impl Engine {
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {
         if self.logins.identities.release(identity) {
             self.logins.known_schemas.retain(|(known, _), _| *known != identity);
-            self.server.opening.companions.forget(identity);
+            for server in self.servers.iter_mut() {
+                server.opening.companions.forget(identity);
+            }
+        }
+    }
+
+    fn connected(&mut self, token: u64, connection: ConnectionId) {
+        if let Some(server) = self.servers.control_of(token) {
+            self.control_connected(server, connection);
+        } else if is_of_check(token) {
+            self.in_cluster(|cluster, step| cluster.check_connected(step, token, connection));
+        } else {
+            self.backend_connected(token, connection);
+        }
+    }
+
+    fn connect_failed(&mut self, token: u64, errno: i32) {
+        if let Some(server) = self.servers.control_of(token) {
+            self.control_connect_failed(server, errno);
+        } else if is_of_check(token) {
+            self.in_cluster(|cluster, step| cluster.check_connect_failed(step, token, errno));
+        } else {
+            self.backend_connect_failed(token, errno);
         }
     }
 
@@ -219,7 +243,7 @@ impl Engine {
         match self.io.role(connection) {
             Role::Client(key) => self.client_bytes(key, bytes),
             Role::Backend(key) => self.backend_bytes(key, bytes),
-            Role::Control => self.control_bytes(bytes),
+            Role::Control(server) => self.control_bytes(server, bytes),
             Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_bytes(step, place, bytes)),
             Role::Free => {}
         }
@@ -234,9 +258,7 @@ impl Engine {
         match self.io.role(connection) {
             Role::Client(key) => self.client_ended(key, reason),
             Role::Backend(key) => self.backend_gone(key, &said),
-            Role::Control => {
-                self.control_lost(&said);
-            }
+            Role::Control(server) => self.control_lost(server, &said),
             Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_closed(step, place, &said)),
             Role::Free => {}
         }
@@ -250,12 +272,12 @@ impl Engine {
             (Role::Client(key), false) => self.client_drained(key),
             (Role::Backend(key), true) => self.server_stalled(key),
             (Role::Backend(key), false) => {
-                if let Some(client) = self.server.backends[key].holder {
+                if let Some(client) = self.servers[key].holder {
                     self.server_keeps_up(client);
                     self.has_arrived(client);
                 }
             }
-            (Role::Control | Role::Check(_) | Role::Free, _) => {}
+            (Role::Control(_) | Role::Check(_) | Role::Free, _) => {}
         }
     }
 
@@ -298,7 +320,7 @@ impl Engine {
             self.scheduling.new_work.starts_lately.hold(self.now);
             self.scheduling.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
         } else {
-            if self.server.reachability.is_down() {
+            if self.servers.primary().reachability.is_down() {
                 self.scheduling.new_work.starts_lately.hold(self.now);
             }
             self.dispatch_shares();
@@ -306,7 +328,9 @@ impl Engine {
         }
         self.serve_other_workers();
         self.control_turn();
-        self.send_to_backends();
+        for server in self.servers.iter_mut() {
+            server.send_to_backends(&mut self.io.outbox);
+        }
         if cfg!(debug_assertions) {
             self.check_invariants();
             self.check_timers();
@@ -382,7 +406,7 @@ impl Engine {
                 self.drop_client(key);
             }
         }
-        let backends: Vec<_> = self.server.backends.iter().map(|(key, _)| key).collect();
+        let backends: Vec<_> = self.servers.backends().map(|(key, _)| key).collect();
         for key in backends {
             self.quit_backend(key);
         }
@@ -398,20 +422,8 @@ impl Program for Engine {
             Input::Accepted { connection, listener, peer } => {
                 self.client_accepted(connection, listener, peer);
             }
-            Input::Connected { token, connection } if token == self.server.control.token => {
-                self.control_connected(connection);
-            }
-            Input::Connected { token, connection } if is_of_check(token) => {
-                self.in_cluster(|cluster, step| cluster.check_connected(step, token, connection));
-            }
-            Input::Connected { token, connection } => self.backend_connected(token, connection),
-            Input::ConnectFailed { token, errno } if token == self.server.control.token => {
-                self.control_connect_failed(errno);
-            }
-            Input::ConnectFailed { token, errno } if is_of_check(token) => {
-                self.in_cluster(|cluster, step| cluster.check_connect_failed(step, token, errno));
-            }
-            Input::ConnectFailed { token, errno } => self.backend_connect_failed(token, errno),
+            Input::Connected { token, connection } => self.connected(token, connection),
+            Input::ConnectFailed { token, errno } => self.connect_failed(token, errno),
             Input::Bytes { connection, bytes } => self.bytes(connection, bytes),
             Input::Stalled { connection } => self.stalled(connection, true),
             Input::Drained { connection } => self.stalled(connection, false),

@@ -1,6 +1,7 @@
-//! The engine's names for its clients and backends: slots of its tables, a type each, so that neither is taken for the other.
+//! The engine's names for its clients, its servers and their backends: slots of its tables, a type each, so that none is taken for another.
 
-use std::marker::PhantomData;
+use std::fmt::Debug;
+use std::num::NonZeroU8;
 use std::ops::{Index, IndexMut};
 
 use crate::client::Client;
@@ -9,9 +10,17 @@ use crate::client::Client;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientKey(u32);
 
-/// A backend's slot in the table of backends.
+/// A server's slot in the list of servers. The number is the slot's and one more, so that no backend costs a client as little as one does:
+/// an `Option<BackendKey>` takes eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct BackendKey(u32);
+pub struct ServerKey(NonZeroU8);
+
+/// A backend's server, and its slot in the table of that server's backends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BackendKey {
+    server: ServerKey,
+    slot: u32,
+}
 
 /// A client by its slot and the id that it sees itself, so that a later client in the same slot is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +31,20 @@ pub(crate) struct ClientRef {
 
 /// The name of a slot in a [`Table`], from 0.
 pub(crate) trait Key: Copy {
-    fn at(slot: usize) -> Self;
+    /// Whose table that is, where there are several of a kind.
+    type Of: Copy + Debug + PartialEq;
+
+    fn at(of: Self::Of, slot: usize) -> Self;
+
+    fn of(self) -> Self::Of;
 
     fn slot(self) -> usize;
 }
 
-/// Clients or backends by their slots. They are gone through in the order of these.
-pub(crate) struct Table<K, T> {
+/// Clients, or one server's backends, by their slots. They are gone through in the order of these.
+pub(crate) struct Table<K: Key, T> {
+    of: K::Of,
     slots: slab::Slab<T>,
-    keys: PhantomData<K>,
 }
 
 impl ClientKey {
@@ -39,28 +53,66 @@ impl ClientKey {
 }
 
 impl Key for ClientKey {
-    fn at(slot: usize) -> Self {
+    type Of = ();
+
+    fn at((): (), slot: usize) -> Self {
         Self(number(slot))
     }
 
+    fn of(self) {}
+
     fn slot(self) -> usize {
         self.0 as usize
+    }
+}
+
+impl ServerKey {
+    /// # Panics
+    ///
+    /// If a byte does not hold so many.
+    pub(crate) fn at(slot: usize) -> Self {
+        let number = u8::try_from(slot).ok().and_then(|slot| NonZeroU8::MIN.checked_add(slot));
+        Self(number.expect("nobody has 255 servers for one set of data"))
+    }
+
+    pub(crate) fn slot(self) -> usize {
+        usize::from(self.0.get()) - 1
+    }
+}
+
+impl BackendKey {
+    /// The server that it is on.
+    pub(crate) fn server(self) -> ServerKey {
+        self.server
     }
 }
 
 impl Key for BackendKey {
-    fn at(slot: usize) -> Self {
-        Self(number(slot))
+    type Of = ServerKey;
+
+    fn at(server: ServerKey, slot: usize) -> Self {
+        Self { server, slot: number(slot) }
+    }
+
+    fn of(self) -> ServerKey {
+        self.server
     }
 
     fn slot(self) -> usize {
-        self.0 as usize
+        self.slot as usize
     }
 }
 
 impl<K: Key, T> Table<K, T> {
-    pub(crate) fn new() -> Self {
-        Self { slots: slab::Slab::new(), keys: PhantomData }
+    pub(crate) fn new(of: K::Of) -> Self {
+        Self { of, slots: slab::Slab::new() }
+    }
+
+    /// The slot of a key. One of another table of the kind means another thing here.
+    #[track_caller]
+    fn slot(&self, key: K) -> usize {
+        debug_assert_eq!(key.of(), self.of, "a key of this table");
+        key.slot()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,19 +133,20 @@ impl<K: Key, T> Table<K, T> {
     }
 
     pub(crate) fn contains(&self, key: K) -> bool {
-        self.slots.contains(key.slot())
+        self.slots.contains(self.slot(key))
     }
 
     pub(crate) fn get(&self, key: K) -> Option<&T> {
-        self.slots.get(key.slot())
+        self.slots.get(self.slot(key))
     }
 
     pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut T> {
-        self.slots.get_mut(key.slot())
+        let slot = self.slot(key);
+        self.slots.get_mut(slot)
     }
 
     pub(crate) fn insert(&mut self, value: T) -> K {
-        K::at(self.slots.insert(value))
+        K::at(self.of, self.slots.insert(value))
     }
 
     /// # Panics
@@ -101,21 +154,23 @@ impl<K: Key, T> Table<K, T> {
     /// If the slot is free.
     #[track_caller]
     pub(crate) fn remove(&mut self, key: K) -> T {
-        self.slots.remove(key.slot())
+        let slot = self.slot(key);
+        self.slots.remove(slot)
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (K, &T)> + Clone {
-        self.slots.iter().map(|(slot, value)| (K::at(slot), value))
+        self.slots.iter().map(|(slot, value)| (K::at(self.of, slot), value))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (K, &mut T)> {
-        self.slots.iter_mut().map(|(slot, value)| (K::at(slot), value))
+        let of = self.of;
+        self.slots.iter_mut().map(move |(slot, value)| (K::at(of, slot), value))
     }
 
     /// Returns the entries in `count` slots from slot `from` on.
     pub(crate) fn in_slots(&self, from: usize, count: usize) -> impl Iterator<Item = (K, &T)> {
         let slots = from..from.saturating_add(count).min(self.slots.capacity());
-        slots.filter_map(|slot| Some((K::at(slot), self.slots.get(slot)?)))
+        slots.filter_map(|slot| Some((K::at(self.of, slot), self.slots.get(slot)?)))
     }
 }
 
@@ -141,14 +196,15 @@ impl<K: Key, T> Index<K> for Table<K, T> {
 
     #[track_caller]
     fn index(&self, key: K) -> &T {
-        &self.slots[key.slot()]
+        &self.slots[self.slot(key)]
     }
 }
 
 impl<K: Key, T> IndexMut<K> for Table<K, T> {
     #[track_caller]
     fn index_mut(&mut self, key: K) -> &mut T {
-        &mut self.slots[key.slot()]
+        let slot = self.slot(key);
+        &mut self.slots[slot]
     }
 }
 
@@ -169,10 +225,10 @@ pub(crate) const fn client_key(number: u32) -> ClientKey {
     ClientKey(number)
 }
 
-/// The backend in this slot, for tests.
+/// The backend in this slot of the first server, for tests.
 #[cfg(test)]
 pub(crate) const fn backend_key(number: u32) -> BackendKey {
-    BackendKey(number)
+    BackendKey { server: ServerKey(NonZeroU8::MIN), slot: number }
 }
 
 #[cfg(test)]

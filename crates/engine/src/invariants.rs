@@ -15,20 +15,17 @@ impl Engine {
     ///
     /// Where that is not so.
     pub(crate) fn check_invariants(&self) {
-        for (key, backend) in self.server.backends.iter() {
+        for (key, backend) in self.servers.backends() {
             if let Some(holder) = backend.holder {
                 let held = self.clients.get(holder).map(|client| client.backend);
                 assert_eq!(held, Some(Some(key)), "{key:?} is held by {holder:?}");
             }
         }
-        let mut idle = self.server.idle.to_vec();
+        let mut idle = self.servers.primary().idle.to_vec();
         idle.sort_unstable();
         assert!(idle.windows(2).all(|two| two[0] != two[1]), "one is idle twice: {idle:?}");
         for key in idle {
-            assert!(
-                self.server.backends.get(key).is_some_and(|backend| backend.is_idle()),
-                "{key:?} is not idle"
-            );
+            assert!(self.servers.get(key).is_some_and(|backend| backend.is_idle()), "{key:?} is not idle");
         }
         self.check_permits();
         if self.clients.len() <= FEW {
@@ -39,14 +36,14 @@ impl Engine {
 
     /// Permits are neither lost nor doubled, nor are the parts of them that are left to others.
     fn check_permits(&self) {
-        let count = |permit| self.server.backends.iter().filter(|(_, it)| it.permit() == permit).count();
+        let count = |permit| self.servers.backends().filter(|(_, it)| it.permit() == permit).count();
         assert_eq!(
             count(Permit::Held),
             self.scheduling.scheduler.running() as usize,
             "permits that are held"
         );
         let of = |is_held: bool| {
-            let some = self.server.backends.iter().filter(|(_, it)| (it.permit() == Permit::Held) == is_held);
+            let some = self.servers.backends().filter(|(_, it)| (it.permit() == Permit::Held) == is_held);
             some.map(|(_, it)| it.spared()).sum::<u32>()
         };
         assert_eq!(
@@ -80,7 +77,7 @@ impl Engine {
             let is_judged = matches!(client.phase(), Phase::Login(Login::Judged));
             assert!(!is_judged, "{key:?} has been judged, and nobody has said what follows from it");
             let Some(held) = client.backend else { continue };
-            let backend = self.server.backends.get(held).expect("a client's backend is there");
+            let backend = self.servers.get(held).expect("a client's backend is there");
             let shares = backend
                 .in_flight
                 .iter()

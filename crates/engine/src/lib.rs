@@ -10,8 +10,8 @@
 //! | modules | hold |
 //! |---|---|
 //! | `engine`, `timers` | the parts that follow, the turn; when the next one is due |
-//! | `io`, `pool`, `logins`, `scheduling`, `server` | parts of the engine that have no folder of their own: the driver's side, this worker among the others, logins under way, what waits and why, the server with its backends |
-//! | `ids` | what clients and backends are called in these tables |
+//! | `io`, `pool`, `logins`, `scheduling`, `servers`, `server` | parts of the engine that have no folder of their own: the driver's side, this worker among the others, logins under way, what waits and why, the servers, each with its backends |
+//! | `ids` | what clients, servers and backends are called in these tables |
 //! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
 //! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
 //! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
@@ -54,6 +54,7 @@ mod scheduler;
 mod scheduling;
 mod server;
 mod server_login;
+mod servers;
 mod session;
 mod settings;
 mod shares;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use seam::Instant;
 
+use crate::backend::reserve::Reserve;
+use crate::backend::stall::Stalls;
 use crate::client::delay::Delayed;
 use crate::coalescing::Coalescer;
 use crate::ids::ClientRef;
@@ -27,6 +29,12 @@ pub(crate) struct Scheduling {
     pub(crate) scheduler: Scheduler,
     /// KILLs that wait for a backend, and since when.
     pub(crate) urgent: Vec<(ClientRef, Instant)>,
+    /// Since when statements have waited for a backend without a break.
+    pub(crate) lacking_since: Option<Instant>,
+    /// Statements that take longer than their like.
+    pub(crate) stalls: Stalls,
+    /// The kinds that stand where most backends are in use.
+    pub(crate) reserve: Reserve,
     pub(crate) coalescer: Coalescer,
     pub(crate) new_work: NewWork,
     /// Statements whose clients have gone, and that are to be ended.
@@ -48,6 +56,9 @@ impl Scheduling {
             shares: Shares::default(),
             scheduler: Scheduler::new(settings, workers, worker),
             urgent: Vec::new(),
+            lacking_since: None,
+            stalls: Stalls::default(),
+            reserve: Reserve::default(),
             coalescer: Coalescer::default(),
             new_work: NewWork::default(),
             abandoned: Vec::new(),

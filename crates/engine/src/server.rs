@@ -9,18 +9,18 @@ use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
 use crate::backend::opening::Opening;
 use crate::backend::rescue::Rescues;
-use crate::backend::reserve::Reserve;
 use crate::backend::room::Room;
 use crate::backend::sharing::SharedBackends;
-use crate::backend::stall::Stalls;
 use crate::backend::{Backend, Idle};
 use crate::control::Control;
 use crate::control::facts::Facts;
-use crate::ids::{BackendKey, Table};
+use crate::ids::{BackendKey, ServerKey, Table};
 use crate::learned::lock_waits::Blocker;
 
 /// One server, with nothing of the clients that it serves.
 pub(crate) struct Server {
+    /// Its slot among the servers.
+    pub(crate) key: ServerKey,
     pub(crate) reachability: Reachability,
     pub(crate) backends: Table<BackendKey, Backend>,
     /// Backends that nobody holds and on which nothing runs, the latest used last.
@@ -34,15 +34,12 @@ pub(crate) struct Server {
     /// Facts of a server that has come back, until its accounts are there too.
     pub(crate) pending_facts: Option<Facts>,
     pub(crate) opening: Opening,
-    pub(crate) reserve: Reserve,
     /// For what is prepared on all backends of this worker.
     pub(crate) room: Room,
     /// It takes no more backends for now.
     pub(crate) full: Option<ServerFull>,
     pub(crate) rescues: Rescues,
     pub(crate) contention: Contention,
-    /// Statements that take longer than their like.
-    pub(crate) stalls: Stalls,
     /// Clients for whose locks others have waited, by their ids.
     pub(crate) blockers: BTreeMap<u32, Blocker>,
     /// When the service account was last not allowed to see who waits for whose locks.
@@ -51,23 +48,22 @@ pub(crate) struct Server {
 
 impl Server {
     /// A server of which nothing is known yet.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(key: ServerKey) -> Self {
         Self {
+            key,
             reachability: Reachability::new(),
-            backends: Table::new(),
+            backends: Table::new(key),
             idle: Idle::default(),
             sharing: SharedBackends::default(),
             dirty: Vec::new(),
-            control: Control::new(),
+            control: Control::new(key),
             facts: None,
             pending_facts: None,
             opening: Opening::default(),
-            reserve: Reserve::default(),
             room: Room::default(),
             full: None,
             rescues: Rescues::default(),
             contention: Contention::default(),
-            stalls: Stalls::default(),
             blockers: BTreeMap::new(),
             lock_waits_denied: None,
         }

@@ -137,17 +137,21 @@ impl Engine {
             Timer::Stall => self.next_stall(),
             Timer::Rescue => self.next_rescue(),
             Timer::Standing => self.next_look_at_standing(),
-            Timer::Place => self.server.next_look_for_places(self.now),
+            Timer::Place => {
+                self.servers.iter().filter_map(|server| server.next_look_for_places(self.now)).min()
+            }
             Timer::OtherWorkers => self.pool.next_asking(&self.settings),
             Timer::Draining => self.draining,
             // An attempt that was due has been made in this turn, and its answer will come by itself.
             Timer::Reconnect => self
-                .server
-                .reachability
-                .next_attempt()
-                .filter(|&retry| retry > self.now && self.scheduling.scheduler.in_need() > 0),
+                .servers
+                .iter()
+                .filter_map(|server| server.reachability.next_attempt())
+                .filter(|&retry| retry > self.now && self.scheduling.scheduler.in_need() > 0)
+                .min(),
             Timer::ServerFull => {
-                self.server.full.as_ref().map(|full| full.until).filter(|&until| until > self.now)
+                let until = self.servers.iter().filter_map(|server| Some(server.full.as_ref()?.until));
+                until.filter(|&until| until > self.now).min()
             }
             Timer::Claim => self.next_claim(),
             Timer::Resume => (!self.resume.is_empty()).then_some(self.now),

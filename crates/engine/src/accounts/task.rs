@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::accounts::secret::Password;
 use crate::client::reading::{LargeText, ReadText};
 use crate::engine::Engine;
-use crate::ids::ClientRef;
+use crate::ids::{ClientRef, ServerKey};
 use crate::io::Io;
 use crate::outside::named::ClosedFor;
 use crate::stored_code::questions::{CodeAnswers, ReadCode};
@@ -179,12 +179,12 @@ pub(crate) enum Asker {
     Client(ClientRef),
     /// The token of a backend that logs in.
     Backend(u64),
-    /// The service account's login on this connection.
-    Control(ConnectionId),
+    /// The service account's login at a server, on this connection.
+    Control(ServerKey, ConnectionId),
     /// A check's login on this connection.
     Check(ConnectionId),
-    /// The reader of stored code.
-    StoredCode,
+    /// The reader of a server's stored code.
+    StoredCode(ServerKey),
 }
 
 /// Tasks that are to be handed out, and who waits for what.
@@ -232,19 +232,23 @@ impl Engine {
                 }
             }
             (Some(Asker::Backend(token)), Finding::Lost) => {
-                self.server.backend_finding(token, Finding::Encrypted(None));
+                self.servers.backend_finding(token, Finding::Encrypted(None));
             }
-            (Some(Asker::Control(connection)), Finding::Lost) => {
-                self.server.control_finding(connection, Finding::Encrypted(None));
+            (Some(Asker::Control(server, connection)), Finding::Lost) => {
+                self.servers[server].control_finding(connection, Finding::Encrypted(None));
             }
             (Some(Asker::Check(connection)), Finding::Lost) => {
                 self.cluster.check_finding(connection, Finding::Encrypted(None));
             }
-            (Some(Asker::StoredCode), Finding::Code(read)) => self.code_is_read(number, Some(read)),
-            (Some(Asker::StoredCode), _) => self.code_is_read(number, None),
+            (Some(Asker::StoredCode(server)), Finding::Code(read)) => {
+                self.code_is_read(server, number, Some(read));
+            }
+            (Some(Asker::StoredCode(server)), _) => self.code_is_read(server, number, None),
             (Some(Asker::Client(client)), finding) => self.client_finding(client, finding),
-            (Some(Asker::Backend(token)), finding) => self.server.backend_finding(token, finding),
-            (Some(Asker::Control(connection)), finding) => self.server.control_finding(connection, finding),
+            (Some(Asker::Backend(token)), finding) => self.servers.backend_finding(token, finding),
+            (Some(Asker::Control(server, connection)), finding) => {
+                self.servers[server].control_finding(connection, finding);
+            }
             (Some(Asker::Check(connection)), finding) => self.cluster.check_finding(connection, finding),
             (None, _) => {}
         }

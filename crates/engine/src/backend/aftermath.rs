@@ -34,13 +34,13 @@ impl Engine {
             return;
         }
         let summary = &statement.summary;
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb);
         let aftermath = &mut self.clients[client].aftermath;
         if let Some(rows) = row_count(request, summary) {
             aftermath.row_count = rows;
         }
         // What others share cannot be asked about.
-        let shared = self.server.backends[key].holder != Some(client);
+        let shared = self.servers[key].holder != Some(client);
         match found_rows(request, summary, is_mariadb, shared) {
             FoundRows::AsBefore => {}
             FoundRows::Known(rows) => aftermath.found_rows = Some(rows),
@@ -65,16 +65,16 @@ impl Engine {
     pub(super) fn take_over_emptied(&mut self, key: BackendKey, statement: &mut InFlight) {
         let summary = &statement.summary;
         let Owner::Client { client, .. } = statement.owner else { return };
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb);
         let request = self.clients[client].request.as_ref();
         let found = |rows| request.is_some_and(|request| request.found.is_unsure(rows, is_mariadb));
         let leaves = summary.error.is_some()
             || summary.warnings > 0
             || !summary.changes.is_empty()
             || summary.found_rows.is_some_and(found);
-        if leaves && self.server.backends[key].in_flight.is_empty() {
+        if leaves && self.servers[key].in_flight.is_empty() {
             statement.shared = false;
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             backend.holder = Some(client);
             backend.serves.set(self.clients[client].id);
         }
@@ -90,13 +90,13 @@ impl Engine {
         let summary = &statement.summary;
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
         if nothing_new {
-            self.server.backends[key].note_replaced_list(&request.statement);
+            self.servers[key].note_replaced_list(&request.statement);
         }
         let state = &mut self.clients[client];
         let diagnostics = &state.aftermath.diagnostics;
         // Which statements leave the list of those before them, the server knows best.
         let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !state.pins.is_empty();
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb);
         let leaves = request.is_about_diagnostics() || request.leaves_diagnostics(is_mariadb);
         if nothing_new && leaves {
             return;

@@ -27,7 +27,7 @@ use wire::Capabilities;
 use super::opening::{LONGEST_WAIT, Login};
 use super::{Afterwards, Backend};
 use crate::engine::{Engine, Role};
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::logins::Logins;
 use crate::outside::event::Event;
 use crate::server::Server;
@@ -115,21 +115,22 @@ impl Logins {
 }
 
 impl Engine {
-    /// Says whether idle backends may become this login's now.
-    pub(super) fn may_change_to(&self, (identity, class): Login) -> bool {
-        let Some(facts) = &self.server.facts else { return false };
+    /// Says whether idle backends on a server may become this login's now.
+    pub(super) fn may_change_to(&self, server: ServerKey, (identity, class): Login) -> bool {
+        let server = &self.servers[server];
+        let Some(facts) = &server.facts else { return false };
         let to = self.logins.identities.identity(identity);
         let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
         let under_way =
             |(_, other): (BackendKey, &Backend)| other.identity == identity && other.is_changing();
         self.settings.change_accounts
             && !self.settings.proxy_to_server
-            && self.server.control.defaults.allow_changes()
+            && server.control.defaults.allow_changes()
             && !interactive
             && !to.has_role
-            && !self.server.opening.failed_changes.forbid(self.now, &to.user)
-            && !self.server.backends.iter().any(under_way)
-            && self.server.slow_changes(self.now) <= self.pool.workers.places.limit() as usize / SLOW_PART
+            && !server.opening.failed_changes.forbid(self.now, &to.user)
+            && !server.backends.iter().any(under_way)
+            && server.slow_changes(self.now) <= self.pool.workers.places.limit() as usize / SLOW_PART
     }
 
     /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
@@ -137,10 +138,10 @@ impl Engine {
         let client = &self.clients[client];
         let (class, collation) = (client.class(), client.collation);
         let identity = client.identity.expect("a client that waits for a backend has logged in");
-        let new = self.new_backend(identity, class, collation, Origin::Changed);
+        let new = self.new_backend(key.server(), identity, class, collation, Origin::Changed);
         let mut backend = new.expect("a server with backends is known");
         let before = self.take_backend_out(key);
-        let credentials = self.credentials_of(&backend);
+        let credentials = self.credentials_of(key.server(), &backend);
         let established = before.established.expect("an idle backend has logged in");
         let login = ServerLogin::change(credentials, &established, &mut backend.out);
         backend.log_in(login);
@@ -150,28 +151,29 @@ impl Engine {
         backend.multi_statements = before.multi_statements;
         backend.leftovers = before.leftovers;
         self.views.totals.account_changes += 1;
-        let key = self.server.backends.insert(backend);
+        let server = self.servers.of_mut(key);
+        let key = server.backends.insert(backend);
+        server.mark_dirty(key);
         let connection = before.connection.expect("an idle backend is connected");
         self.io.set_role(connection, Role::Backend(key));
-        self.server.mark_dirty(key);
     }
 
     /// A backend has ended before it was ready. True where that was a change of its account, which says nothing of the server or the
     /// account: a login will.
     pub(super) fn change_failed(&mut self, key: BackendKey) -> bool {
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         if !backend.is_changing() {
             return false;
         }
         let user = &self.logins.identities.identity(backend.identity).user;
-        self.server.opening.failed_changes.add(self.now, user);
+        self.servers.of_mut(key).opening.failed_changes.add(self.now, user);
         self.views.totals.failed_account_changes += 1;
         true
     }
 
     /// Gives up a backend whose change has failed. Its connection has been closed.
     pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         let (thread_id, reason) = (backend.thread_id, self.logins.failure_of_change(backend, reason));
         self.remove_backend(key);
         self.views.event(Event::BackendClosed { thread_id, reason });

@@ -12,7 +12,7 @@ use seam::Instant;
 
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::learned::history::SHORT;
 use crate::scheduler::{Lane, Need};
 use crate::server::Server;
@@ -90,7 +90,8 @@ impl Server {
 impl Engine {
     /// A statement enters the queue.
     pub(crate) fn note_companion(&mut self, client: ClientKey, lane: Lane, need: Need) {
-        let companions = &mut self.server.opening.companions;
+        let server = self.server_for(client);
+        let companions = &mut self.servers[server].opening.companions;
         if !companions.are_wanted(self.now) {
             return companions.clear();
         }
@@ -105,12 +106,20 @@ impl Engine {
     pub(super) fn companion(&mut self) -> Option<(ClientKey, BackendKey)> {
         let by_our_rules =
             self.scheduling.scheduler.is_native() && !self.scheduling.scheduler.is_newest_first(Lane::Low);
-        if !by_our_rules || !self.server.opening.companions.are_wanted(self.now) {
+        if !by_our_rules {
             return None;
         }
-        for place in (0..self.server.idle.len()).rev() {
-            let key = self.server.idle[place];
-            let backend = &self.server.backends[key];
+        self.servers.keys().find_map(|server| self.companion_on(server))
+    }
+
+    /// The same on one server.
+    fn companion_on(&mut self, server: ServerKey) -> Option<(ClientKey, BackendKey)> {
+        if !self.servers[server].opening.companions.are_wanted(self.now) {
+            return None;
+        }
+        for place in (0..self.servers[server].idle.len()).rev() {
+            let key = self.servers[server].idle[place];
+            let backend = &self.servers[key];
             if backend.companions_until.is_none_or(|until| until <= self.now) {
                 continue;
             }
@@ -119,7 +128,8 @@ impl Engine {
                 self.scheduling.scheduler.waits_in(client) == Some(Lane::Low)
                     && self.clients[client].backend.is_none()
             };
-            let first = self.server.opening.companions.first(backend.identity, waits);
+            let identity = backend.identity;
+            let first = self.servers[server].opening.companions.first(identity, waits);
             if let Some(client) = first.into_iter().find(|&client| self.is_companion(client, key)) {
                 return Some((client, key));
             }
@@ -129,7 +139,7 @@ impl Engine {
 
     fn is_companion(&self, client: ClientKey, backend: BackendKey) -> bool {
         let kind = self.clients[client].request.as_ref().map_or(0, |request| request.statement.fingerprint);
-        self.sessions.fits(&self.server.backends[backend], &self.clients[client])
+        self.sessions.fits(&self.servers[backend], &self.clients[client])
             && self.keeps_no_backend(client)
             && !self.scheduling.digests.is_long(kind, SHORT)
     }

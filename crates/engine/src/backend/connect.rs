@@ -18,7 +18,7 @@ use crate::client::delegation::Unproved;
 use crate::client::{self};
 use crate::control::facts::Facts;
 use crate::engine::{Engine, Role};
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outside::event::Event;
 use crate::request::QueryAttributes;
 use crate::server::Server;
@@ -119,13 +119,9 @@ impl Reachability {
 }
 
 impl Server {
-    fn backend_of(&self, token: u64) -> Option<BackendKey> {
-        self.backends.iter().find(|(_, backend)| backend.token == token).map(|(key, _)| key)
-    }
-
     /// A backend's password has been encrypted for the server.
-    pub(crate) fn backend_finding(&mut self, token: u64, finding: Finding) {
-        let (Some(key), Finding::Encrypted(bytes)) = (self.backend_of(token), finding) else { return };
+    pub(crate) fn backend_finding(&mut self, key: BackendKey, finding: Finding) {
+        let Finding::Encrypted(bytes) = finding else { return };
         let backend = &mut self.backends[key];
         if let Some((login, out)) = backend.login() {
             login.encrypted(bytes.as_deref(), out);
@@ -139,36 +135,48 @@ impl Engine {
     pub(crate) fn open_backend(&mut self, key: ClientKey, origin: Origin) {
         let client = &self.clients[key];
         match client.identity {
-            Some(identity) => self.open_backend_as(identity, client.class(), client.collation, origin),
+            Some(identity) => {
+                self.open_backend_as(
+                    self.server_for(key),
+                    identity,
+                    client.class(),
+                    client.collation,
+                    origin,
+                );
+            }
             None => self.pool.workers.places.give(self.pool.worker),
         }
     }
 
-    /// Begins a backend with such a login. Its place has been taken.
+    /// Begins a backend with such a login on a server. Its place has been taken.
     pub(crate) fn open_backend_as(
         &mut self,
+        server: ServerKey,
         identity: IdentityId,
         class: Capabilities,
         collation: u8,
         origin: Origin,
     ) {
-        let Some(backend) = self.new_backend(identity, class, collation, origin) else {
+        let Some(backend) = self.new_backend(server, identity, class, collation, origin) else {
             return self.pool.workers.places.give(self.pool.worker);
         };
-        self.server.backends.insert(backend);
-        let address = self.settings.server[self.server.reachability.address].clone();
+        let server = &mut self.servers[server];
+        server.backends.insert(backend);
+        let address = self.settings.server[server.reachability.address].clone();
         self.io.outbox.connect(self.io.last_token, address);
     }
 
     /// A backend that is yet to be connected and to log in; none as long as nobody knows the server.
     pub(super) fn new_backend(
         &mut self,
+        server: ServerKey,
         identity: IdentityId,
         class: Capabilities,
         collation: u8,
         origin: Origin,
     ) -> Option<Backend> {
-        let facts = self.server.facts.as_ref()?;
+        let server = &self.servers[server];
+        let facts = server.facts.as_ref()?;
         let (login_collation, login_charset) = facts.charset_of_login(collation);
         let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
         let session = self.sessions.states.hold(state);
@@ -177,13 +185,13 @@ impl Engine {
             token: self.io.last_token,
             connection: None,
             state: State::new(self.now),
-            place: self.server.reachability.address,
+            place: server.reachability.address,
             origin,
             fresh: true,
             companions_until: None,
             since: self.now,
             identity: self.logins.identities.hold_again(identity),
-            rights: Rights::Since(self.server.control.changes.seen()),
+            rights: Rights::Since(server.control.changes.seen()),
             began_at: 0,
             class,
             thread_id: 0,
@@ -220,32 +228,35 @@ impl Engine {
 
     /// The driver's answer: the connection stands.
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
-        let Some(key) = self.server.backend_of(token) else { return self.io.outbox.close(connection) };
+        let Some(key) = self.servers.backend_of(token) else {
+            return self.io.outbox.close(connection);
+        };
         self.io.set_role(connection, Role::Backend(key));
-        let credentials = self.credentials_of(&self.server.backends[key]);
-        let backend = &mut self.server.backends[key];
+        let credentials = self.credentials_of(key.server(), &self.servers[key]);
+        let backend = &mut self.servers[key];
         backend.connection = Some(connection);
         backend.log_in(ServerLogin::new(credentials));
         let address = self.logins.identities.identity(backend.identity).address;
-        let header = self.server.proxy_header(&self.settings, address);
-        self.server.put_to_backend(key, &header);
+        let server = self.servers.of_mut(key);
+        let header = server.proxy_header(&self.settings, address);
+        server.put_to_backend(key, &header);
     }
 
-    /// With what a backend logs in.
-    pub(super) fn credentials_of(&self, backend: &Backend) -> Credentials {
+    /// With what a backend logs in on its server.
+    pub(super) fn credentials_of(&self, server: ServerKey, backend: &Backend) -> Credentials {
+        let server = &self.servers[server];
         let identity = self.logins.identities.identity(backend.identity);
         let account = &identity.account;
         // Its plugin may have changed since somebody logged in; for a change of account, which is more frequent, it is not looked up.
-        let accounts =
-            self.server.facts.as_ref().map(|facts| &facts.accounts).filter(|_| !backend.is_changing());
+        let accounts = server.facts.as_ref().map(|facts| &facts.accounts).filter(|_| !backend.is_changing());
         let present = accounts.and_then(|accounts| accounts.named(&account.user, &account.host));
         Credentials {
             user: identity.user.clone(),
             secret: identity.secret.clone(),
             methods: present.unwrap_or(account).methods(),
-            way: self.server.way_to_server(&self.settings),
+            way: server.way_to_server(&self.settings),
             known_keys: Arc::clone(&self.settings.server_keys),
-            tls: self.server.wanted_server_tls(&self.settings),
+            tls: server.wanted_server_tls(&self.settings),
             collation: backend.login_collation,
             extra: (backend.class & client::CLASS) | OF_BACKENDS,
             compression: self.settings.server_compression,
@@ -253,30 +264,30 @@ impl Engine {
     }
 
     pub(crate) fn backend_connect_failed(&mut self, token: u64, errno: i32) {
-        let Some(key) = self.server.backend_of(token) else { return };
+        let Some(key) = self.servers.backend_of(token) else { return };
         self.remove_backend(key);
-        self.server_failed(connect_error(errno));
+        self.server_failed(key.server(), connect_error(errno));
     }
 
     /// Bytes for a backend that is logging in.
     pub(crate) fn backend_login_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         let Some((login, out)) = backend.login() else { return };
         match login.read(bytes, out) {
-            Ok(None) => self.server.mark_dirty(key),
+            Ok(None) => self.servers.of_mut(key).mark_dirty(key),
             Ok(Some(Outcome::Established(established))) => {
                 if self.meets_another_server(key, &established) {
                     return;
                 }
-                let backend = &mut self.server.backends[key];
+                let backend = &mut self.servers[key];
                 backend.thread_id = established.thread_id;
                 self.pool.workers.serving.add(established.thread_id, &backend.serves);
                 backend.capabilities = established.capabilities;
                 backend.set_up();
                 let connection = backend.connection.expect("its bytes have just come");
                 self.io.start_server_compression(connection, established.capabilities);
-                self.server.backends[key].established = Some(established);
-                self.server.reachability.answered();
+                self.servers[key].established = Some(established);
+                self.servers.of_mut(key).reachability.answered();
                 self.send_setup(key);
             }
             Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
@@ -285,7 +296,8 @@ impl Engine {
             }
             Ok(Some(Outcome::StartTls)) => {
                 let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));
-                self.start_server_tls(connection.expect("its bytes have just come"), &out);
+                let connection = connection.expect("its bytes have just come");
+                self.start_server_tls(key.server(), connection, &out);
             }
             Ok(Some(Outcome::Refused { code, message })) => {
                 // Another server may not know the account, or not by this method.
@@ -301,8 +313,8 @@ impl Engine {
                 if found.is_some_and(|found| self.meets_another_server(key, &found)) {
                     return;
                 }
-                let user = self.logins.identities.identity(self.server.backends[key].identity).user.clone();
-                self.note_withheld(&user, why);
+                let user = self.logins.identities.identity(self.servers[key].identity).user.clone();
+                self.note_withheld(key.server(), &user, why);
                 self.backend_refused(key, why.code(), why.message().to_owned());
             }
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
@@ -312,7 +324,7 @@ impl Engine {
     /// The trackers on, and the question who the server takes us for, since it sees our address instead of the client's, and whether
     /// the account has a role.
     fn send_setup(&mut self, key: BackendKey) {
-        let facts = self.server.facts.as_ref();
+        let facts = self.servers.of(key).facts.as_ref();
         let who = if facts.is_some_and(Facts::is_mariadb) {
             "CURRENT_USER()"
         } else {
@@ -334,14 +346,14 @@ impl Engine {
         let row = super::kept::rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         let mut fields = row.into_iter();
         let found = fields.next().flatten().unwrap_or_default();
-        if self.note_role(key, fields.next()) && self.server.backends[key].is_changing() {
+        if self.note_role(key, fields.next()) && self.servers[key].is_changing() {
             return self.backend_refused(
                 key,
                 0,
                 String::from("it has a role, which may be the former account's"),
             );
         }
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         let account = &self.logins.identities.identity(backend.identity).account;
         let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
         if !found.eq_ignore_ascii_case(&expected) {
@@ -357,21 +369,21 @@ impl Engine {
         if !self.claim_proved(key) {
             return;
         }
-        let changed = self.server.backends[key].is_changing();
+        let changed = self.servers[key].is_changing();
         if changed {
-            self.server.opening.failed_changes.one_worked();
+            self.servers.of_mut(key).opening.failed_changes.one_worked();
         } else {
-            self.server.full = None;
+            self.servers.of_mut(key).full = None;
         }
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         backend.be_ready();
         backend.trackers = true;
         let took = self.now.since(backend.since);
-        self.server.opening.took(took, changed);
+        self.servers.of_mut(key).opening.took(took, changed);
         if !changed {
             self.views.measures.backend_connects.record(took);
         }
-        self.server.backends[key].companions_until = self.server.time_for_companions(self.now, changed);
+        self.servers[key].companions_until = self.servers.of(key).time_for_companions(self.now, changed);
         self.free_backend(key);
     }
 
@@ -379,8 +391,8 @@ impl Engine {
     fn note_role(&mut self, key: BackendKey, answer: Option<Option<Vec<u8>>>) -> bool {
         // MySQL's word for none; MariaDB says NULL.
         let is_role = |role: Vec<u8>| !role.is_empty() && role != b"NONE";
-        let has_roles = self.server.facts.as_ref().is_some_and(Facts::has_roles);
-        let backend = &mut self.server.backends[key];
+        let has_roles = self.servers.of(key).facts.as_ref().is_some_and(Facts::has_roles);
+        let backend = &mut self.servers[key];
         let has_role = answer.map(|role| role.is_some_and(is_role));
         backend.has_no_role = has_role.map_or(!has_roles, |has_role| !has_role);
         if let Some(has_role) = has_role {
@@ -404,7 +416,7 @@ impl Engine {
             Owner::SaveDiagnostics { client } => self.clients[client].capabilities,
             _ => Capabilities::DEPRECATE_EOF,
         };
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         let start = wire::begin_packet(&mut backend.out);
         backend.out.push(command as u8);
         if command == CommandKind::Query {
@@ -433,19 +445,19 @@ impl Engine {
                 code_change: None,
             },
         );
-        self.server.mark_dirty(key);
+        self.servers.of_mut(key).mark_dirty(key);
     }
 
     /// COM_RESET_CONNECTION: rolls back, and frees temporary tables, locks, variables and prepared statements.
     pub(crate) fn send_reset(&mut self, key: BackendKey) {
-        self.server.backends[key].afterwards = Afterwards::Keep;
+        self.servers[key].afterwards = Afterwards::Keep;
         self.send_own(key, Owner::Reset, CommandKind::ResetConnection, &[], Expect::Simple, 0);
     }
 
     /// Ends a backend on which nothing runs in the orderly way.
     pub(crate) fn quit_backend(&mut self, key: BackendKey) {
-        let in_login = matches!(self.server.backends[key].phase(), Phase::Connecting | Phase::LoggingIn(_));
-        if let Some(connection) = self.server.backends[key].connection {
+        let in_login = matches!(self.servers[key].phase(), Phase::Connecting | Phase::LoggingIn(_));
+        if let Some(connection) = self.servers[key].connection {
             // In the middle of a login the server would take it for a part of that.
             if !in_login {
                 let mut packet = Vec::new();
@@ -471,16 +483,16 @@ impl Engine {
     pub(super) fn take_backend_out(&mut self, key: BackendKey) -> Backend {
         self.forget_prepared(key);
         self.give_permit(key);
-        let backend = self.server.backends.remove(key);
+        let backend = self.servers.of_mut(key).backends.remove(key);
         if backend.runs_long {
             self.scheduling.scheduler.finish_long();
         }
         if backend.contends {
-            self.server.contention.rests();
+            self.servers.of_mut(key).contention.rests();
         }
-        self.server.idle.remove(key);
-        self.server.sharing.remove(key);
-        self.server.dirty.retain(|&dirty| dirty != key);
+        self.servers.of_mut(key).idle.remove(key);
+        self.servers.of_mut(key).sharing.remove(key);
+        self.servers.of_mut(key).dirty.retain(|&dirty| dirty != key);
         self.release_identity(backend.identity);
         self.sessions.states.release(backend.session);
         backend
@@ -490,14 +502,13 @@ impl Engine {
     pub(crate) fn expire_connects(&mut self) {
         let limit = self.settings.backend_connect_timeout;
         let over: Vec<_> = self
-            .server
-            .backends
-            .iter()
+            .servers
+            .backends()
             .filter(|(_, backend)| !backend.is_ready() && self.now.since(backend.since) > limit)
             .map(|(key, _)| key)
             .collect();
         for key in over {
-            let connection = self.server.backends[key].connection;
+            let connection = self.servers[key].connection;
             if let Some(connection) = connection {
                 self.io.outbox.close(connection);
             }
@@ -506,21 +517,21 @@ impl Engine {
                 continue;
             }
             self.remove_backend(key);
-            self.server_failed(String::from(NO_ANSWER));
+            self.server_failed(key.server(), String::from(NO_ANSWER));
         }
     }
 
-    /// The server could not be reached, or hung up on a login.
-    pub(crate) fn server_failed(&mut self, reason: String) {
+    /// A server could not be reached, or hung up on a login.
+    pub(crate) fn server_failed(&mut self, server: ServerKey, reason: String) {
+        let server = &mut self.servers[server];
         self.views.measures.connect_failures += 1;
-        let address = self.settings.server[self.server.reachability.address].clone();
-        // One pool is on one server: the next address gets its turn only when nothing stands on this one.
-        let stands =
-            self.server.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());
-        let next = (self.server.reachability.address + 1) % self.settings.server.len();
+        let address = self.settings.server[server.reachability.address].clone();
+        // Without checks the addresses are those of one server: the next address gets its turn only when nothing stands on this one.
+        let stands = server.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());
+        let next = (server.reachability.address + 1) % self.settings.server.len();
         // Among several servers the checks say which one is next.
         let next = (!stands && !self.settings.cluster.several).then_some(next);
-        if self.server.reachability.failed(self.now, reason.clone(), next) {
+        if server.reachability.failed(self.now, reason.clone(), next) {
             self.pool.workers.way.forget();
             self.views.event(Event::ServerLost { address, reason });
         }

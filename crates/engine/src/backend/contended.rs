@@ -18,7 +18,7 @@ use sql::Kind;
 
 use super::{Backend, InFlight};
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::learned::history;
 use crate::request::Request;
 use crate::scheduler::{Grant, Lane};
@@ -45,7 +45,7 @@ pub(crate) struct Contention {
     /// The kinds that were contended, and until when that is remembered.
     former: BTreeMap<KindInSchema, Instant>,
     /// Backends with [`Backend::contends`].
-    in_work: u32,
+    pub(crate) in_work: u32,
 }
 
 impl Contention {
@@ -104,10 +104,10 @@ pub(crate) fn holds(
 }
 
 impl Engine {
-    /// Finds anew which kinds are contended, behind news of lock waits.
-    pub(crate) fn note_contention(&mut self) {
+    /// Finds anew which kinds are contended on a server, behind news of lock waits.
+    pub(crate) fn note_contention(&mut self, server: ServerKey) {
         let mut found = BTreeMap::new();
-        for (_, backend) in self.server.backends.iter() {
+        for (_, backend) in self.servers[server].backends.iter() {
             let first = backend.in_flight.front();
             if let Some((fingerprint, schema)) = first.and_then(|statement| self.kind_of(statement)) {
                 let kind = (fingerprint, schema.map(Into::into));
@@ -116,7 +116,7 @@ impl Engine {
                 *waiting += u32::from(backend.waits_for_lock);
             }
         }
-        if self.server.contention.note(self.now, found) {
+        if self.servers[server].contention.note(self.now, found) {
             self.leave_contended_lanes();
         }
     }
@@ -131,7 +131,11 @@ impl Engine {
 
     /// Says whether a client's request is of a kind that waits for locks in its schema.
     fn is_of_contended_kind(&self, key: ClientKey, request: &Request) -> bool {
-        self.server.contention.has(request.fingerprint(), self.schema_of(key), self.now)
+        self.servers[self.server_for(key)].contention.has(
+            request.fingerprint(),
+            self.schema_of(key),
+            self.now,
+        )
     }
 
     /// A client's default schema.
@@ -141,7 +145,11 @@ impl Engine {
 
     /// Says whether a client's request was of a kind that waits for locks in its schema, a while ago.
     pub(crate) fn was_contended(&self, key: ClientKey, request: &Request) -> bool {
-        self.server.contention.was_there(request.statement.fingerprint, self.schema_of(key), self.now)
+        self.servers[self.server_for(key)].contention.was_there(
+            request.statement.fingerprint,
+            self.schema_of(key),
+            self.now,
+        )
     }
 
     /// A statement is about to be queued: notes what it says about its client's transactions to come.
@@ -159,7 +167,7 @@ impl Engine {
         self.scheduling.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && match request.contends {
-                true => self.server.contention.is_there(self.now),
+                true => self.servers[self.server_for(key)].contention.is_there(self.now),
                 false => self.is_of_contended_kind(key, request),
             }
     }
@@ -167,9 +175,7 @@ impl Engine {
     /// Says whether a client must not wait in the contended lane: one that holds locks, or is in work already, may be the one
     /// that those in work wait for.
     pub(crate) fn passes_contended_lane(&self, key: ClientKey, request: &Request) -> bool {
-        self.clients[key]
-            .backend
-            .is_some_and(|backend| request.holds_locks || self.server.backends[backend].contends)
+        self.clients[key].backend.is_some_and(|backend| request.holds_locks || self.servers[backend].contends)
     }
 
     /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
@@ -212,13 +218,10 @@ impl Engine {
             };
             match self.clients[key].backend.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => {
-                    debug_assert!(
-                        !self.server.backends[backend].contends,
-                        "what is in work does not wait here"
-                    );
+                    debug_assert!(!self.servers[backend].contends, "what is in work does not wait here");
                     if contended {
-                        self.server.backends[backend].contends = true;
-                        self.server.contention.in_work += 1;
+                        self.servers[backend].contends = true;
+                        self.servers.of_mut(backend).contention.in_work += 1;
                     }
                     self.start_alone(key, backend, grant);
                 }
@@ -261,9 +264,9 @@ impl Engine {
         let waits_beside = |backend: &Backend| {
             !backend.contends && (backend.waits_for_lock || self.runs_standing_kind(backend))
         };
-        let beside = self.server.backends.iter().filter(|(_, backend)| waits_beside(backend)).count();
-        let in_work =
-            self.server.contention.in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
+        let beside = self.servers.backends().filter(|(_, backend)| waits_beside(backend)).count();
+        let in_work: u32 = self.servers.iter().map(|server| server.contention.in_work).sum();
+        let in_work = in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
         let all = self.pool.workers.permits().saturating_mul(FOR_EACH_PERMIT);
         // Half of the backends are for the others, whatever happens.
         let all = all.min(self.pool.workers.places.most() / 2);
@@ -272,10 +275,10 @@ impl Engine {
 
     /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.
     pub(crate) fn contender_rests(&mut self, key: BackendKey) {
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         let open = backend.holder.is_some_and(|client| self.clients[client].in_transaction());
-        if !open && std::mem::take(&mut self.server.backends[key].contends) {
-            self.server.contention.rests();
+        if !open && std::mem::take(&mut self.servers[key].contends) {
+            self.servers.of_mut(key).contention.rests();
         }
     }
 }

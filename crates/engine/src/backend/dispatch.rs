@@ -51,7 +51,9 @@ impl Engine {
     /// Starts all that may start. Once per turn, so that what arrived together is put in order first and leaves in as few
     /// writes as there are backends.
     pub(crate) fn dispatch(&mut self) {
-        self.server.opening.begin_turn(self.now);
+        for server in self.servers.iter_mut() {
+            server.opening.begin_turn(self.now);
+        }
         self.start_urgent();
         self.rescue_reads();
         self.group_turn();
@@ -119,7 +121,7 @@ impl Engine {
     /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
     fn still_lacks_backend(&self) -> bool {
         let first = self.scheduling.scheduler.peek(true);
-        self.server.opening.lacking_since.is_some()
+        self.scheduling.lacking_since.is_some()
             && first.is_some_and(|key| {
                 self.clients[key].backend.is_none() && self.idle_backend_for(key).is_none()
             })
@@ -130,14 +132,14 @@ impl Engine {
         self.scheduling.scheduler.start(key);
         let client = &self.clients[key];
         if let Some(identity) = client.identity {
-            self.server.opening.served((identity, client.class()));
+            self.servers.of_mut(backend).opening.served((identity, client.class()));
         }
         if grant.has_permit() {
             self.pool.workers.way.note_start();
         }
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
         let spared = self.spared_by(key, grant);
-        self.server.backends[backend].runs_long = grant.is_long();
+        self.servers[backend].runs_long = grant.is_long();
         self.begin_with_permit(backend, grant.has_permit(), spared);
         self.send_request(key, backend);
     }
@@ -168,9 +170,8 @@ impl Engine {
             self.clients[client].request.as_ref().is_some_and(|request| request.lane == Some(Lane::Holding))
         };
         let one_runs = self
-            .server
-            .backends
-            .iter()
+            .servers
+            .backends()
             .any(|(_, backend)| backend.permit() == Permit::Held && backend.holder.is_some_and(runs));
         if one_runs {
             return false;
@@ -232,7 +233,7 @@ impl Engine {
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.send_request(key, backend),
                 None if self.now.since(since) >= self.patience() => {
-                    let error = self.lack_error();
+                    let error = self.lack_error(self.server_for(key));
                     self.cancel_queued(key, &error);
                 }
                 None => {
@@ -257,7 +258,7 @@ impl Engine {
         if request.command == RequestKind::Prepare && self.clients[key].doubts.is_some() {
             return self.ask_doubts_first(key, backend_key, request);
         }
-        if let Some(definition) = self.server.lacking_definition(backend_key, &request) {
+        if let Some(definition) = self.servers.of(backend_key).lacking_definition(backend_key, &request) {
             return self.prepare_first(key, backend_key, request, definition, &ahead);
         }
         let query = request.command == RequestKind::Query;
@@ -288,7 +289,7 @@ impl Engine {
             // To another server, where this one refuses it or is lost.
             || (self.settings.cluster.several && request.raw.len() <= LARGEST_JOINED);
         self.put_request(key, backend_key, &mut request, &ahead, (shared, kept));
-        if let Some(statement) = self.server.backends[backend_key].in_flight.back_mut() {
+        if let Some(statement) = self.servers[backend_key].in_flight.back_mut() {
             statement.group = group;
         }
         let dumps = request.command == RequestKind::BinlogDump;
@@ -320,7 +321,7 @@ impl Engine {
         let text = ahead.texts.join(&b';');
         let owner = Owner::ApplyState { client: key };
         self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, preludes - 1);
-        if let Some(statement) = self.server.backends[backend_key].in_flight.back_mut() {
+        if let Some(statement) = self.servers[backend_key].in_flight.back_mut() {
             statement.prelude_effects = ahead.effects;
         }
     }
@@ -333,21 +334,22 @@ impl Engine {
         shared: bool,
         only_kind: Option<u64>,
     ) {
-        let backend = &mut self.server.backends[backend_key];
+        let server = self.servers.of_mut(backend_key);
+        let backend = &mut server.backends[backend_key];
         if backend.used.is_none() {
             let usage = self.logins.identities.usage(backend.identity, &self.pool.workers.users);
             backend.used = Some(usage.begin(self.pool.worker));
         }
         backend.fresh = false;
         if backend.in_flight.is_empty() {
-            backend.began_at = self.server.control.changes.seen();
+            backend.began_at = server.control.changes.seen();
         }
         if backend.is_idle() {
             backend.only_kind = only_kind;
-            self.server.idle.remove(backend_key);
+            server.idle.remove(backend_key);
             if shared {
                 let session = self.clients[key].session.expect("a client with requests has logged in");
-                self.server.sharing.add(self.now, backend_key, (backend.identity, session));
+                server.sharing.add(self.now, backend_key, (backend.identity, session));
             }
         }
         if shared {
@@ -361,7 +363,7 @@ impl Engine {
 
     /// What has to be true on the backend before the request, as statements; empty where it is true already.
     fn preludes(&self, key: ClientKey, backend_key: BackendKey, request: &Request) -> Ahead {
-        let (client, backend) = (&self.clients[key], &self.server.backends[backend_key]);
+        let (client, backend) = (&self.clients[key], &self.servers[backend_key]);
         let mut ahead = Ahead::default();
         if request.resets_session() {
             return ahead;
@@ -424,14 +426,14 @@ impl Engine {
     /// Should it fail after all, the backend is closed.
     fn wait_timeout_goes_ahead(&mut self, key: ClientKey, backend_key: BackendKey, ahead: &Ahead) {
         if ahead.sets_wait_timeout {
-            self.server.backends[backend_key].wait_timeout = self.clients[key].wait_timeout;
+            self.servers[backend_key].wait_timeout = self.clients[key].wait_timeout;
         }
     }
 
     /// COM_SET_OPTION, where the backend's setting is another one.
     pub(crate) fn set_multi_statements(&mut self, backend_key: BackendKey, on: bool) {
-        if self.server.backends[backend_key].multi_statements != on {
-            self.server.backends[backend_key].multi_statements = on;
+        if self.servers[backend_key].multi_statements != on {
+            self.servers[backend_key].multi_statements = on;
             let option = u16::from(!on).to_le_bytes();
             self.send_own(backend_key, Owner::SetOption, CommandKind::SetOption, &option, Expect::Simple, 0);
         }
@@ -457,7 +459,7 @@ impl Engine {
             handed_on.unwrap_or_else(|| self.put_message(backend_key, request, &ahead.texts));
         self.note_last(backend_key, key);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
-        let backend = &mut self.server.backends[backend_key];
+        let backend = &mut self.servers[backend_key];
         let preludes = ahead.count();
         let mut options = reply_options(backend.capabilities, capabilities, preludes, first_sequence);
         if let Some(known) = known_metadata {
@@ -486,7 +488,7 @@ impl Engine {
                 library: request.library,
             },
         );
-        self.server.mark_dirty(backend_key);
+        self.servers.of_mut(backend_key).mark_dirty(backend_key);
     }
 
     /// The reasons for which a client will hold its backend beyond the end of this request.
@@ -497,7 +499,8 @@ impl Engine {
             // Nothing of what its executions will leave.
             pins = Pins::NONE;
             let in_schema = session.is_some_and(|state| state.schema.is_some());
-            let is_mysql = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+            let is_mysql =
+                self.servers[self.server_for(key)].facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
             if stays(request, in_schema, is_mysql) {
                 pins |= Pins::PREPARED_STATEMENT;
             }
@@ -514,7 +517,7 @@ impl Engine {
         if request.hidden.is_silent() {
             pins |= Pins::STATE_CHANGE;
         }
-        if self.server.takes_roles(request.hidden.effects) {
+        if self.servers[self.server_for(key)].takes_roles(request.hidden.effects) {
             pins |= Effects::ROLE.into();
         }
         if matches!(request.command, RequestKind::RegisterReplica | RequestKind::BinlogDump) {

@@ -188,7 +188,7 @@ impl Engine {
         summary: &mut Summary,
     ) -> bool {
         if self.leaves_other_transactions(client, request, summary) {
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }
         let changes = std::mem::take(&mut summary.changes);
@@ -196,9 +196,9 @@ impl Engine {
         self.note_last_gtid(client, request, &changes);
         let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));
         if tells_schema {
-            self.server.note_rights_taken_up(key);
+            self.servers.of_mut(key).note_rights_taken_up(key);
         }
-        let vague = self.server.facts.as_ref().is_some_and(Facts::has_vague_trackers);
+        let vague = self.servers.of(key).facts.as_ref().is_some_and(Facts::has_vague_trackers);
         // Code of another schema changes to that and back.
         let by_schema = tells_schema && (request.chooses_schema() || request.hidden.certain);
         // Nothing of the text explains what code that it names may have done beside it.
@@ -218,12 +218,12 @@ impl Engine {
         for (tracker, value) in trackers {
             self.set_tracker(key, client, tracker, &value);
         }
-        self.server.backends[key].trackers &= !sets_list;
+        self.servers[key].trackers &= !sets_list;
         let unexplained = something && !explained;
         if unexplained && tells_schema && self.executes_elsewhere(client, request) {
             // Nearly always that is all. To pin for what code that nobody can read might have done beside it would take their backends
             // from all who execute like this, until the server has been read or for good.
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
             return false;
         }
@@ -267,15 +267,15 @@ impl Engine {
         if let Some(status) = summary.status {
             let ended = self.clients[client].in_transaction() && !status.contains(StatusFlags::IN_TRANS);
             self.clients[client].status = status.without(StatusFlags::SESSION_STATE_CHANGED);
-            if ended && self.server.facts.as_ref().is_some_and(Facts::begins_again_after_deadlocks) {
-                let backend = &mut self.server.backends[key];
+            if ended && self.servers.of(key).facts.as_ref().is_some_and(Facts::begins_again_after_deadlocks) {
+                let backend = &mut self.servers[key];
                 backend.afterwards = backend.afterwards.max(Afterwards::Reset);
             }
         }
         let was_in_doubt = |change: &Change| matches!(change, Change::Variable { name, .. } if in_doubt.contains(&*name.to_ascii_lowercase()));
         let in_doubt_anyway = summary.changes.iter().any(was_in_doubt);
         let tells_schema = summary.changes.iter().any(|change| matches!(change, Change::Schema(_)));
-        let failed = std::mem::replace(&mut self.server.backends[key].failed, Hidden::NOTHING);
+        let failed = std::mem::replace(&mut self.servers[key].failed, Hidden::NOTHING);
         let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
         request.hidden = failed;
         let explained = in_doubt_anyway && !failed.effects.changes_session();
@@ -284,7 +284,7 @@ impl Engine {
         }
         if tells_schema && !failed.effects.changes_session() {
             // As where such a statement succeeds: nearly always the way to the code's schema and back is all.
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         } else {
             self.clients[client].pins |= Pins::STATE_CHANGE;
@@ -295,14 +295,14 @@ impl Engine {
     /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
     /// can have changed anything, there is nothing.
     pub(crate) fn note_failed(&mut self, key: BackendKey, client: ClientKey, request: &Request) {
-        self.server.backends[key].failed = request.hidden;
-        let told = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
-            && self.server.backends[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
+        self.servers[key].failed = request.hidden;
+        let told = self.servers.of(key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
+            && self.servers[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
         let may_be = may_have_run_code(request) && self.may_have_changed_session(client, request);
         // Not even behind ER_PARSE_ERROR is it known that nothing has run: a trigger may have searched for a text with a word too many, or
         // signalled it.
         if !told && may_be {
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }
     }
@@ -323,7 +323,7 @@ impl Engine {
     pub(crate) fn status_told(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
         if summary.error.is_some() {
             // Killed, most likely: nobody has said whether a transaction is open.
-            self.server.backends[key].afterwards = Afterwards::Close;
+            self.servers[key].afterwards = Afterwards::Close;
         }
         let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
         self.take_in_rest(key, client, &in_doubt, summary);

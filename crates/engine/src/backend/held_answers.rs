@@ -35,13 +35,13 @@ impl Engine {
     /// How much may be kept of the answer that a backend is giving, of which `more` bytes are there now: no more than `keep`. What is
     /// small has its place, whatever others hold, so that most answers are not added up.
     pub(super) fn may_keep(&mut self, key: BackendKey, keep: usize, more: usize) -> usize {
-        let Some(statement) = self.server.backends[key].in_flight.front() else { return 0 };
+        let Some(statement) = self.servers[key].in_flight.front() else { return 0 };
         let (whole, held) = (statement.summary.has_kept_all(), statement.held_bytes());
         let wanted = held + more;
         if !whole || wanted <= LARGEST_KEPT || wanted > keep {
             return keep;
         }
-        let others = self.server.held_answers() - held;
+        let others = self.servers.held_answers() - held;
         let share =
             (self.settings.held_answer_memory / self.pool.workers.count() as usize).max(SMALLEST_SHARE);
         if others + wanted > share {

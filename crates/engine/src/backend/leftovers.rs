@@ -52,12 +52,12 @@ impl Leftovers {
 impl Engine {
     /// A client's statement is sent.
     pub(super) fn note_last(&mut self, key: BackendKey, client: ClientKey) {
-        self.server.backends[key].leftovers.last = self.clients[client].id;
+        self.servers[key].leftovers.last = self.clients[client].id;
     }
 
     /// Nothing is left of others: the client has seen to that.
     pub(super) fn leftovers_are_cleared(&mut self, key: BackendKey, client: ClientKey) {
-        self.server.backends[key].leftovers = Leftovers { last: self.clients[client].id, diagnostics: 0 };
+        self.servers[key].leftovers = Leftovers { last: self.clients[client].id, diagnostics: 0 };
     }
 
     /// Notes that a statement has ended, of any client.
@@ -65,7 +65,7 @@ impl Engine {
         let summary = &statement.summary;
         if summary.error.is_some() || summary.warnings > 0 {
             let owner = statement.owner.client().and_then(|client| self.clients.get(client));
-            let Some(backend) = self.server.backends.get_mut(key) else { return };
+            let Some(backend) = self.servers.get_mut(key) else { return };
             backend.leftovers.diagnostics = owner.map_or(GONE, |client| client.id);
         }
     }

@@ -55,7 +55,8 @@ impl Engine {
         }
         let length = rewriting.length();
         // The command's byte, and what goes ahead of a text.
-        self.server.check_length(&self.settings, length + 1 + request.attributes.bytes())?;
+        self.servers[self.server_for(key)]
+            .check_length(&self.settings, length + 1 + request.attributes.bytes())?;
         request.growth = length.saturating_sub(text.len());
         Ok(())
     }

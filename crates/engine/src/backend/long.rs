@@ -31,7 +31,7 @@ impl Engine {
         let limit = self.settings.long_statement_time;
         !limit.is_zero()
             && (self.scheduling.digests.is_long(fingerprint, limit)
-                || self.server.stalls.overdue_kinds.contains(&fingerprint))
+                || self.scheduling.stalls.overdue_kinds.contains(&fingerprint))
     }
 
     /// The same for one that comes to the lane then. However many others get on with each other there: one of a new kind may compute.
@@ -77,7 +77,7 @@ impl Engine {
             return;
         }
         let few = self.pool.workers.long_statements_have_been_few(self.now, time);
-        if !self.server.backends[key].runs_long {
+        if !self.servers[key].runs_long {
             let response = micros(statement.waited + time);
             let usual = self.scheduling.digests.usual_response(statement.fingerprint, response, few);
             let limit = self.settings.long_statement_time;
@@ -95,7 +95,7 @@ impl Engine {
 
     /// Says whether statements run for long outside of the long lane: their kinds were not known as long when they began.
     fn has_unknown_long_ones(&self) -> bool {
-        self.server.backends.iter().any(|(_, backend)| !backend.runs_long && self.is_overdue(backend))
+        self.servers.backends().any(|(_, backend)| !backend.runs_long && self.is_overdue(backend))
     }
 
     pub(crate) fn change_lane(&mut self, key: ClientKey, lane: Lane) {

@@ -12,7 +12,7 @@ use crate::client::delegation::Unproved;
 use crate::client::{Lost, Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit};
 use crate::outside::slow_log::SlowEnd;
@@ -80,26 +80,30 @@ impl Server {
 impl Engine {
     /// The server has closed a backend, or the connection broke.
     pub(crate) fn backend_gone(&mut self, key: BackendKey, reason: &str) {
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         let in_login = !backend.is_ready() && !backend.is_changing();
-        self.server.backends[key].connection =
-            self.server.backends[key].connection.take().inspect(|&connection| {
-                self.io.set_role(connection, crate::engine::Role::Free);
-            });
-        let in_work = !self.server.backends[key].in_flight.is_empty();
+        self.servers[key].connection = self.servers[key].connection.take().inspect(|&connection| {
+            self.io.set_role(connection, crate::engine::Role::Free);
+        });
+        let in_work = !self.servers[key].in_flight.is_empty();
         self.lose_backend(key, reason);
         if in_work && self.settings.cluster.several && self.following.distrusts_idle(self.now) {
             // If the server has died, those that are idle have too, and what goes on is not to meet them.
-            while self.close_idle_backend() {}
+            while let Some(&idle) = self.servers.of(key).idle.first() {
+                self.quit_backend(idle);
+            }
         }
         if in_login {
-            self.server_failed(format!("it closed the connection in the middle of a login ({reason})"));
+            self.server_failed(
+                key.server(),
+                format!("it closed the connection in the middle of a login ({reason})"),
+            );
         }
     }
 
     /// Gives a backend up: nobody can say any more which bytes are whose, or what state it is in.
     pub(crate) fn close_backend(&mut self, key: BackendKey, reason: &str) {
-        if let Some(connection) = self.server.backends[key].connection {
+        if let Some(connection) = self.servers[key].connection {
             self.io.outbox.close(connection);
         }
         self.lose_backend(key, reason);
@@ -108,10 +112,10 @@ impl Engine {
     fn lose_backend(&mut self, key: BackendKey, reason: &str) {
         self.lock_wait_ended(key);
         let reason = match self.change_failed(key) {
-            true => Cow::Owned(self.logins.failure_of_change(&self.server.backends[key], reason)),
+            true => Cow::Owned(self.logins.failure_of_change(&self.servers[key], reason)),
             false => Cow::Borrowed(reason),
         };
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         let (thread_id, holder) = (backend.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);
         let first_since = backend.first_since;
@@ -144,7 +148,7 @@ impl Engine {
                 | Owner::SaveInsertId { client }
                 | Owner::ReadStatus { client }
                 | Owner::ReadVariables { client } => self.holder_lost(client),
-                Owner::Closing => self.closing_ended(),
+                Owner::Closing => self.closing_ended(key.server()),
                 Owner::Abandoned
                 | Owner::Setup
                 | Owner::Reset
@@ -254,10 +258,10 @@ impl Engine {
 
     /// The server refused a login of ours for a user whose password was right a moment ago, or has no room.
     pub(crate) fn backend_refused(&mut self, key: BackendKey, code: u16, message: String) {
-        let identity = self.server.backends[key].identity;
-        let connection = self.server.backends[key].connection;
+        let identity = self.servers[key].identity;
+        let connection = self.servers[key].connection;
         debug_assert!(
-            !matches!(self.server.backends[key].phase(), Phase::Ready),
+            !matches!(self.servers[key].phase(), Phase::Ready),
             "a login is refused before its end"
         );
         if let Some(connection) = connection {
@@ -267,7 +271,7 @@ impl Engine {
         if !has_room_soon && self.change_failed(key) {
             return self.change_ended(key, &message);
         }
-        let is_changing = self.server.backends[key].is_changing();
+        let is_changing = self.servers[key].is_changing();
         let is_wrong = self.claim_refused(key, code, &message);
         // A client's wrong password is no failure of ours.
         if !is_changing && !is_wrong {
@@ -277,15 +281,19 @@ impl Engine {
         if code == SERVER_FULL {
             return self.server_refused_for_room(key, message);
         }
-        let has_others =
-            self.server.backends.iter().any(|(_, other)| other.is_ready() && other.identity == identity);
+        let has_others = self
+            .servers
+            .of(key)
+            .backends
+            .iter()
+            .any(|(_, other)| other.is_ready() && other.identity == identity);
         if has_room_soon || has_others {
             self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);
             return self.views.event(Event::NoRoom { reason: message });
         }
         self.remove_backend(key);
-        self.server.control.ask_for_accounts();
+        self.servers.of_mut(key).control.ask_for_accounts();
         if code == WRONG_PASSWORD && self.logins.identities.go_back(identity) {
             // Those who wait get another backend, by the password that was proved before.
             return;
@@ -309,7 +317,7 @@ impl Engine {
     /// Where the login was to find out whether a client's password is right, that is found out. Whether it was, and the password is
     /// wrong.
     fn claim_refused(&mut self, key: BackendKey, code: u16, message: &str) -> bool {
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         let how = match code {
             SERVER_FULL => Unproved::NoRoom,
             // Once it is logged in, only the account can be the wrong one.
@@ -327,17 +335,18 @@ impl Engine {
 
     /// The server has as many connections as it takes: what stands is our limit now, which others share with us.
     fn server_refused_for_room(&mut self, key: BackendKey, reason: String) {
-        let origin = self.server.backends[key].origin;
+        let origin = self.servers[key].origin;
         self.remove_backend(key);
         let places = &self.pool.workers.places;
-        let tries = self.server.full.as_ref().map_or(0, |full| full.tries) + 1;
+        let tries = self.servers.of(key).full.as_ref().map_or(0, |full| full.tries) + 1;
         if origin == Origin::Granted && tries < TRIES {
             places.grant(self.pool.worker);
-            self.server.full = Some(ServerFull { until: self.now + SOON, tries });
+            self.servers.of_mut(key).full = Some(ServerFull { until: self.now + SOON, tries });
             return;
         }
         let none_stands = places.refused(self.now);
-        self.server.full = none_stands.then(|| ServerFull { until: self.now + NO_ROOM_PAUSE, tries: 0 });
+        self.servers.of_mut(key).full =
+            none_stands.then(|| ServerFull { until: self.now + NO_ROOM_PAUSE, tries: 0 });
         self.views.event(Event::NoRoom { reason });
     }
 
@@ -346,22 +355,22 @@ impl Engine {
         if !lacking || self.scheduling.scheduler.in_need() == 0 {
             self.pool.workers.places.lack(self.pool.worker, false);
             self.pool.workers.places.return_grants(self.pool.worker);
-            self.server.opening.lacking_since = None;
+            self.scheduling.lacking_since = None;
             return;
         }
-        let since = *self.server.opening.lacking_since.get_or_insert(self.now);
+        let since = *self.scheduling.lacking_since.get_or_insert(self.now);
         let limit = self.patience();
         while let Some((key, queued)) = self.scheduling.scheduler.oldest_in_need() {
             if queued.max(since) + limit > self.now {
                 break;
             }
-            let error = self.lack_error();
+            let error = self.lack_error(self.server_for(key));
             self.cancel_queued(key, &error);
         }
     }
 
-    /// Why a statement has found no backend in time.
-    pub(crate) fn lack_error(&mut self) -> MySqlError {
+    /// Why a statement for this server has found no backend in time.
+    pub(crate) fn lack_error(&mut self, server: ServerKey) -> MySqlError {
         // A server that has frozen takes connections and says nothing. Until the first of ours has taken too long it is up.
         if !self.has_primary() {
             return MySqlError::no_primary(&self.pool.workers.chosen.why());
@@ -370,11 +379,10 @@ impl Engine {
         let is_silent = |backend: &Backend| {
             !backend.is_ready() && !backend.is_changing() && self.now.since(backend.since) >= long
         };
-        if self.server.reachability.is_up()
-            && self.server.backends.iter().any(|(_, backend)| is_silent(backend))
-        {
-            MySqlError::server_unreachable(&self.server.server_address(&self.settings), NO_ANSWER)
-        } else if self.server.reachability.is_up() {
+        let server = &self.servers[server];
+        if server.reachability.is_up() && server.backends.iter().any(|(_, backend)| is_silent(backend)) {
+            MySqlError::server_unreachable(&server.server_address(&self.settings), NO_ANSWER)
+        } else if server.reachability.is_up() {
             let limit = self.pool.workers.places.limit();
             let of_server = self.pool.workers.places.server_is_full();
             if !of_server {
@@ -382,7 +390,7 @@ impl Engine {
             }
             MySqlError::no_backend(limit, of_server)
         } else {
-            self.server.unreachable_error(&self.settings)
+            server.unreachable_error(&self.settings)
         }
     }
 
@@ -390,7 +398,7 @@ impl Engine {
     pub(crate) fn next_giving_up(&self) -> Option<Instant> {
         let limit = self.patience();
         let urgent = self.scheduling.urgent.iter().map(|&(_, since)| since + limit).min();
-        let waiting = self.server.opening.lacking_since.zip(self.scheduling.scheduler.oldest_in_need());
+        let waiting = self.scheduling.lacking_since.zip(self.scheduling.scheduler.oldest_in_need());
         let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
         urgent.into_iter().chain(waiting).chain(self.scheduling.next_held_up(&self.settings)).min()
     }
@@ -409,7 +417,7 @@ mod tests {
     /// Of a client's statement that finds no backend in time, while the one that was begun for it does this.
     fn error_code(begin: impl FnOnce(&mut Engine, u64)) -> u16 {
         let mut engine = engine(2, Settings::default());
-        engine.server.reachability.answered();
+        engine.servers.primary_mut().reachability.answered();
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1");
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
@@ -467,7 +475,7 @@ mod tests {
         });
         assert_eq!(silent, 1158);
         let held = error_code(|engine, _| {
-            for (key, backend) in engine.server.backends.iter_mut() {
+            for (key, backend) in engine.servers.primary_mut().backends.iter_mut() {
                 backend.set_phase(Phase::Ready);
                 engine.clients[client_key(1)].backend = Some(key);
                 backend.holder = Some(client_key(1));

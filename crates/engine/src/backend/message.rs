@@ -12,7 +12,9 @@ use super::compression::is_compressed;
 use crate::client::reading::says_from;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
+use crate::outbox::Outbox;
 use crate::request::{QueryAttributes, Request, RequestKind};
+use crate::server::Server;
 
 /// The command's byte, the statement's number, the flags and the iteration count of COM_STMT_EXECUTE.
 const BEFORE_VALUES: usize = 1 + 4 + 1 + 4;
@@ -20,17 +22,17 @@ const BEFORE_VALUES: usize = 1 + 4 + 1 + 4;
 /// A backend's buffer is given back beyond this: one large statement must not stay in the resident size.
 const BUFFER_KEPT: usize = 64 << 10;
 
-impl Engine {
+impl Server {
     /// Sends the bytes that a turn has collected for backends, in one write for each of them.
-    pub(crate) fn send_to_backends(&mut self) {
-        for key in std::mem::take(&mut self.server.dirty) {
-            let backend = &mut self.server.backends[key];
+    pub(crate) fn send_to_backends(&mut self, outbox: &mut Outbox) {
+        for key in std::mem::take(&mut self.dirty) {
+            let backend = &mut self.backends[key];
             if let Some(connection) = backend.connection {
                 if backend.is_ready() && backend.out.len() > BUFFER_KEPT {
-                    self.io.outbox.send_whole(connection, std::mem::take(&mut backend.out));
+                    outbox.send_whole(connection, std::mem::take(&mut backend.out));
                     continue;
                 }
-                self.io.outbox.send(connection, &backend.out);
+                outbox.send(connection, &backend.out);
                 if !backend.is_ready() {
                     // Its password may be among it.
                     backend.out.zeroize();
@@ -40,7 +42,9 @@ impl Engine {
             }
         }
     }
+}
 
+impl Engine {
     /// Appends a request to what is sent to its backend, in one text with what goes ahead of it. Gives the number of the
     /// answer's first packet.
     pub(super) fn put_message(
@@ -51,7 +55,7 @@ impl Engine {
     ) -> u8 {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
         let parameters = about.map_or(0, |about| self.sessions.definitions.get(about.definition).parameters);
-        let backend = &mut self.server.backends[backend_key];
+        let backend = &mut self.servers[backend_key];
         let query = request.command == RequestKind::Query;
         if let Some(text) = request.text().filter(|_| !ahead.is_empty()) {
             let mut preludes = Vec::new();
@@ -88,7 +92,7 @@ impl Engine {
         request: &mut Request,
         ahead: &[Vec<u8>],
     ) -> Option<u8> {
-        let backend = &self.server.backends[backend_key];
+        let backend = &self.servers[backend_key];
         let (takes, among_values) =
             (backend.takes_attributes(), request.attributes == QueryAttributes::AmongValues);
         let as_it_is = match request.command {
@@ -105,7 +109,7 @@ impl Engine {
         }
         let answer = request.server_answer();
         let raw = std::mem::take(&mut request.raw);
-        let backend = &mut self.server.backends[backend_key];
+        let backend = &mut self.servers[backend_key];
         self.io.outbox.send(connection, &backend.out);
         backend.out.clear();
         request.on_its_way = raw.len();

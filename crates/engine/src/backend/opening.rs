@@ -16,7 +16,7 @@ use super::change::FailedChanges;
 use super::companions::Companions;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::server::Server;
 use crate::workers::places::Origin;
 
@@ -34,8 +34,6 @@ pub(crate) struct Opening {
     /// True if anybody has looked since, and when somebody last has.
     has_looked: bool,
     looked_at: Instant,
-    /// Since when statements have waited for a backend without a break.
-    pub(crate) lacking_since: Option<Instant>,
     pub(super) failed_changes: FailedChanges,
     pub(crate) companions: Companions,
 }
@@ -138,35 +136,46 @@ impl Engine {
     pub(super) fn note_lack(&mut self, key: ClientKey) -> Duration {
         let client = &self.clients[key];
         let Some(identity) = client.identity else { return Duration::ZERO };
-        let since = self.server.opening.lacks(self.now, (identity, client.class()));
+        let (server, login) = (self.server_for(key), (identity, client.class()));
+        let since = self.servers[server].opening.lacks(self.now, login);
         self.now.since(since)
     }
 
     /// Opens backends for those of waiting statements, in their order, that neither find an idle one nor will have one that is being
     /// opened; in all no more than could run at once.
     pub(crate) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
+        for server in self.servers.keys() {
+            self.open_backends_on(server, waiting);
+        }
+    }
+
+    /// The same for those whose statements go to one server.
+    fn open_backends_on(&mut self, server: ServerKey, waiting: &[ClientKey]) {
         // While the server is not known to answer, one attempt is enough.
-        let most = if self.server.reachability.is_up() {
+        let most = if self.servers[server].reachability.is_up() {
             self.scheduling.scheduler.free_permits().max(1)
         } else {
             1
         };
         let opening = |(_, backend): &(BackendKey, &Backend)| !backend.is_ready();
-        let mut to_come: Vec<_> = self.server.backends.iter().filter(opening).map(|(key, _)| key).collect();
+        let mut to_come: Vec<_> =
+            self.servers[server].backends.iter().filter(opening).map(|(key, _)| key).collect();
         // A MariaDB takes a second to refuse a change: others do not wait for that.
-        let under_way = to_come.len() - self.server.slow_changes(self.now);
+        let under_way = to_come.len() - self.servers[server].slow_changes(self.now);
         let mut room = most.saturating_sub(under_way);
-        to_come.extend(self.server.idle.iter());
+        to_come.extend(self.servers[server].idle.iter());
         for &key in waiting {
+            if self.server_for(key) != server {
+                continue;
+            }
             let client = &self.clients[key];
             let Some(login) = client.identity.map(|identity| (identity, client.class())) else { continue };
-            if let Some(own) =
-                to_come.iter().position(|&own| self.sessions.fits(&self.server.backends[own], client))
+            if let Some(own) = to_come.iter().position(|&own| self.sessions.fits(&self.servers[own], client))
             {
                 to_come.swap_remove(own);
                 continue;
             }
-            if room == 0 || !self.may_open_as(login.0) {
+            if room == 0 || !self.may_open_as(server, login.0) {
                 continue;
             }
             match self.place_for(key, login, waiting, &mut to_come) {
@@ -190,15 +199,16 @@ impl Engine {
         if let Some(origin) = self.pool.take_place(self.now) {
             return Some(Place::New(origin));
         }
-        let by_change = self.may_change_to(login);
-        let worth = self.server.opening.worth(by_change);
-        let lacks_for = self.now.since(self.server.opening.lacks(self.now, login));
+        let server = self.server_for(key);
+        let by_change = self.may_change_to(server, login);
+        let worth = self.servers[server].opening.worth(by_change);
+        let lacks_for = self.now.since(self.servers[server].opening.lacks(self.now, login));
         let expects = lacks_for < LONGEST_WAIT && self.expects_one(key);
         if expects && lacks_for < worth {
             return None;
         }
         let may_be_taken = |&idle: &BackendKey| {
-            let backend = &self.server.backends[idle];
+            let backend = &self.servers[idle];
             let in_use = expects && self.now.since(backend.since) < worth;
             // One that has been opened for a statement is not lost before that has run: two could take it from each other for ever.
             let awaited = backend.fresh && self.now.since(backend.since) < LONGEST_WAIT;
@@ -206,18 +216,18 @@ impl Engine {
                 && waiting.iter().any(|&other| self.sessions.fits(backend, &self.clients[other]));
             !in_use && !wanted
         };
-        let mut free = self.server.idle.iter().copied().filter(may_be_taken);
+        let mut free = self.servers[server].idle.iter().copied().filter(may_be_taken);
         let Some(longest) = free.next() else {
             self.pool.ask_for_backends();
             return None;
         };
-        let changes = |&idle: &BackendKey| by_change && self.server.may_change(idle, login);
+        let changes = |&idle: &BackendKey| by_change && self.servers[server].may_change(idle, login);
         // One that can change costs less, but nobody loses a backend for that which is in use.
-        let unused = |&idle: &BackendKey| self.now.since(self.server.backends[idle].since) >= worth;
+        let unused = |&idle: &BackendKey| self.now.since(self.servers[idle].since) >= worth;
         let instead = || free.take_while(unused).find(changes);
         let taken = Some(longest).filter(changes).or_else(instead);
         let (taken, changes) = (taken.unwrap_or(longest), taken.is_some());
-        self.server.opening.companions.place_taken(self.now);
+        self.servers[server].opening.companions.place_taken(self.now);
         to_come.retain(|&own| own != taken);
         if changes {
             return Some(Place::Of(taken));
@@ -234,27 +244,29 @@ impl Engine {
             holder.is_none_or(|client| client.pins.is_empty() && !client.in_transaction())
         };
         let client = &self.clients[key];
-        self.server.backends.iter().any(|(_, backend)| self.sessions.fits(backend, client) && passes(backend))
+        let server = &self.servers[self.server_for(key)];
+        server.backends.iter().any(|(_, backend)| self.sessions.fits(backend, client) && passes(backend))
     }
 
     /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
     pub(crate) fn open_backend_for_urgent(&mut self, key: ClientKey) {
         let client = &self.clients[key];
         if let Some(identity) = client.identity {
-            self.open_urgently(identity, client.class(), client.collation);
+            self.open_urgently(self.server_for(key), identity, client.class(), client.collation);
         }
     }
 
     /// Opens a backend with the login of another one, likewise.
     pub(crate) fn open_backend_like(&mut self, key: BackendKey) {
-        let other = &self.server.backends[key];
-        self.open_urgently(other.identity, other.class, other.login_collation);
+        let other = &self.servers[key];
+        self.open_urgently(key.server(), other.identity, other.class, other.login_collation);
     }
 
-    fn open_urgently(&mut self, identity: IdentityId, class: Capabilities, collation: u8) {
+    fn open_urgently(&mut self, server: ServerKey, identity: IdentityId, class: Capabilities, collation: u8) {
         let fits = |backend: &Backend| backend.identity == identity && backend.class == class;
-        let under_way = self.server.backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
-        if under_way || !self.may_open_as(identity) {
+        let under_way =
+            self.servers[server].backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
+        if under_way || !self.may_open_as(server, identity) {
             return;
         }
         let place = self
@@ -267,24 +279,24 @@ impl Engine {
                 (!places.server_is_full()).then(|| places.take(self.now, self.pool.worker, 1))?
             });
         if let Some(origin) = place {
-            self.open_backend_as(identity, class, collation, origin);
+            self.open_backend_as(server, identity, class, collation, origin);
         }
     }
 
     /// Says whether an attempt to connect with this login makes sense now.
-    fn may_open_as(&self, identity: IdentityId) -> bool {
+    fn may_open_as(&self, server: ServerKey, identity: IdentityId) -> bool {
         let refused = self.logins.identities.identity(identity).refused_until;
-        self.may_connect_now() && refused.is_none_or(|until| until <= self.now)
+        self.may_connect_now(server) && refused.is_none_or(|until| until <= self.now)
     }
 
-    /// Says whether an attempt to connect makes sense now: to the server in use, and where that is the primary.
-    pub(crate) fn may_connect_now(&self) -> bool {
-        self.server.may_connect_now(self.now) && self.knows_primary()
+    /// Says whether an attempt to connect to a server makes sense now: where it is known which one is the primary.
+    pub(crate) fn may_connect_now(&self, server: ServerKey) -> bool {
+        self.servers[server].may_connect_now(self.now) && self.knows_primary()
     }
 
     /// Closes the backend that has been idle longest; false where none is.
     pub(crate) fn close_idle_backend(&mut self) -> bool {
-        let Some(&longest) = self.server.idle.first() else { return false };
+        let Some(longest) = self.servers.longest_idle() else { return false };
         self.quit_backend(longest);
         true
     }

@@ -24,7 +24,7 @@ impl Engine {
     /// A backend that was opened for a statement of ours runs one before it goes to another worker. Otherwise workers that
     /// have less than one each would hand it round for ever.
     pub(crate) fn is_kept_for_us(&self, key: BackendKey) -> bool {
-        self.server.backends[key].fresh && self.scheduling.scheduler.in_need() > 0
+        self.servers[key].fresh && self.scheduling.scheduler.in_need() > 0
     }
 
     /// Hands on what is free: a permit by waking who has waited longest for one, what users may use again, and places for backends.
@@ -32,7 +32,7 @@ impl Engine {
         if self.pool.workers.count() == 1 {
             return;
         }
-        self.pool.workers.shares(self.pool.worker, self.server.sharing.len());
+        self.pool.workers.shares(self.pool.worker, self.servers.sharing_count());
         if let Some(worker) = self.pool.workers.next_to_wake(self.pool.worker) {
             self.pool.write_letter(worker, Letter::Wake);
         }
@@ -46,7 +46,10 @@ impl Engine {
             if let Some(worker) = self.pool.workers.places.who_lacks(self.pool.worker) {
                 self.pool.wake_worker(worker);
             }
-        } else if let Some(longest) = self.server.idle.iter().copied().find(|&key| !self.is_kept_for_us(key))
+            return;
+        }
+        let longest = self.servers.idle().find(|&key| !self.is_kept_for_us(key));
+        if let Some(longest) = longest
             && self.pool.leave_to_other_worker(false)
         {
             self.quit_backend(longest);

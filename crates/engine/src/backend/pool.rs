@@ -6,7 +6,7 @@ use super::{Afterwards, Backend, Phase};
 use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::session::SessionTables;
 use crate::session::pins::Pins;
 
@@ -21,6 +21,11 @@ impl SessionTables {
 }
 
 impl Engine {
+    /// The server to which a client's statements go: that of the backend which it holds, else the one that takes writes.
+    pub(crate) fn server_for(&self, key: ClientKey) -> ServerKey {
+        self.clients[key].backend.map_or_else(|| self.servers.primary().key, BackendKey::server)
+    }
+
     /// Finds an idle backend for a client: best one whose session state is the client's already, the latest used first (its
     /// caches are warm, and the others can time out).
     pub(crate) fn idle_backend_for(&self, key: ClientKey) -> Option<BackendKey> {
@@ -33,13 +38,14 @@ impl Engine {
         let about = client.request.as_ref().and_then(|request| request.about.as_deref());
         // Preparing a statement takes as long as setting the state does, and the latter comes again with the next client.
         let mut best = None;
-        for &candidate in self.server.idle.iter().rev() {
-            let backend = &self.server.backends[candidate];
+        let server = &self.servers[self.server_for(key)];
+        for &candidate in server.idle.iter().rev() {
+            let backend = &server.backends[candidate];
             if !self.sessions.fits(backend, client) {
                 continue;
             }
             let state = Some(backend.session) == client.session && backend.trackers;
-            let prepared = about.is_none_or(|about| self.server.statement_for(candidate, about).is_some());
+            let prepared = about.is_none_or(|about| server.statement_for(candidate, about).is_some());
             if state && prepared {
                 return Some(candidate);
             }
@@ -53,7 +59,7 @@ impl Engine {
 
     /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
     pub(crate) fn free_backend(&mut self, key: BackendKey) {
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         debug_assert!(
             backend.in_flight.is_empty() && backend.holder.is_none(),
             "nothing runs on a free backend"
@@ -76,7 +82,7 @@ impl Engine {
                 if !self.is_kept_for_us(key) && self.pool.leave_to_other_worker(needed) {
                     return self.quit_backend(key);
                 }
-                self.server.put_idle(key);
+                self.servers.of_mut(key).put_idle(key);
             }
             Afterwards::Reset => self.send_reset(key),
             Afterwards::Close => self.quit_backend(key),
@@ -85,7 +91,7 @@ impl Engine {
 
     /// A client leaves a backend on which it may have left something: clean it. What still runs is waited for.
     pub(crate) fn reset_backend(&mut self, key: BackendKey) {
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         let holder = backend.holder.take().and_then(|client| self.clients.get(client));
         let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.pins));
         backend.afterwards = backend.afterwards.max(clean);
@@ -99,12 +105,10 @@ impl Engine {
     pub(crate) fn sweep_backends(&mut self) {
         let limit = self.settings.backend_idle_timeout;
         let over: Vec<_> = self
-            .server
-            .idle
-            .iter()
-            .copied()
+            .servers
+            .idle()
             .filter(|&key| {
-                let backend = &self.server.backends[key];
+                let backend = &self.servers[key];
                 self.now.since(backend.since) > limit || self.is_left_by_clients(backend.identity)
             })
             .collect();
@@ -124,7 +128,7 @@ impl Engine {
         // Looked at for few: accounts' rights seldom change.
         self.logins.identities.is_former(identity) && {
             let backends =
-                self.server.backends.iter().filter(|(_, backend)| backend.identity == identity).count();
+                self.servers.backends().filter(|(_, backend)| backend.identity == identity).count();
             self.logins.identities.holders(identity) == backends
         }
     }
@@ -168,22 +172,23 @@ mod tests {
     #[test]
     fn a_backend_stays_while_draining_for_who_may_not_start_now() {
         let mut engine = engine(1, Settings::default());
-        engine.server.reachability.answered();
+        engine.servers.primary_mut().reachability.answered();
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1 FROM t FOR UPDATE");
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
         engine.handle(Instant::START, Input::TurnEnd);
-        let (key, backend) = engine.server.backends.iter_mut().next().expect("one is begun for it");
+        let (key, backend) =
+            engine.servers.primary_mut().backends.iter_mut().next().expect("one is begun for it");
         backend.set_phase(Phase::Ready);
         engine.draining = Some(Instant::START + Duration::from_secs(1));
         engine.change_lane(client_key(0), Lane::Contended);
         engine.scheduling.scheduler.note_contended_room(0);
         assert_eq!((engine.scheduling.scheduler.in_need(), engine.scheduling.scheduler.waiting()), (0, 1));
         engine.free_backend(key);
-        assert_eq!((engine.server.backends.len(), &engine.server.idle[..]), (1, &[key][..]));
+        assert_eq!((engine.servers.backend_count(), &engine.servers.primary().idle[..]), (1, &[key][..]));
         engine.client_gone(client_key(0));
-        engine.server.idle.remove(key);
+        engine.servers.primary_mut().idle.remove(key);
         engine.free_backend(key);
-        assert!(engine.server.backends.is_empty(), "nobody comes any more");
+        assert!(engine.servers.primary().backends.is_empty(), "nobody comes any more");
     }
 }

@@ -15,7 +15,7 @@ use super::{InFlight, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{About, Action, Request, RequestKind};
 use crate::server::Server;
@@ -117,7 +117,7 @@ impl Engine {
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
         let (wanted, defines) = (self.sessions.states.state(session), template.defines());
         let client = self.clients[key].session.expect("a client with requests has logged in");
-        let found = self.sessions.states.state(self.server.backends[backend_key].session);
+        let found = self.sessions.states.state(self.servers[backend_key].session);
         let stands = found.prepares_like(wanted, defines);
         let client_agrees = self.sessions.states.state(client).prepares_like(wanted, defines);
         if !stands && client_agrees && !ahead.is_empty() {
@@ -132,7 +132,7 @@ impl Engine {
             return self.send_own(backend_key, owner, CommandKind::StmtPrepare, &text, Expect::Prepare, 0);
         }
         let target = self.state_to_prepare(key, backend_key, definition);
-        let found = self.sessions.states.state(self.server.backends[backend_key].session);
+        let found = self.sessions.states.state(self.servers[backend_key].session);
         let texts = super::difference::statements(&target, found, target.schema != found.schema);
         let preludes = u8::try_from(texts.len()).expect("three statements at most");
         self.set_multi_statements(backend_key, true);
@@ -165,7 +165,7 @@ impl Engine {
         let client = self.clients[key].session.expect("a client with requests has logged in");
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
         let wanted = self.sessions.states.state(session);
-        let found = self.sessions.states.state(self.server.backends[backend_key].session);
+        let found = self.sessions.states.state(self.servers[backend_key].session);
         self.sessions.states.state(client).to_prepare(wanted, found, template.defines())
     }
 
@@ -204,7 +204,7 @@ impl Engine {
         let refused = summary.error.as_ref().is_some_and(|error| SCHEMA_REFUSED.contains(&error.code));
         let about = self.about(client).filter(|_| refused && !summary.prelude_failed)?;
         let mut state = self.state_to_prepare(client, key, about.definition);
-        let found = self.sessions.states.state(self.server.backends[key].session);
+        let found = self.sessions.states.state(self.servers[key].session);
         (state.schema != found.schema).then(|| {
             state.schema.clone_from(&found.schema);
             state
@@ -281,7 +281,7 @@ impl Engine {
     /// What goes ahead of preparing has failed.
     fn preparation_lost(&mut self, key: BackendKey, client: ClientKey, request: &Request, summary: &Summary) {
         let error = summary.error.clone().expect("a failure has an error");
-        self.server.backends[key].afterwards = super::Afterwards::Close;
+        self.servers[key].afterwards = super::Afterwards::Close;
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
         if state.killed || state.in_transaction() || !state.pins.is_empty() {
@@ -306,7 +306,7 @@ impl Engine {
         let whole = summary.has_kept_all();
         let mut answer = std::mem::take(&mut summary.kept);
         if !whole {
-            answer = self.server.refuse_to_prepare(&self.settings, key, &request, summary);
+            answer = self.servers.of_mut(key).refuse_to_prepare(&self.settings, key, &request, summary);
         }
         let statements = self.clients[client].statements.get_or_insert_default();
         match (&summary.error, summary.prepared) {
@@ -360,40 +360,42 @@ impl Engine {
     /// A statement stands on a backend: takes the place of an older one, and of the one used longest ago where there are
     /// too many.
     fn keep_prepared(&mut self, key: BackendKey, definition: DefinitionId, serves: Serves, id: u32) {
-        match self.server.backends[key].prepared.insert(definition, serves, id) {
-            Some(before) => self.server.close_prepared(key, before),
+        match self.servers[key].prepared.insert(definition, serves, id) {
+            Some(before) => self.servers.of_mut(key).close_prepared(key, before),
             None => {
                 self.sessions.definitions.hold_again(definition);
-                self.server.room.taken += 1;
+                self.servers.of_mut(key).room.taken += 1;
             }
         }
-        while self.server.backends[key].prepared.common() > self.settings.backend_prepared_statements as usize
-        {
+        while self.servers[key].prepared.common() > self.settings.backend_prepared_statements as usize {
             if !self.close_oldest(key) {
                 break;
             }
         }
         // Others prepare statements on the server too, and each worker.
-        let servers = self.server.facts.as_ref().map_or(u32::MAX, |facts| facts.max_prepared_stmt_count);
+        let servers =
+            self.servers.of(key).facts.as_ref().map_or(u32::MAX, |facts| facts.max_prepared_stmt_count);
         let most = (servers / 4 * 3 / self.pool.workers.count()).max(1) as usize;
         // Two for one that is new: cursors, which nobody can close, must not cost the others all of theirs at once.
         for _ in 0..2 {
-            if self.server.room.taken > most {
-                self.close_where_most_are();
+            if self.servers.of(key).room.taken > most {
+                self.close_where_most_are(Some(key.server()));
             }
         }
     }
 
-    /// Closes the statement that was used longest ago on the backend with most of them; false where none can be closed.
-    fn close_where_most_are(&mut self) -> bool {
-        let may_go = self.server.backends.iter().filter(|&(key, _)| !self.is_preparing(key));
+    /// Closes the statement that was used longest ago on the backend with most of them, of this server or of all; false where none can be
+    /// closed.
+    fn close_where_most_are(&mut self, on: Option<ServerKey>) -> bool {
+        let is_there = |key: BackendKey| on.is_none_or(|server| server == key.server());
+        let may_go = self.servers.backends().filter(|&(key, _)| is_there(key) && !self.is_preparing(key));
         let most = may_go.max_by_key(|(_, backend)| backend.prepared.common());
         most.map(|(key, _)| key).is_some_and(|key| self.close_oldest(key))
     }
 
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
     pub(super) fn is_preparing(&self, key: BackendKey) -> bool {
-        let holder = self.server.backends[key].holder.and_then(|client| self.clients.get(client));
+        let holder = self.servers[key].holder.and_then(|client| self.clients.get(client));
         holder.is_some_and(|client| matches!(client.phase(), ClientPhase::Preparing))
     }
 
@@ -402,7 +404,7 @@ impl Engine {
     pub(crate) fn make_room_for_text(&mut self, more: usize) -> Result<(), MySqlError> {
         let memory = self.settings.prepared_statement_memory;
         while self.sessions.definitions.text_bytes() + more > memory {
-            if !self.close_where_most_are() {
+            if !self.close_where_most_are(None) {
                 self.views.limit_reached(self.now, Limit::PreparedStatementMemory, memory as u64);
                 return Err(MySqlError::prepared_statement_memory(memory));
             }
@@ -411,21 +413,21 @@ impl Engine {
     }
 
     pub(super) fn close_oldest(&mut self, key: BackendKey) -> bool {
-        let Some((definition, id)) = self.server.backends[key].prepared.remove_oldest() else { return false };
+        let Some((definition, id)) = self.servers[key].prepared.remove_oldest() else { return false };
         self.prepared_is_closed(key, definition, id);
         true
     }
 
     /// A statement that stood on a backend has been taken out of its table.
     fn prepared_is_closed(&mut self, key: BackendKey, definition: DefinitionId, id: u32) {
-        self.server.close_prepared(key, id);
-        self.server.room.taken -= 1;
+        self.servers.of_mut(key).close_prepared(key, id);
+        self.servers.of_mut(key).room.taken -= 1;
         self.sessions.release_definition(definition);
     }
 
     /// The server's number for the statement that a request executes, which is prepared there.
     pub(crate) fn prepared_statement_id(&mut self, backend_key: BackendKey, about: &About) -> Option<u32> {
-        let found = self.server.statement_for(backend_key, about)?;
+        let found = self.servers.of(backend_key).statement_for(backend_key, about)?;
         let wants_cursor = matches!(about.action, Action::Execute { cursor: true, .. });
         let own = Serves::Own(about.number);
         let serves = match found {
@@ -433,8 +435,8 @@ impl Engine {
             _ if wants_cursor => own,
             _ => about.serves,
         };
-        let is_mysql = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let prepared = &mut self.server.backends[backend_key].prepared;
+        let is_mysql = self.servers.of(backend_key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        let prepared = &mut self.servers[backend_key].prepared;
         prepared.turn(about.definition, found, serves);
         if wants_cursor && is_mysql {
             // Before it has one: the execution may fail, or its client go before it ends.
@@ -480,7 +482,7 @@ impl Engine {
         };
         if self.clients[client].statements.as_ref().and_then(|all| all.answered) == Some(about.definition) {
             // Its literals were for this execution.
-            if let Some(id) = self.server.backends[key].prepared.remove(about.definition, Serves::All) {
+            if let Some(id) = self.servers[key].prepared.remove(about.definition, Serves::All) {
                 self.prepared_is_closed(key, about.definition, id);
             }
             return self.forget_answered(client);
@@ -494,7 +496,7 @@ impl Engine {
         }
         if !open && !about.stays {
             let own = Serves::Own(about.number);
-            let prepared = &mut self.server.backends[key].prepared;
+            let prepared = &mut self.servers[key].prepared;
             // What has had a cursor answers an execution without one by an OK in the place of rows (seen with MySQL 9.7.4); and
             // what was its client's own from the start may have types that nobody knows, or have been prepared in another state.
             let unused = match about.serves == own || prepared.had_cursor(about.definition, own) {
@@ -513,9 +515,9 @@ impl Engine {
     pub(crate) fn drop_doubtful(&mut self, key: BackendKey, about: &About, summary: &Summary) {
         let Action::Execute { long_data, .. } = about.action else { return };
         let doubtful = summary.error.as_ref().is_some_and(|error| long_data || USELESS.contains(&error.code));
-        if doubtful && self.server.backends.contains(key) {
+        if doubtful && self.servers.contains(key) {
             let serves = if matches!(about.serves, Serves::Own(_)) { Serves::All } else { about.serves };
-            let prepared = &mut self.server.backends[key].prepared;
+            let prepared = &mut self.servers[key].prepared;
             if let Some(id) = prepared.remove(about.definition, serves) {
                 self.prepared_is_closed(key, about.definition, id);
             }
@@ -524,7 +526,7 @@ impl Engine {
 
     /// A client closes a statement that has an open cursor.
     pub(crate) fn close_own(&mut self, key: BackendKey, definition: DefinitionId, number: u32) {
-        if let Some(id) = self.server.backends[key].prepared.remove(definition, Serves::Own(number)) {
+        if let Some(id) = self.servers[key].prepared.remove(definition, Serves::Own(number)) {
             self.prepared_is_closed(key, definition, id);
         }
     }
@@ -533,7 +535,7 @@ impl Engine {
     pub(crate) fn cursor_closed_between_statements(&mut self, client: ClientKey) {
         self.note_cursors(client);
         let Some(key) = self.clients[client].backend else { return };
-        if self.clients[client].pins.is_empty() && self.server.backends[key].in_flight.is_empty() {
+        if self.clients[client].pins.is_empty() && self.servers[key].in_flight.is_empty() {
             self.settle(key, client, false);
             self.backend_rests(key);
         }
@@ -541,8 +543,8 @@ impl Engine {
 
     /// All that is prepared on a backend is gone with its session.
     pub(crate) fn forget_prepared(&mut self, key: BackendKey) {
-        for definition in self.server.backends[key].prepared.clear() {
-            self.server.room.taken -= 1;
+        for definition in self.servers[key].prepared.clear() {
+            self.servers.of_mut(key).room.taken -= 1;
             self.sessions.release_definition(definition);
         }
     }

@@ -11,7 +11,7 @@ use crate::client::{Lost, Phase as ClientPhase};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::BackendKey;
+use crate::ids::{BackendKey, ServerKey};
 use crate::outside::named::ClosedFor;
 use crate::server_login::Established;
 
@@ -34,34 +34,34 @@ impl Engine {
     /// service account has to find out.
     pub(crate) fn meets_another_server(&mut self, key: BackendKey, established: &Established) -> bool {
         let found = Facts::new(established);
-        if !self.server.facts.as_ref().is_some_and(|facts| facts.is_another(&found)) {
+        if !self.servers.of(key).facts.as_ref().is_some_and(|facts| facts.is_another(&found)) {
             return false;
         }
-        if let Some(connection) = self.server.backends[key].connection {
+        if let Some(connection) = self.servers[key].connection {
             self.io.outbox.close(connection);
         }
         self.remove_backend(key);
         let version = String::from_utf8_lossy(found.version.text());
         let reason = format!("it has been replaced by {version}");
         // Where the service account is just asking the new one, backends wait for that.
-        if self.server.control.can_refresh() && self.server.pending_facts.is_none() {
-            self.control_lost(&reason);
-        } else if self.server.pending_facts.is_none() {
-            self.server_failed(reason);
+        if self.servers.of(key).control.can_refresh() && self.servers.of(key).pending_facts.is_none() {
+            self.control_lost(key.server(), &reason);
+        } else if self.servers.of(key).pending_facts.is_none() {
+            self.server_failed(key.server(), reason);
         }
         true
     }
 
     /// The service account has found another server than before, whose facts are in place.
-    pub(crate) fn server_replaced(&mut self, before: &Facts) {
-        let facts = self.server.facts.as_ref().expect("set by the caller");
+    pub(crate) fn server_replaced(&mut self, server: ServerKey, before: &Facts) {
+        let facts = self.servers[server].facts.as_ref().expect("set by the caller");
         if !before.is_another(facts) {
             return;
         }
         if before.disappoints_clients(facts) {
             self.disappoint_clients();
         }
-        self.renew_backends();
+        self.renew_backends_on(server);
     }
 
     fn disappoint_clients(&mut self) {

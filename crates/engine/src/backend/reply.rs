@@ -194,17 +194,18 @@ impl Summary {
 impl Engine {
     /// Bytes of the server on a backend, cut anywhere: each belongs to the first statement in flight.
     pub(crate) fn backend_bytes(&mut self, key: BackendKey, mut bytes: &[u8]) {
-        if matches!(self.server.backends[key].phase(), Phase::LoggingIn(_)) {
+        if matches!(self.servers[key].phase(), Phase::LoggingIn(_)) {
             return self.backend_login_bytes(key, bytes);
         }
-        while !bytes.is_empty() && self.server.backends.contains(key) {
-            let Some(statement) = self.server.backends[key].in_flight.front() else {
+        while !bytes.is_empty() && self.servers.contains(key) {
+            let Some(statement) = self.servers[key].in_flight.front() else {
                 return self.unasked_bytes(key, bytes);
             };
             let (to, keep) = self.goes_to(statement.owner);
             let withholds = self.may_go_elsewhere(statement);
             let keep = self.may_keep(key, keep, bytes.len());
-            let statement = self.server.backends[key].in_flight.front_mut().expect("it is there");
+            let server = self.servers.of_mut(key);
+            let statement = server.backends[key].in_flight.front_mut().expect("it is there");
             let client =
                 statement.owner.client().filter(|_| to.is_some()).map(|client| &self.clients[client]);
             let mut relay = Relay {
@@ -213,9 +214,8 @@ impl Engine {
                 keep,
                 holds: client.is_some_and(Client::holds_answer),
                 group: statement.group.as_deref_mut().filter(|_| to.is_some()),
-                told: client.and_then(|client| {
-                    trackers::told(client, self.server.facts.as_ref(), &self.sessions.states)
-                }),
+                told: client
+                    .and_then(|client| trackers::told(client, server.facts.as_ref(), &self.sessions.states)),
                 keeps_changes: client.is_some_and(Client::keeps_changes),
                 withholds,
                 summary: &mut statement.summary,
@@ -231,7 +231,7 @@ impl Engine {
             if statement.group.as_ref().is_some_and(|group| group.outgrown(reply_size)) {
                 self.dissolve_group(key);
             }
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             if progress.done {
                 let statement = backend.in_flight.pop_front().expect("it was the first");
                 backend.waits_for_lock = false;
@@ -273,7 +273,7 @@ impl Engine {
 
     /// The answer is not complete: a file may have been asked for, or nobody may want the rest.
     fn statement_goes_on(&mut self, key: BackendKey) {
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         let alone = backend.in_flight.len() == 1;
         let Some(statement) = backend.in_flight.front_mut() else { return };
         match statement.owner {
@@ -323,7 +323,7 @@ impl Engine {
         self.tally(&statement, took);
         self.note_slow_end(key, &statement, took);
         if statement.shared {
-            self.server.rescues.answered();
+            self.servers.of_mut(key).rescues.answered();
             self.take_over_emptied(key, &mut statement);
         }
         self.note_long(key, &statement, took);
@@ -354,7 +354,7 @@ impl Engine {
             Owner::ReadVariables { client } => self.doubts_answered(key, client, &mut statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
             Owner::RestoreWaitTimeout => self.wait_timeout_restored(key, &statement.summary),
-            Owner::Closing => self.closing_ended(),
+            Owner::Closing => self.closing_ended(key.server()),
             Owner::Abandoned => self.abandoned_ended(key, &statement),
             Owner::SetOption => {}
         }
@@ -363,7 +363,7 @@ impl Engine {
 
     /// Where nothing is left in flight: the permit goes back, and a backend that nobody holds becomes free.
     pub(crate) fn backend_rests(&mut self, key: BackendKey) {
-        let Some(backend) = self.server.backends.get_mut(key) else { return };
+        let Some(backend) = self.servers.get_mut(key) else { return };
         if !backend.in_flight.is_empty() || !backend.is_ready() {
             return;
         }
@@ -372,12 +372,12 @@ impl Engine {
         if !kept {
             self.give_permit(key);
         }
-        if std::mem::take(&mut self.server.backends[key].runs_long) {
+        if std::mem::take(&mut self.servers[key].runs_long) {
             self.scheduling.scheduler.finish_long();
         }
         self.contender_rests(key);
-        self.server.sharing.remove(key);
-        if self.server.backends[key].holder.is_none() {
+        self.servers.of_mut(key).sharing.remove(key);
+        if self.servers[key].holder.is_none() {
             self.free_backend(key);
         }
     }

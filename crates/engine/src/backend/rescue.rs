@@ -105,14 +105,14 @@ impl Engine {
     /// Lets reads go on elsewhere that stand behind a stuck one.
     pub(crate) fn rescue_reads(&mut self) {
         let stuck: Vec<_> = self
-            .server
-            .sharing
-            .iter()
+            .servers
+            .sharing()
             .filter(|&key| self.rescue_due(key).is_some_and(|due| due <= self.now))
             .collect();
         for key in stuck {
             // By then all had been sent that are behind it.
-            if self.server.rescues.are_harmless(self.server.backends[key].first_since + STUCK) {
+            let stuck_at = self.servers[key].first_since + STUCK;
+            if self.servers.of_mut(key).rescues.are_harmless(stuck_at) {
                 self.rescue_behind_first(key);
             } else {
                 self.note_stuck(key);
@@ -123,14 +123,14 @@ impl Engine {
     /// When [`Self::rescue_reads`] has something to do.
     pub(crate) fn next_rescue(&self) -> Option<Instant> {
         // What is due has been done, or waits for an answer of the server, which makes a turn.
-        self.server.sharing.iter().filter_map(|key| self.rescue_due(key)).filter(|&due| due > self.now).min()
+        self.servers.sharing().filter_map(|key| self.rescue_due(key)).filter(|&due| due > self.now).min()
     }
 
     /// When the first statement on a backend will have been stuck for so long that others behind it go elsewhere.
     fn rescue_due(&self, key: BackendKey) -> Option<Instant> {
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         let others = || backend.in_flight.iter().skip(1).any(|other| self.may_be_rescued(backend, other));
-        (self.settings.rescue_reads && self.server.rescues.may_have_one() && others())
+        (self.settings.rescue_reads && self.servers.of(key).rescues.may_have_one() && others())
             .then(|| backend.first_since + STUCK)
     }
 
@@ -155,7 +155,7 @@ impl Engine {
 
     /// The first statement on a backend is stuck.
     fn note_stuck(&mut self, key: BackendKey) {
-        let first = self.server.backends[key].in_flight.front();
+        let first = self.servers[key].in_flight.front();
         // Not where it is its client that is slow, in taking the answer.
         if let Some(first) = first.filter(|first| first.summary.relayed == 0) {
             self.scheduling.digests.note_stuck(self.now, first.fingerprint);
@@ -164,12 +164,14 @@ impl Engine {
 
     fn rescue_behind_first(&mut self, key: BackendKey) {
         self.note_stuck(key);
-        for place in 1..self.server.backends[key].in_flight.len() {
-            let backend = &self.server.backends[key];
-            if !self.may_be_rescued(backend, &backend.in_flight[place]) || !self.server.rescues.take_one() {
+        for place in 1..self.servers[key].in_flight.len() {
+            let backend = &self.servers[key];
+            if !self.may_be_rescued(backend, &backend.in_flight[place])
+                || !self.servers.of_mut(key).rescues.take_one()
+            {
                 continue;
             }
-            let statement = &mut self.server.backends[key].in_flight[place];
+            let statement = &mut self.servers[key].in_flight[place];
             let Some(client) = statement.owner.client() else { continue };
             // What the server says to it is for nobody, and counts nowhere.
             statement.owner = Owner::Abandoned;

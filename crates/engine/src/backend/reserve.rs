@@ -20,7 +20,6 @@ use super::{Backend, InFlight};
 use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::request::Request;
-use crate::server::Server;
 use crate::settings::ThreadHandling;
 
 /// One backend of so many is kept for kinds that get on. Those that stand may have half of them and half of the rest at once
@@ -77,24 +76,18 @@ impl Reserve {
     }
 }
 
-impl Server {
-    fn backends_in_use(&self) -> u32 {
-        u32::try_from(self.backends.len() - self.idle.len()).unwrap_or(u32::MAX)
-    }
-}
-
 impl Engine {
     /// A statement has ended on a backend.
     pub(crate) fn note_progress(&mut self, statement: &InFlight) {
         // What ends is noted from half of the reserve's mark on, so that it is known there who gets on.
-        let mut reserve = std::mem::take(&mut self.server.reserve);
-        let released = if self.server.backends_in_use() < self.reserve_mark() / 2 {
+        let mut reserve = std::mem::take(&mut self.scheduling.reserve);
+        let released = if self.servers.backends_in_use() < self.reserve_mark() / 2 {
             (!reserve.ended.is_empty() || !reserve.standing.is_empty()) && reserve.clear()
         } else {
             let kind = self.kind_of(statement);
             kind.is_some_and(|(fingerprint, schema)| reserve.note_end(self.now, fingerprint, schema))
         };
-        self.server.reserve = reserve;
+        self.scheduling.reserve = reserve;
         if released {
             self.leave_contended_lanes();
         }
@@ -102,15 +95,17 @@ impl Engine {
 
     /// Says whether a client's request is of a kind that was found to stand.
     pub(crate) fn is_of_standing_kind(&self, key: ClientKey, request: &Request) -> bool {
-        !self.server.reserve.standing.is_empty()
-            && holds(&self.server.reserve.standing, request.fingerprint(), self.schema_of(key), self.now)
+        !self.scheduling.reserve.standing.is_empty()
+            && holds(&self.scheduling.reserve.standing, request.fingerprint(), self.schema_of(key), self.now)
     }
 
     /// Says whether the statement on a backend is of such a kind.
     pub(crate) fn runs_standing_kind(&self, backend: &Backend) -> bool {
-        !self.server.reserve.standing.is_empty()
+        !self.scheduling.reserve.standing.is_empty()
             && backend.in_flight.front().and_then(|statement| self.kind_of(statement)).is_some_and(
-                |(fingerprint, schema)| holds(&self.server.reserve.standing, fingerprint, schema, self.now),
+                |(fingerprint, schema)| {
+                    holds(&self.scheduling.reserve.standing, fingerprint, schema, self.now)
+                },
             )
     }
 
@@ -122,7 +117,7 @@ impl Engine {
             return false;
         }
         let kind = (fingerprint, self.schema_of(key).map(Into::into));
-        let alike = self.server.backends.iter().filter(|(_, backend)| {
+        let alike = self.servers.backends().filter(|(_, backend)| {
             let running = backend.in_flight.front().and_then(|statement| self.kind_of(statement));
             running == Some((kind.0, kind.1.as_deref()))
         });
@@ -131,11 +126,12 @@ impl Engine {
         // What began before the lock came may be older than the last that ended: then it takes as long as it usually takes.
         let stalled = self.scheduling.stalled_since(self.now, &self.settings, kind.0);
         let stands = (waits && self.only_last_backends_are_left())
-            || oldest.is_some_and(|oldest| self.server.reserve.none_ended_since(&kind, oldest.max(stalled)));
+            || oldest
+                .is_some_and(|oldest| self.scheduling.reserve.none_ended_since(&kind, oldest.max(stalled)));
         if stands {
             let now = self.now;
-            self.server.reserve.standing.retain(|_, until| *until > now);
-            self.server.reserve.standing.insert(kind, now + LONGEST);
+            self.scheduling.reserve.standing.retain(|_, until| *until > now);
+            self.scheduling.reserve.standing.insert(kind, now + LONGEST);
         }
         stands
     }
@@ -143,18 +139,18 @@ impl Engine {
     /// When kinds that stand are looked at again, if any do.
     pub(crate) fn next_look_at_standing(&self) -> Option<Instant> {
         let waits = self.scheduling.scheduler.peek_contended(true).is_some();
-        self.server.reserve.standing.values().copied().filter(|&until| waits && until > self.now).min()
+        self.scheduling.reserve.standing.values().copied().filter(|&until| waits && until > self.now).min()
     }
 
     /// Says whether so many of the backends that this worker may have are in use that the rest is kept.
     pub(crate) fn is_reserve_reached(&self) -> bool {
-        self.server.backends_in_use() >= self.reserve_mark()
+        self.servers.backends_in_use() >= self.reserve_mark()
     }
 
     /// Says whether the last of the backends that this worker may have are for kinds of which none is known to wait for a lock.
     pub(crate) fn only_last_backends_are_left(&self) -> bool {
         let share = self.pool.workers.places.most() / self.pool.workers.count();
-        self.is_reserve_reached() && self.server.backends_in_use() >= share - (share / LAST).max(1)
+        self.is_reserve_reached() && self.servers.backends_in_use() >= share - (share / LAST).max(1)
     }
 
     /// From how many backends on the rest is kept.

@@ -9,7 +9,7 @@
 
 use super::{Afterwards, Phase};
 use crate::engine::Engine;
-use crate::ids::BackendKey;
+use crate::ids::{BackendKey, ServerKey};
 use crate::server::Server;
 use crate::session::SessionId;
 
@@ -104,17 +104,18 @@ impl Server {
 
 impl Engine {
     /// The accounts have been read, behind the server's count: backends that may have other rights than theirs go.
-    pub(crate) fn judge_rights(&mut self) {
-        let seen = self.server.control.changes.seen;
-        let keys: Vec<_> = self.server.backends.iter().map(|(key, _)| key).collect();
+    pub(crate) fn judge_rights(&mut self, server: ServerKey) {
+        let server = &self.servers[server];
+        let seen = server.control.changes.seen;
+        let keys: Vec<_> = server.backends.iter().map(|(key, _)| key).collect();
         for key in keys {
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             backend.rights = backend.rights.judged(seen);
             // One that cannot be replaced by another serves those who were logged in before, as connections of their own would.
             if backend.rights != Rights::Doubtful || !self.may_log_in_again(key) {
                 continue;
             }
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             backend.afterwards = Afterwards::Close;
             if backend.is_idle() {
                 self.quit_backend(key);
@@ -123,8 +124,9 @@ impl Engine {
     }
 
     fn may_log_in_again(&self, key: BackendKey) -> bool {
-        let identity = self.server.backends[key].identity;
-        self.server
+        let identity = self.servers[key].identity;
+        self.servers
+            .of(key)
             .facts
             .as_ref()
             .is_some_and(|facts| self.logins.identities.lets_in(identity, &facts.accounts, self.now))
@@ -133,9 +135,9 @@ impl Engine {
     /// A backend's session state is about to be another one, and so may be its schema.
     pub(crate) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId) {
         let schema = |session| &self.sessions.states.state(session).schema;
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         if schema(session).is_some() && schema(session) != schema(backend.session) {
-            self.server.note_rights_taken_up(key);
+            self.servers.of_mut(key).note_rights_taken_up(key);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seam::{Address, ConnectionId, Peer};
 
 use crate::engine::Engine;
-use crate::ids::BackendKey;
+use crate::ids::{BackendKey, ServerKey};
 use crate::outside::event::Event;
 use crate::outside::limits_reached::SAY_AGAIN;
 use crate::server::Server;
@@ -31,28 +31,29 @@ impl Server {
 }
 
 impl Engine {
-    /// Says now and then that the server does not get a user's password.
-    pub(crate) fn note_withheld(&mut self, user: &[u8], why: Withheld) {
-        if self.server.reachability.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
-            self.server.reachability.withheld_at = Some(self.now);
+    /// Says now and then that a server does not get a user's password.
+    pub(crate) fn note_withheld(&mut self, server: ServerKey, user: &[u8], why: Withheld) {
+        let reachability = &mut self.servers[server].reachability;
+        if reachability.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
+            reachability.withheld_at = Some(self.now);
             let user = String::from_utf8_lossy(user).into_owned();
             self.views.event(Event::PasswordWithheld { user, reason: why.message() });
         }
     }
 
     /// Sends what goes before TLS, and has it begin.
-    pub(crate) fn start_server_tls(&mut self, connection: ConnectionId, before: &[u8]) {
-        let name = server_name(&self.settings, self.server.reachability.address);
+    pub(crate) fn start_server_tls(&mut self, server: ServerKey, connection: ConnectionId, before: &[u8]) {
+        let name = server_name(&self.settings, self.servers[server].reachability.address);
         self.io.outbox.send(connection, before);
         self.io.outbox.start_tls(connection, name);
     }
 
     /// TLS stands on a backend.
     pub(crate) fn backend_secured(&mut self, key: BackendKey) {
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         let Some((login, out)) = backend.login() else { return };
         match login.secured(out) {
-            Ok(()) => self.server.mark_dirty(key),
+            Ok(()) => self.servers.of_mut(key).mark_dirty(key),
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
         }
     }

@@ -100,7 +100,7 @@ impl Engine {
             self.remember_answer(client, &mut request, before, &statement.summary);
         }
         if statement.summary.error.is_none() && self.ends_connection(client, &request) {
-            self.server.backends[key].afterwards = Afterwards::Close;
+            self.servers[key].afterwards = Afterwards::Close;
             self.drop_client(client);
         } else if command == RequestKind::LoginSchema {
             self.login_schema_checked(key, client, &request, &statement.summary);
@@ -148,7 +148,7 @@ impl Engine {
         let effects = statement.prelude_effects;
         if effects.schema {
             // Also where the schema was there before: USE takes up its rights anew.
-            self.server.note_rights_taken_up(key);
+            self.servers.of_mut(key).note_rights_taken_up(key);
         }
         if effects.begin {
             self.transaction_started(client);
@@ -163,14 +163,14 @@ impl Engine {
         let mut session = self.clients[client].session.expect("a client with requests has logged in");
         self.sessions.states.hold_again(session);
         if without_schema {
-            let schema = self.sessions.states.state(self.server.backends[key].session).schema.clone();
+            let schema = self.sessions.states.state(self.servers[key].session).schema.clone();
             let state = SessionState { schema, ..self.sessions.states.state(session).clone() };
             self.sessions.states.release(session);
             session = self.sessions.states.hold(state);
         }
         self.set_backend_session(key, session);
         self.sessions.states.release(session);
-        self.server.backends[key].trackers = true;
+        self.servers[key].trackers = true;
         if insert_id {
             // It has to be 0 again before anybody else gets the backend.
             let aftermath = &mut self.clients[client].aftermath;
@@ -182,14 +182,14 @@ impl Engine {
     pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
         self.note_change_of_schema(key, session);
         let held = self.sessions.states.hold_again(session);
-        let before = std::mem::replace(&mut self.server.backends[key].session, held);
+        let before = std::mem::replace(&mut self.servers[key].session, held);
         self.sessions.states.release(before);
     }
 
     /// Nobody knows in which schema a backend is: an empty name has a USE go ahead of whoever's statement is next.
     pub(crate) fn forget_schema(&mut self, key: BackendKey) {
-        self.server.note_rights_taken_up(key);
-        let state = self.sessions.states.state(self.server.backends[key].session).clone();
+        self.servers.of_mut(key).note_rights_taken_up(key);
+        let state = self.sessions.states.state(self.servers[key].session).clone();
         let session = self.sessions.states.hold(SessionState { schema: Some(Box::default()), ..state });
         self.set_backend_session(key, session);
         self.sessions.states.release(session);
@@ -204,7 +204,7 @@ impl Engine {
         summary: &Summary,
     ) {
         let error = summary.error.clone().expect("a failure has an error");
-        self.server.backends[key].afterwards = Afterwards::Close;
+        self.servers[key].afterwards = Afterwards::Close;
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
         if state.killed || state.in_transaction() || !state.pins.is_empty() {
@@ -276,7 +276,7 @@ impl Engine {
         self.forget_state(client);
         self.backend_was_reset(key, summary);
         // What is left in spite of that is for nobody else; the role is as it was, and the client's.
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         if behind_pins(pins) == Afterwards::Close {
             backend.afterwards = Afterwards::Close;
         }
@@ -294,29 +294,24 @@ impl Engine {
         if summary.error.is_some() {
             return self.close_backend(key, "it could not be reset");
         }
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         backend.trackers = false;
         backend.variables = None;
         backend.wait_timeout = None;
         backend.failed = Hidden::NOTHING;
         let charset = backend.login_charset.clone();
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
-        let charset = if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) {
+        let charset = if self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb) {
             charset
         } else {
             Charset::default()
         };
         // It is in its schema still, but the character set of that has gone (`THD::init` of both servers), until the next USE: an
         // empty name has one go ahead of whoever's statement is next.
-        let schema = self
-            .sessions
-            .states
-            .state(self.server.backends[key].session)
-            .schema
-            .as_ref()
-            .map(|_| Box::default());
+        let schema =
+            self.sessions.states.state(self.servers[key].session).schema.as_ref().map(|_| Box::default());
         let session = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });
-        self.sessions.states.release(std::mem::replace(&mut self.server.backends[key].session, session));
+        self.sessions.states.release(std::mem::replace(&mut self.servers[key].session, session));
         self.forget_prepared(key);
     }
 
@@ -343,7 +338,7 @@ impl Engine {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let in_transaction = state.in_transaction();
-        let shared = self.server.backends[key].holder != Some(client);
+        let shared = self.servers[key].holder != Some(client);
         // Nobody has known that its id would have to stand there.
         let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
             && state.aftermath.insert_id_at != Some(key);
@@ -387,7 +382,7 @@ impl Engine {
             // nobody else may fall into that. What is not in the session state is lost to the client, too.
             state.pins = Pins::NONE;
             state.doubts = None;
-            self.server.backends[key].afterwards = Afterwards::Close;
+            self.servers[key].afterwards = Afterwards::Close;
         }
         self.let_go(key, client);
     }
@@ -419,8 +414,8 @@ impl Engine {
 
     /// The client needs its backend no more.
     pub(crate) fn let_go(&mut self, key: BackendKey, client: ClientKey) {
-        if self.server.backends[key].holder == Some(client) {
-            self.server.backends[key].holder = None;
+        if self.servers[key].holder == Some(client) {
+            self.servers[key].holder = None;
         }
         let now = self.now;
         let Some(state) = self.clients.get_mut(client) else { return };
@@ -453,7 +448,7 @@ impl Engine {
             state.aftermath.diagnostics = Diagnostics::Counted { warnings, errors };
             if summary.error.is_some() {
                 // Killed, most likely: nobody has said whether a transaction is open.
-                self.server.backends[key].afterwards = Afterwards::Close;
+                self.servers[key].afterwards = Afterwards::Close;
             }
         }
         let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
@@ -473,7 +468,7 @@ impl Engine {
             None => {
                 // Killed, most likely: nobody may find the id there.
                 aftermath.insert_id_lost();
-                self.server.backends[key].afterwards = Afterwards::Close;
+                self.servers[key].afterwards = Afterwards::Close;
             }
         }
         self.settle(key, client, false);
@@ -494,7 +489,7 @@ impl Engine {
         if before.is_some_and(|before| self.variables_depend_on(client, before, &state.charset)) {
             self.clients[client].pins |= Effects::USER_VARIABLE.into();
         }
-        let found = &self.sessions.states.state(self.server.backends[key].session).schema;
+        let found = &self.sessions.states.state(self.servers[key].session).schema;
         let elsewhere = (!told && *found != state.schema)
             .then(|| SessionState { schema: found.clone(), ..state.clone() });
         let session = self.sessions.states.hold(state);
@@ -549,7 +544,7 @@ impl Engine {
     pub(crate) fn forget_state(&mut self, client: ClientKey) {
         self.forget_statements(client);
         self.clients[client].transaction.unstarted = None;
-        let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
+        let facts = self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
         let charset = facts.charset_of_reset(state.collation);
         state.pins = Pins::NONE;

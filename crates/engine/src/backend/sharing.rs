@@ -24,6 +24,7 @@ use crate::learned::history::SHORT;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::Lane;
 use crate::scheduling::Scheduling;
+use crate::server::Server;
 use crate::session::{SessionId, SessionState, is_utf8};
 
 /// How a statement stands towards backends that others share.
@@ -210,15 +211,16 @@ impl Engine {
             return Sharing::Alone;
         };
         let most = self.pool.workers.shared_backends(self.pool.worker) as usize;
-        let share = self.server.sharing.share_of(self.now, (identity, session), most);
-        let shared = self.shared_backends_for(key, (identity, session), share);
+        let server = self.server_for(key);
+        let share = self.servers[server].sharing.share_of(self.now, (identity, session), most);
+        let shared = self.shared_backends_for(key, &self.servers[server], (identity, session), share);
         let enough = shared.running >= shared.most;
         match shared.with_room {
             Some(backend) if enough || !self.scheduling.scheduler.has_permit(key) => {
                 self.scheduling.scheduler.start(key);
                 self.send_request(key, backend);
                 self.views.totals.shared_reads += 1;
-                let sent = self.server.backends[backend].in_flight.back();
+                let sent = self.servers[backend].in_flight.back();
                 self.views.totals.schemas_brought += u64::from(sent.is_some_and(|sent| sent.preludes > 0));
                 Sharing::Started
             }
@@ -229,7 +231,7 @@ impl Engine {
 
     /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account, which takes neither.
     pub(super) fn start_followers(&mut self, first: ClientKey) {
-        let mut accounts = self.server.sharing.followed_out_of_turn(self.now);
+        let mut accounts = self.servers[self.server_for(first)].sharing.followed_out_of_turn(self.now);
         // What has kept the first one back keeps all of its account.
         accounts.retain(|&account| self.clients[first].identity != Some(account));
         if accounts.is_empty() {
@@ -267,10 +269,16 @@ impl Engine {
     }
 
     /// The backends that a client's read can join: of its kind only where that may be stuck, and on which it is prepared where it is to be.
-    fn shared_backends_for(&self, key: ClientKey, (identity, session): Sharers, share: Share) -> Shared {
+    fn shared_backends_for(
+        &self,
+        key: ClientKey,
+        server: &Server,
+        (identity, session): Sharers,
+        share: Share,
+    ) -> Shared {
         let request = self.clients[key].request.as_ref().expect("looked at by the caller");
-        let own = self.server.sharing.of((identity, session));
-        let own = self.those_at_work(key, session, request, share.state.max(1), own);
+        let own = server.sharing.of((identity, session));
+        let own = self.those_at_work(key, server, session, request, share.state.max(1), own);
         // They have one of their own where they were among the first, or differ in more than their schema.
         if own.with_room.is_some() || (share.state > 0 && own.running < own.most) {
             return own;
@@ -279,12 +287,12 @@ impl Engine {
             return own;
         }
         let is_of_others = |&other: &BackendKey| {
-            let others = self.sessions.states.state(self.server.backends[other].session);
+            let others = self.sessions.states.state(self.servers[other].session);
             !others.is_but_for_schema(self.sessions.states.state(session))
         };
-        let others = self.server.sharing.of_account(identity).filter(is_of_others).count();
+        let others = server.sharing.of_account(identity).filter(is_of_others).count();
         let most = share.account.saturating_sub(others).max(1);
-        self.those_at_work(key, session, request, most, self.server.sharing.of_account(identity))
+        self.those_at_work(key, server, session, request, most, server.sharing.of_account(identity))
     }
 
     /// Says whether a schema is about to be chosen there that is another than the present one, or may be: until that is answered,
@@ -303,6 +311,7 @@ impl Engine {
     fn those_at_work(
         &self,
         key: ClientKey,
+        server: &Server,
         session: SessionId,
         request: &Request,
         most: usize,
@@ -313,9 +322,9 @@ impl Engine {
         let (only_kind, about) = (self.scheduling.only_kind(self.now, request), request.about.as_deref());
         let mut shared = Shared { running: 0, most, with_room: None };
         let mut fewest = self.pool.workers.statements_in_flight() as usize;
-        let leaving = self.server.sharing.iter().next_back().filter(|_| self.pool.is_to_leave_a_backend());
+        let leaving = server.sharing.iter().next_back().filter(|_| self.pool.is_to_leave_a_backend());
         for candidate in candidates.filter(|&key| Some(key) != leaving) {
-            let backend = &self.server.backends[candidate];
+            let backend = &self.servers[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
             let (wanted, found) =
@@ -326,7 +335,7 @@ impl Engine {
             let same = self.sessions.fits(backend, client)
                 && (state_stands || (schema_alone && *brings_schema))
                 && backend.only_kind == only_kind
-                && about.is_none_or(|about| self.server.statement_for(candidate, about).is_some());
+                && about.is_none_or(|about| server.statement_for(candidate, about).is_some());
             if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
                 continue;
             }
@@ -360,10 +369,10 @@ impl Engine {
     /// Says whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind
     /// others as are being read. False where their number is given: nobody looks for a better one.
     pub(crate) fn shared_reads_wait(&self) -> bool {
-        let sharing = self.server.sharing.len();
+        let sharing = self.servers.sharing_count();
         self.settings.shared_backends == 0
             && sharing >= self.pool.workers.shared_backends(self.pool.worker) as usize
-            && self.server.sharing.iter().map(|key| self.server.backends[key].in_flight.len()).sum::<usize>()
+            && self.servers.sharing().map(|key| self.servers[key].in_flight.len()).sum::<usize>()
                 >= 2 * sharing
     }
 }

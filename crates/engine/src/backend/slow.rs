@@ -13,10 +13,10 @@ impl Engine {
     pub(crate) fn client_stalled(&mut self, client: ClientKey) {
         let state = &mut self.clients[client];
         state.stalled_since = Some(self.now);
-        let Some(key) = state.backend.filter(|&key| self.server.backends[key].answers(client)) else {
+        let Some(key) = state.backend.filter(|&key| self.servers[key].answers(client)) else {
             return;
         };
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         if backend.in_flight.front().is_some_and(|statement| statement.group.is_some()) {
             return; // nothing of that answer has been sent to it yet
         }
@@ -25,8 +25,7 @@ impl Engine {
             self.io.outbox.pause_reading(connection);
         }
         // One whose reply has not begun may still be executing: what is stalled is the reply before.
-        if self.server.backends[key].in_flight.front().is_some_and(|statement| statement.summary.relayed > 0)
-        {
+        if self.servers[key].in_flight.front().is_some_and(|statement| statement.summary.relayed > 0) {
             self.lend_permit(key);
         }
     }
@@ -37,7 +36,7 @@ impl Engine {
         state.stalled_since = None;
         state.last_heard = self.now;
         self.resume.push(client);
-        if let Some(key) = state.backend.filter(|&key| self.server.backends[key].answers(client)) {
+        if let Some(key) = state.backend.filter(|&key| self.servers[key].answers(client)) {
             self.resume_backend(key);
             self.take_permit_back(key);
         }
@@ -45,7 +44,7 @@ impl Engine {
 
     /// Reads from a backend again, if it was not.
     pub(crate) fn resume_backend(&mut self, key: BackendKey) {
-        let Some(backend) = self.server.backends.get_mut(key) else { return };
+        let Some(backend) = self.servers.get_mut(key) else { return };
         if std::mem::take(&mut backend.paused)
             && let Some(connection) = backend.connection
         {
@@ -55,7 +54,7 @@ impl Engine {
 
     /// The server takes a large statement or file slowly: its client has to wait.
     pub(crate) fn server_stalled(&mut self, key: BackendKey) {
-        let Some(client) = self.server.backends[key].holder else { return };
+        let Some(client) = self.servers[key].holder else { return };
         self.clients[client].backpressure.server_is_slow = true;
         self.update_reading(client);
     }
@@ -103,7 +102,7 @@ impl Engine {
     ) -> bool {
         if summary.uploaded && summary.error.is_some() {
             // Whether the server has read the file to its end, nobody says.
-            self.server.backends[key].afterwards = Afterwards::Close;
+            self.servers[key].afterwards = Afterwards::Close;
         }
         let reason = match *self.clients[client].phase() {
             ClientPhase::Running(Running::Replicating { .. })
@@ -124,8 +123,8 @@ impl Engine {
     /// are the same on both sides. Gives the number of bytes.
     pub(crate) fn forward(&mut self, client: ClientKey, bytes: &[u8]) -> usize {
         if let Some(key) = self.clients[client].backend {
-            self.server.backends[key].out.extend_from_slice(bytes);
-            self.server.mark_dirty(key);
+            self.servers[key].out.extend_from_slice(bytes);
+            self.servers.of_mut(key).mark_dirty(key);
         }
         bytes.len()
     }
@@ -145,7 +144,7 @@ impl Engine {
         if packet[3] != next {
             return Err(wire::WireError::WrongSequence { expected: next, found: packet[3] });
         }
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         let Some(statement) = backend.in_flight.front_mut() else { return Ok(0) };
         let sequence = packet[3].wrapping_add(statement.reader.sequence_shift_to_backend());
         let start = backend.out.len();
@@ -167,7 +166,7 @@ impl Engine {
             true => self.clients[client].end_upload(),
             false => self.clients[client].upload(continues, next.wrapping_add(1)),
         }
-        self.server.mark_dirty(key);
+        self.servers.of_mut(key).mark_dirty(key);
         Ok(packet.len())
     }
 }

@@ -80,17 +80,16 @@ impl Engine {
         let short =
             self.scheduling.scheduler.lends_stalled() && self.scheduling.scheduler.is_short_of_permits();
         // Those of the long lane are not short of permits: their kinds stay known.
-        if short || !self.server.stalls.overdue_kinds.is_empty() {
-            self.server.stalls.overdue_kinds = self.find_overdue_kinds();
+        if short || !self.scheduling.stalls.overdue_kinds.is_empty() {
+            self.scheduling.stalls.overdue_kinds = self.find_overdue_kinds();
         }
         if !short {
             return;
         }
         self.have_others_lend();
         let over: Vec<_> = self
-            .server
-            .backends
-            .iter()
+            .servers
+            .backends()
             .filter(|(_, backend)| {
                 backend.permit() != Permit::None
                     && self.scheduling.stalls_at(self.now, &self.settings, backend) <= self.now
@@ -100,7 +99,7 @@ impl Engine {
         if over.is_empty() {
             return;
         }
-        self.server.stalls.latest = Some(self.now);
+        self.scheduling.stalls.latest = Some(self.now);
         let room = match self.room_to_lend() {
             0 => usize::from(self.shuts_a_user_out()),
             room => room,
@@ -121,9 +120,9 @@ impl Engine {
             return 0;
         }
         let count =
-            |is: fn(&Backend) -> bool| self.server.backends.iter().filter(|(_, backend)| is(backend)).count();
+            |is: fn(&Backend) -> bool| self.servers.backends().filter(|(_, backend)| is(backend)).count();
         let most = |all: u32| all.div_ceil(self.pool.workers.count()) as usize;
-        let lends = self.server.backends.iter().filter(|(_, backend)| backend.lends_for_unknown_reasons());
+        let lends = self.servers.backends().filter(|(_, backend)| backend.lends_for_unknown_reasons());
         let young = lends.filter(|(_, backend)| self.long_at(backend).is_none_or(|at| at > self.now)).count();
         let unexplained = most(self.pool.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
@@ -154,15 +153,15 @@ impl Engine {
         let holds = |(_, backend): (BackendKey, &Backend)| backend.permit() == Permit::Held;
         self.pool.workers.count() > 1
             && self.scheduling.scheduler.waiting() > 0
-            && !self.server.backends.iter().any(holds)
+            && !self.servers.backends().any(holds)
     }
 
     /// Tells the workers that hold all permits of a user who is shut out on this worker, which has none to lend.
     fn have_others_lend(&mut self) {
-        if self.server.stalls.look_at.is_some_and(|at| at > self.now) || !self.depends_on_others() {
+        if self.scheduling.stalls.look_at.is_some_and(|at| at > self.now) || !self.depends_on_others() {
             return;
         }
-        self.server.stalls.look_at = Some(self.now + LOOK_AGAIN);
+        self.scheduling.stalls.look_at = Some(self.now + LOOK_AGAIN);
         // Until the next look, and the turn after it.
         let until = self.now + 2 * LOOK_AGAIN;
         if self.has_a_user_shut_out() && self.pool.workers.prolong_shutting_out(self.now, until) {
@@ -175,11 +174,11 @@ impl Engine {
         if !self.scheduling.scheduler.lends_stalled() || !self.scheduling.scheduler.is_short_of_permits() {
             return None;
         }
-        let held = self.server.backends.iter().filter(|(_, backend)| backend.permit() == Permit::Held);
+        let held = self.servers.backends().filter(|(_, backend)| backend.permit() == Permit::Held);
         let stalls: Vec<_> =
             held.map(|(_, backend)| self.scheduling.stalls_at(self.now, &self.settings, backend)).collect();
         if stalls.is_empty() && self.depends_on_others() {
-            return Some(self.server.stalls.look_at.map_or(self.now, |at| at.max(self.now)));
+            return Some(self.scheduling.stalls.look_at.map_or(self.now, |at| at.max(self.now)));
         }
         let first = stalls.iter().copied().min();
         if self.room_to_lend() > 0 || first.is_some_and(|first| first <= self.now) && self.shuts_a_user_out()
@@ -188,7 +187,7 @@ impl Engine {
         }
         // That something is stalled is a reason to ask the server all the same, and there is room again when a statement that has
         // lent its permit turns long.
-        let running = self.server.backends.iter().filter(|(_, backend)| backend.permit() != Permit::None);
+        let running = self.servers.backends().filter(|(_, backend)| backend.permit() != Permit::None);
         let turns_long = running.filter_map(|(_, backend)| self.long_at(backend));
         stalls.into_iter().chain(turns_long).filter(|&at| at > self.now).min()
     }
@@ -213,12 +212,8 @@ impl Engine {
         if !self.scheduling.scheduler.is_native() {
             return Vec::new();
         }
-        let running = self
-            .server
-            .backends
-            .iter()
-            .map(|(_, backend)| backend)
-            .filter(|backend| self.is_overdue(backend));
+        let running =
+            self.servers.backends().map(|(_, backend)| backend).filter(|backend| self.is_overdue(backend));
         let mut kinds: Vec<_> = running
             .filter_map(|backend| backend.in_flight.front().map(|statement| statement.fingerprint))
             .collect();
@@ -232,12 +227,12 @@ impl Engine {
         if self.scheduling.scheduler.is_native() {
             return;
         }
-        let (now, backends) = (self.now, &self.server.backends);
+        let (now, servers) = (self.now, &self.servers);
         let long = |limit| {
             let held = |backend: &Backend| {
                 backend.permit() == Permit::Held && now.since(backend.permit_since()) > limit
             };
-            u32::try_from(backends.iter().filter(|(_, backend)| held(backend)).count()).unwrap_or(u32::MAX)
+            u32::try_from(servers.backends().filter(|(_, backend)| held(backend)).count()).unwrap_or(u32::MAX)
         };
         self.scheduling.scheduler.group_turn(long);
     }

@@ -160,7 +160,7 @@ impl Engine {
     pub(super) fn begin_with_permit(&mut self, key: BackendKey, has_permit: bool, spared: u32) {
         debug_assert!(has_permit || spared == 0, "what nobody has is left to nobody");
         let now = self.now;
-        let backend = &mut self.server.backends[key];
+        let backend = &mut self.servers[key];
         backend.set_permit("begin", if has_permit { Permit::Held } else { Permit::Lent });
         backend.state.permit_since = now;
         backend.state.spared = spared;
@@ -169,30 +169,30 @@ impl Engine {
 
     /// Another statement may run as long as the server does nothing for this one.
     pub(crate) fn lend_permit(&mut self, key: BackendKey) {
-        if self.server.backends[key].permit() == Permit::Held {
-            self.server.backends[key].set_permit("lend", Permit::Lent);
+        if self.servers[key].permit() == Permit::Held {
+            self.servers[key].set_permit("lend", Permit::Lent);
             self.end_permit(key);
         }
     }
 
     /// It takes a whole one then: what it waits for is known no more.
     pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
-        if self.server.backends[key].permit() == Permit::Lent {
-            self.server.backends[key].set_permit("take_back", Permit::Held);
+        if self.servers[key].permit() == Permit::Lent {
+            self.servers[key].set_permit("take_back", Permit::Held);
             self.scheduling.scheduler.resume();
         }
     }
 
     /// Nothing runs there any more.
     pub(crate) fn give_permit(&mut self, key: BackendKey) {
-        if self.server.backends[key].set_permit("give", Permit::None) == Permit::Held {
+        if self.servers[key].set_permit("give", Permit::None) == Permit::Held {
             self.end_permit(key);
         }
     }
 
     /// What it had of a permit goes back, together with what of it was left to others.
     fn end_permit(&mut self, key: BackendKey) {
-        let spared = std::mem::take(&mut self.server.backends[key].state.spared);
+        let spared = std::mem::take(&mut self.servers[key].state.spared);
         self.scheduling.scheduler.finish(spared);
     }
 }

@@ -57,8 +57,12 @@ impl Engine {
         info: &[u8],
         changes: &[u8],
     ) {
-        let told = trackers::told(&self.clients[client], self.server.facts.as_ref(), &self.sessions.states)
-            .map(|told| told.of(changes));
+        let told = trackers::told(
+            &self.clients[client],
+            self.servers.primary().facts.as_ref(),
+            &self.sessions.states,
+        )
+        .map(|told| told.of(changes));
         match told.filter(|told| !told.is_empty()) {
             None => self.answer_ok_and_say(client, sequence, info),
             Some(told) => {
@@ -77,7 +81,7 @@ impl Engine {
 
     /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.
     pub(crate) fn answered_here(&mut self, client: ClientKey) {
-        if !self.server.facts.as_ref().is_some_and(Facts::is_mariadb) {
+        if !self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb) {
             self.clients[client].aftermath.diagnostics = Diagnostics::None;
         }
     }
@@ -107,7 +111,9 @@ impl Engine {
     pub(crate) fn reader(&self, client: ClientKey) -> Reader {
         let client = &self.clients[client];
         let reader = client.reader();
-        let Some((session, facts)) = client.session.zip(self.server.facts.as_ref()) else { return reader };
+        let Some((session, facts)) = client.session.zip(self.servers.primary().facts.as_ref()) else {
+            return reader;
+        };
         let (collation, width) = facts.collation_of_results(&self.sessions.states.state(session).charset);
         Reader { collation, width, is_mysql: !facts.is_mariadb(), ..reader }
     }

@@ -183,7 +183,7 @@ impl Engine {
 
     /// The account's method; for nobody's account the server's usual one.
     fn method_for(&self, key: ClientKey, attempt: &Attempt) -> Option<Method> {
-        let facts = self.server.facts.as_ref()?;
+        let facts = self.servers.primary().facts.as_ref()?;
         match facts.accounts.find(&attempt.user, &self.clients[key].peer, facts.name_resolution) {
             Some(account) => account
                 .credential
@@ -301,12 +301,12 @@ impl Engine {
             Verdict::NeedsServer => self.claim(key, attempt),
             verdict => {
                 if attempt.needs_copy == 0 {
-                    attempt.needs_copy = self.server.control.next_accounts_copy();
+                    attempt.needs_copy = self.servers.primary().control.next_accounts_copy();
                 }
-                if self.server.control.can_refresh()
-                    && self.server.control.accounts_copy() < attempt.needs_copy
+                if self.servers.primary().control.can_refresh()
+                    && self.servers.primary().control.accounts_copy() < attempt.needs_copy
                 {
-                    self.server.control.ask_for_accounts();
+                    self.servers.primary_mut().control.ask_for_accounts();
                     self.clients[key].wait_in_login(Login::AwaitingAccounts(attempt));
                     self.logins.awaiting_accounts.push(self.clients.ref_to(key));
                 } else {
@@ -357,7 +357,7 @@ impl Engine {
     }
 
     fn verdict(&self, client: &Client, attempt: &Attempt) -> Verdict {
-        let Some(facts) = &self.server.facts else { return Verdict::Denied };
+        let Some(facts) = &self.servers.primary().facts else { return Verdict::Denied };
         let Some(account) = facts.accounts.find(&attempt.user, &client.peer, facts.name_resolution) else {
             // As if it were there: nobody is to find out which accounts are.
             return match facts.method {

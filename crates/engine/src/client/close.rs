@@ -93,7 +93,7 @@ impl Engine {
     /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such
     /// that nobody expects anything of them.
     pub(crate) fn abandoned_ended(&mut self, key: BackendKey, statement: &InFlight) {
-        if statement.shared && statement.preludes > 0 && self.server.backends.contains(key) {
+        if statement.shared && statement.preludes > 0 && self.servers.contains(key) {
             self.forget_schema(key);
         }
         let summary = &statement.summary;
@@ -107,7 +107,7 @@ impl Engine {
         } else {
             return;
         };
-        let Some(backend) = self.server.backends.get_mut(key) else { return };
+        let Some(backend) = self.servers.get_mut(key) else { return };
         backend.afterwards = backend.afterwards.max(clean);
     }
 
@@ -121,7 +121,7 @@ impl Engine {
         self.clients[key].stalled_since = None;
         self.note_slow_abandoned(key, backend);
         self.note_abandoned(key, backend);
-        let state = &mut self.server.backends[backend];
+        let state = &mut self.servers[backend];
         for statement in &mut state.in_flight {
             if statement.owner.client() == Some(key) {
                 statement.owner = Owner::Abandoned;

@@ -225,7 +225,7 @@ impl Engine {
     }
 
     fn command_message(&mut self, key: ClientKey, bytes: &[u8]) -> Result<usize, WireError> {
-        let most = self.server.max_allowed_packet(&self.settings);
+        let most = self.servers.primary().max_allowed_packet(&self.settings);
         let Some(message) = wire::read_message(bytes, 0, most)? else { return Ok(0) };
         if message.payload.is_empty() {
             // The servers take it for COM_SLEEP (dispatch_command).
@@ -496,7 +496,7 @@ impl Engine {
     /// The transaction of a client whose statements need no permits of their own has one.
     fn has_kept_permit(&self, key: ClientKey) -> bool {
         let held = self.clients[key].backend;
-        held.is_some_and(|backend| self.server.backends[backend].permit() == Permit::Held)
+        held.is_some_and(|backend| self.servers[backend].permit() == Permit::Held)
     }
 
     /// What the client holds before this request, and takes note of what it will hold behind it.
@@ -571,7 +571,7 @@ impl Engine {
     /// How the lexer has to read this client's text.
     pub(crate) fn lex_mode(&self, key: ClientKey) -> sql::LexMode {
         let session = self.clients[key].session.expect("a client with commands has logged in");
-        let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
+        let facts = self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
         let mode = self.sessions.states.lex_mode(session, facts.lex_mode);
         // The server says of this one in each OK whether it is in force.
         let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);

@@ -96,7 +96,7 @@ impl Engine {
 
     /// One more where the server counts before it looks whether the statement is there.
     pub(super) fn count_if_mariadb(&mut self, client: ClientKey, counter: Counter) -> bool {
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
         if is_mariadb {
             self.count(client, counter);
         }

@@ -257,7 +257,7 @@ impl Engine {
     /// What the server is to be asked for a client, and the account.
     fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[key].phase() else { return None };
-        let facts = self.server.facts.as_ref()?;
+        let facts = self.servers.primary().facts.as_ref()?;
         let peer = &self.clients[key].peer;
         let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution)?;
         Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
@@ -276,14 +276,15 @@ impl Engine {
             if password.clear().is_empty() { Secret::None } else { Secret::Password(Arc::clone(&password)) };
         let identity = self.logins.identities.claim(&account, &attempt.user, secret);
         self.logins.identities.came_from(identity, &self.clients[client.key].peer);
-        self.open_backend_as(identity, class, collation, origin);
+        let server = self.servers.primary().key;
+        self.open_backend_as(server, identity, class, collation, origin);
         self.logins.claims.asking.insert(self.io.last_token, Claim { client, guest, password, question });
         // The backend alone holds it.
         self.release_identity(identity);
     }
 
     fn place_for_claim(&mut self) -> Option<Origin> {
-        if !self.may_connect_now() {
+        if !self.may_connect_now(self.servers.primary().key) {
             return None;
         }
         self.pool
@@ -294,14 +295,14 @@ impl Engine {
     /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
     /// with the claim.
     pub(crate) fn claim_proved(&mut self, backend: BackendKey) -> bool {
-        let Some(claim) = self.logins.claims.end(self.server.backends[backend].token) else { return true };
+        let Some(claim) = self.logins.claims.end(self.servers[backend].token) else { return true };
         let Claim { client, guest, password, question } = claim;
         self.pool.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
         let others = self.logins.claims.line.take_all(&guest);
         self.logins.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
         self.judge_claim(client, Answer::Judged { password, question, right: true });
         let proved = self.clients.find(client);
-        let claimed = self.server.backends[backend].identity;
+        let claimed = self.servers[backend].identity;
         let identity = proved.and_then(|client| client.identity).filter(|&identity| {
             let (one, other) =
                 (self.logins.identities.identity(identity), self.logins.identities.identity(claimed));
@@ -315,7 +316,7 @@ impl Engine {
             self.quit_backend(backend);
             return false;
         };
-        self.server.backends[backend].identity = self.logins.identities.hold_again(identity);
+        self.servers[backend].identity = self.logins.identities.hold_again(identity);
         self.release_identity(claimed);
         true
     }
@@ -335,7 +336,7 @@ impl Engine {
             Unproved::NoRoom => {}
             Unproved::Refused(error) => self.refuse_claim(client, &error),
             Unproved::Lost => {
-                let error = self.server.unreachable_error(&self.settings);
+                let error = self.servers.primary().unreachable_error(&self.settings);
                 self.refuse_claim(client, &error);
             }
         }

@@ -74,7 +74,7 @@ impl Engine {
     fn shows_nothing_in_doubt(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let nothing = client.doubts.is_some() && client.aftermath.diagnostics.counts() == (0, 0);
-        nothing && client.backend.is_some_and(|backend| self.server.backends[backend].has_no_diagnostics())
+        nothing && client.backend.is_some_and(|backend| self.servers[backend].has_no_diagnostics())
     }
 
     /// The other statements about diagnostics: counts become literals, of the saved rows those are shown that are asked
@@ -147,7 +147,7 @@ impl Engine {
             sql_state: aftermath.diagnostics.sql_state(),
             row_count: aftermath.row_count,
             charset: &self.sessions.states.state(session).charset,
-            is_mariadb: self.server.facts.as_ref().is_some_and(Facts::is_mariadb),
+            is_mariadb: self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb),
         };
         match asked.answer(&left) {
             None => return false,

@@ -185,7 +185,7 @@ impl Engine {
         raw: &[u8],
         out: &mut Vec<u8>,
     ) -> Serves {
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
         let statement = self.client_statement(key, number).expect("it was found a moment ago");
         let (definition, known) = (statement.definition, statement.types.clone());
         let parameters = usize::from(self.sessions.definitions.get(definition).parameters);

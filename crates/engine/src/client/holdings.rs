@@ -305,7 +305,7 @@ impl Engine {
     /// tells of none: tables of MyISAM, EXPLAIN, SHOW COLUMNS (`mysql_execute_command` in its sql_parse.cc releases metadata locks
     /// only outside of `in_multi_stmt_transaction_mode`; seen with 9.7). MariaDB keeps those alone of which its status tells.
     pub(crate) fn note_metadata_locks(&mut self, key: ClientKey, request: &Request) {
-        let keeps_all = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        let keeps_all = self.servers.primary().facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
         let client = &mut self.clients[key];
         let unseen = !client.status.contains(StatusFlags::AUTOCOMMIT) && !client.in_transaction();
         if keeps_all && unseen && request.may_open_tables() && !client.pins.holds_metadata_locks() {

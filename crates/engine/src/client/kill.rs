@@ -331,7 +331,7 @@ impl Engine {
             // Such a server notices no KILL QUERY, but that its connection has ended (my_net_read, net_write_packet).
             let backend = self.clients[victim].backend;
             self.close_client(victim, ClosedFor::Killed, "killed");
-            if let Some(backend) = backend.filter(|&backend| self.server.backends.contains(backend)) {
+            if let Some(backend) = backend.filter(|&backend| self.servers.contains(backend)) {
                 self.close_backend(backend, "its client was killed, for which the server waited");
             }
             return Outcome::Done;
@@ -352,7 +352,7 @@ impl Engine {
             self.close_backend(backend, "its client was killed");
             return Outcome::Done;
         }
-        let backend = &mut self.server.backends[backend];
+        let backend = &mut self.servers[backend];
         let others = backend
             .in_flight
             .iter()
@@ -379,7 +379,7 @@ impl Engine {
     /// The server waits for a client that sends no more of a file, or takes no more of its reply, and for nobody else.
     fn waits_for_its_client(&self, client: ClientKey) -> bool {
         let state = &self.clients[client];
-        let Some(backend) = state.backend.map(|backend| &self.server.backends[backend]) else { return false };
+        let Some(backend) = state.backend.map(|backend| &self.servers[backend]) else { return false };
         let Some(statement) = backend.in_flight.front().filter(|_| backend.answers(client)) else {
             return false;
         };

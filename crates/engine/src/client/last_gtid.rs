@@ -64,7 +64,7 @@ impl Engine {
     /// The variable as a literal; `None` where it is the server's affair: MySQL does not have it, and MariaDB from 11.1 on reports
     /// it under other names, like all that is not stored as a variable.
     pub(crate) fn last_gtid_literal(&self, client: ClientKey) -> Option<String> {
-        let facts = self.server.facts.as_ref()?;
+        let facts = self.servers.primary().facts.as_ref()?;
         let is_reported = facts.is_mariadb() && !facts.has_vague_trackers();
         let last = self.clients[client].aftermath.last_gtid.as_ref();
         is_reported.then(|| format!("'{}'", last.map_or_else(String::new, ToString::to_string)))

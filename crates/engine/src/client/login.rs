@@ -174,7 +174,7 @@ impl Pool {
 impl Engine {
     /// Sends our greeting, which repeats the server's version and capabilities.
     pub(crate) fn greet(&mut self, key: ClientKey) {
-        let Some(facts) = &self.server.facts else { return };
+        let Some(facts) = &self.servers.primary().facts else { return };
         let scramble = self.io.entropy.scramble();
         let (collation, _) = facts.charset_of_login(0);
         let client = &mut self.clients[key];
@@ -238,8 +238,10 @@ impl Engine {
         if self.refuses_charset(key, login.collation, login.user, sequence.wrapping_add(1)) {
             return Ok(());
         }
-        let offered = self.server.facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
-        let servers = self.server.facts.as_ref().map_or(Capabilities::NONE, |facts| facts.capabilities);
+        let offered =
+            self.servers.primary().facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
+        let servers =
+            self.servers.primary().facts.as_ref().map_or(Capabilities::NONE, |facts| facts.capabilities);
         let compressions = compression::offered(&self.settings, servers);
         let client = &mut self.clients[key];
         client.capabilities = login.capabilities & offered;
@@ -254,7 +256,7 @@ impl Engine {
         });
         // Only an answer by the method of our greeting is one to its scramble: who names another plugin has sent none that
         // counts (the C libraries send an empty packet), and is asked anew. Ed25519 needs a longer nonce than greetings have.
-        let greeted = self.server.facts.as_ref().map(|facts| facts.method);
+        let greeted = self.servers.primary().facts.as_ref().map(|facts| facts.method);
         if client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
             attempt.method = attempt.method.filter(|&it| Some(it) == greeted && it != Method::Ed25519);
         }
@@ -310,7 +312,7 @@ impl Engine {
     /// they would refuse every backend of this client. Nor is a name beyond ASCII known in another character set than UTF-8: the
     /// servers convert it, and its bytes may be the name of somebody else. True where it did.
     fn refuses_charset(&mut self, key: ClientKey, collation: u8, user: &[u8], sequence: u8) -> bool {
-        let Some(facts) = &self.server.facts else { return false };
+        let Some(facts) = &self.servers.primary().facts else { return false };
         let peer = self.clients[key].peer;
         let (error, why) = if let Some(charset) = facts.unusable_charset(collation) {
             (MySqlError::charset_of_client(charset), "")
@@ -330,12 +332,12 @@ impl Engine {
 
     pub(crate) fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &Verdict) {
         let peer = self.clients[key].peer;
-        let name_resolution = self.server.facts.as_ref().is_none_or(|facts| facts.name_resolution);
+        let name_resolution = self.servers.primary().facts.as_ref().is_none_or(|facts| facts.name_resolution);
         let host = host_name(&peer, name_resolution);
         let error = match verdict {
             Verdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
             Verdict::TooOld => MySqlError::client_too_old(),
-            Verdict::Locked if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) => {
+            Verdict::Locked if self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb) => {
                 MySqlError::account_locked_mariadb()
             }
             Verdict::Locked => MySqlError::account_locked(&attempt.user, &host),
@@ -346,7 +348,8 @@ impl Engine {
             _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
         };
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
-        let reason = format!("{}{}", error.message, self.server.why_refused(&peer, &attempt.user, verdict));
+        let reason =
+            format!("{}{}", error.message, self.servers.primary().why_refused(&peer, &attempt.user, verdict));
         self.views.event(Event::LoginRefused {
             peer,
             user,
@@ -372,7 +375,7 @@ impl Engine {
     pub(crate) fn tell_refusal(&mut self, key: ClientKey, sequence: u8, error: &MySqlError) {
         let changes_user = self.clients[key].identity.is_some();
         // MySQL ends a connection that may not become somebody else (sql_parse.cc, COM_CHANGE_USER: KILL_CONNECTION).
-        let stays = changes_user && self.server.facts.as_ref().is_none_or(Facts::is_mariadb);
+        let stays = changes_user && self.servers.primary().facts.as_ref().is_none_or(Facts::is_mariadb);
         if stays {
             self.keep_user(key);
         }
@@ -394,14 +397,14 @@ impl Engine {
         let is_new = self.clients[key].identity.is_none();
         self.forget_session(key);
         self.pool.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
-        let Some(facts) = &self.server.facts else { return };
+        let Some(facts) = &self.servers.primary().facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
         let is_news = self.logins.identities.secret_of(&attempt.user, account) != Some(&secret);
         // Whoever came without a password, as a user of this machine, has proved nothing that others lack.
         if is_news && secret != Secret::None {
             self.pool.tell_others(account, &attempt.user, &secret);
         }
-        let Some(facts) = &self.server.facts else { return };
+        let Some(facts) = &self.servers.primary().facts else { return };
         let identity = self.logins.identities.hold(account, &attempt.user, secret);
         self.logins.identities.came_from(identity, &self.clients[key].peer);
         self.scheduling.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
@@ -488,7 +491,7 @@ impl Engine {
         self.client_ids.insert(id, key);
         self.io.set_role(connection, crate::engine::Role::Client(key));
         self.begin_login(key);
-        if self.server.facts.is_some() {
+        if self.servers.primary().facts.is_some() {
             self.greet(key);
         }
     }
@@ -530,7 +533,7 @@ impl Engine {
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };
             match *client.phase() {
                 Phase::AwaitingServer => {
-                    let error = self.server.unreachable_error(&self.settings);
+                    let error = self.servers.primary().unreachable_error(&self.settings);
                     let connection = self.clients[key].connection;
                     self.io.send_early_error(connection, &error);
                     self.close_client(

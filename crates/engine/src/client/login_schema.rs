@@ -258,7 +258,7 @@ mod tests {
         let mut facts =
             crate::control::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
         facts.accounts = crate::accounts::Accounts::new(vec![account], ServerKind::MariaDb);
-        engine.server.facts = Some(facts);
+        engine.servers.primary_mut().facts = Some(facts);
         for index in 1..=100_000 {
             let connection = ConnectionId { index, generation: 1 };
             let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());

@@ -44,7 +44,7 @@ impl Server {
 impl Engine {
     /// The client's statement of this number, as it names it.
     pub(crate) fn client_statement(&mut self, key: ClientKey, number: u32) -> Option<&mut ClientStatement> {
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
         self.clients[key].statement_mut(number, is_mariadb)
     }
 
@@ -57,14 +57,14 @@ impl Engine {
         raw: &[u8],
         answer: u8,
     ) {
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
         if !execution.is_spoken(self.clients[key].capabilities, is_mariadb) {
             let error =
                 if is_mariadb { MySqlError::not_to_be_prepared() } else { MySqlError::unknown_command() };
             return self.answer_error(key, answer, &error);
         }
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.server.unknown_prepared_statement(number, "mysqld_stmt_execute");
+            let error = self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_execute");
             return self.answer_error(key, answer, &error);
         };
         let (number, definition, stays) = (statement.number, statement.definition, statement.stays);
@@ -179,7 +179,7 @@ impl Engine {
             return Ok(None);
         };
         let length = rewriting.length();
-        self.server.check_length(&self.settings, length + 1)?;
+        self.servers.primary().check_length(&self.settings, length + 1)?;
         let mut text = Vec::with_capacity(length);
         rewriting.put(&mut text);
         self.make_room_for_text(length)?;
@@ -259,13 +259,15 @@ impl Engine {
         let Some(statement) = self.client_statement(key, number) else { return };
         let definition = statement.definition;
         if parameter >= self.sessions.definitions.get(definition).parameters {
-            let error = MySqlError::wrong_arguments(self.server.looked_up_by("mysqld_stmt_send_long_data"));
+            let error = MySqlError::wrong_arguments(
+                self.servers.primary().looked_up_by("mysqld_stmt_send_long_data"),
+            );
             return self.long_data_is_wrong(key, number, error);
         }
         if !counted {
             self.count(key, Counter::SendLongData);
         }
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
         let statement =
             self.clients[key].statement_mut(number, is_mariadb).expect("it was found a moment ago");
         let none = || Box::new(LongData::Pieces { commands: Vec::new(), counted: Counted::default() });
@@ -315,7 +317,7 @@ impl Engine {
     pub(crate) fn fetch(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
         let counted = self.count_if_mariadb(key, Counter::Fetch);
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.server.unknown_prepared_statement(number, "mysqld_stmt_fetch");
+            let error = self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_fetch");
             return self.answer_error(key, answer, &error);
         };
         let (about, open) = (statement.about(Action::Fetch), statement.cursor_is_open);
@@ -323,7 +325,7 @@ impl Engine {
             self.count(key, Counter::Fetch);
         }
         if !open || !self.pass_to_own(key, about, Expect::Rows, raw, answer) {
-            let is_mariadb = self.server.facts.as_ref().is_none_or(Facts::is_mariadb);
+            let is_mariadb = self.servers.primary().facts.as_ref().is_none_or(Facts::is_mariadb);
             self.answer_error(key, answer, &MySqlError::no_open_cursor(number, is_mariadb));
         }
     }
@@ -332,7 +334,7 @@ impl Engine {
     pub(crate) fn reset_statement(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
         let counted = self.count_if_mariadb(key, Counter::Reset);
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.server.unknown_prepared_statement(number, "mysqld_stmt_reset");
+            let error = self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_reset");
             return self.answer_error(key, answer, &error);
         };
         let about = statement.about(Action::Reset);
@@ -350,8 +352,8 @@ impl Engine {
     /// A command about a statement with an open cursor goes to the backend where that is. False where there is none.
     fn pass_to_own(&mut self, key: ClientKey, about: About, expect: Expect, raw: &[u8], answer: u8) -> bool {
         let backend = self.clients[key].backend;
-        let found = backend
-            .and_then(|backend| self.server.backends[backend].prepared.find(about.definition, about.serves));
+        let found =
+            backend.and_then(|backend| self.servers[backend].prepared.find(about.definition, about.serves));
         let Some(id) = found else { return false };
         let mut raw = raw.to_vec();
         put_statement_id(&mut raw, id);

@@ -195,7 +195,9 @@ impl Engine {
         }
         // What is wrong with it is said elsewhere.
         let extent =
-            wire::message_extent(input, 0, self.server.max_allowed_packet(&self.settings)).ok().flatten();
+            wire::message_extent(input, 0, self.servers.primary().max_allowed_packet(&self.settings))
+                .ok()
+                .flatten();
         extent.filter(|extent| extent.length > self.settings.large_statement_size + 1)
     }
 
@@ -224,7 +226,7 @@ impl Engine {
         answer: u8,
         attributes: QueryAttributes,
     ) {
-        let code = self.server.facts.is_some().then(|| self.known_code());
+        let code = self.servers.primary().facts.is_some().then(|| self.known_code());
         let client = &self.clients[key];
         let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
         let schema = client.session.and_then(|session| self.sessions.states.state(session).schema.clone());

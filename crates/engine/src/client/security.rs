@@ -101,7 +101,7 @@ impl Engine {
         let secret = client.identity.map(|id| &self.logins.identities.identity(id).secret);
         match (fingerprint, secret) {
             (Some(fingerprint), Some(Secret::Native(stage1)))
-                if self.server.facts.as_ref().is_some_and(Facts::is_mariadb) =>
+                if self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb) =>
             {
                 native_password::certificate_proof(
                     &native_password::stage2(stage1),
@@ -141,7 +141,7 @@ impl Engine {
                 }
             }
             Role::Backend(key) => self.backend_secured(key),
-            Role::Control => self.control_secured(),
+            Role::Control(server) => self.control_secured(server),
             Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_secured(step, place)),
             Role::Free => {}
         }
@@ -157,7 +157,7 @@ impl Engine {
                 self.client_gone(key);
             }
             Role::Backend(key) => self.backend_gone(key, &reason),
-            Role::Control => self.control_lost(&reason),
+            Role::Control(server) => self.control_lost(server, &reason),
             Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_closed(step, place, &reason)),
             Role::Free => {}
         }

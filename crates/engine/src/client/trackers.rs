@@ -209,13 +209,13 @@ impl Engine {
         tracker: TrackerVariable,
         value: &[u8],
     ) {
-        let Some(facts) = &self.server.facts else { return };
+        let Some(facts) = &self.servers.primary().facts else { return };
         let state = &mut self.clients[client];
         let mut trackers = state.trackers.as_deref().unwrap_or(&facts.trackers).clone();
         trackers.set(tracker, value);
         state.trackers = (trackers != facts.trackers).then(|| Box::new(trackers));
         let as_ours = tracker != TrackerVariable::SystemVariables && is_on(value);
-        self.server.backends[backend].trackers &= as_ours;
+        self.servers[backend].trackers &= as_ours;
         self.count_session(client);
     }
 
@@ -224,9 +224,8 @@ impl Engine {
         let client = &self.clients[key];
         match function {
             SessionFunction::Pool(variable) => Some(client.priority.literal(variable, &self.settings)),
-            SessionFunction::Tracker(tracker) => {
-                trackers_of(client, self.server.facts.as_ref()).map(|trackers| trackers.literal(tracker))
-            }
+            SessionFunction::Tracker(tracker) => trackers_of(client, self.servers.primary().facts.as_ref())
+                .map(|trackers| trackers.literal(tracker)),
             SessionFunction::LastGtid => self.last_gtid_literal(key),
             _ => None,
         }
@@ -246,7 +245,7 @@ impl Engine {
     pub(crate) fn hears_of_transactions(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let tracked = |session| self.sessions.states.state(session).tracks_transactions();
-        let default = self.server.facts.as_ref().is_some_and(|facts| facts.tracks_transactions);
+        let default = self.servers.primary().facts.as_ref().is_some_and(|facts| facts.tracks_transactions);
         client.capabilities.contains(Capabilities::SESSION_TRACK)
             && client.session.and_then(tracked).unwrap_or(default)
     }

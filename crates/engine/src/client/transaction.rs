@@ -107,8 +107,8 @@ impl Engine {
 
     fn answer_transaction(&mut self, key: ClientKey, before: bool, answer: u8) {
         let client = &self.clients[key];
-        let is_mysql = self.server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let tells = trackers::told(client, self.server.facts.as_ref(), &self.sessions.states)
+        let is_mysql = self.servers.primary().facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        let tells = trackers::told(client, self.servers.primary().facts.as_ref(), &self.sessions.states)
             .filter(|told| told.hears());
         let told = told_of_unstarted(before, client.transaction.unstarted.is_some());
         let told = told.filter(|_| is_mysql && tells.is_some());

@@ -194,14 +194,14 @@ impl Engine {
         if !request.may_read_variables() {
             return Vec::new();
         }
-        let is_mariadb = self.server.facts.as_ref().is_some_and(Facts::is_mariadb);
-        difference(&self.clients[client].variables, &self.server.backends[backend].variables, is_mariadb)
+        let is_mariadb = self.servers.of(backend).facts.as_ref().is_some_and(Facts::is_mariadb);
+        difference(&self.clients[client].variables, &self.servers[backend].variables, is_mariadb)
     }
 
     /// What had to go ahead of the request has been done.
     pub(crate) fn variables_stand(&mut self, client: ClientKey, backend: BackendKey, request: &Request) {
         if request.may_read_variables() {
-            self.server.backends[backend].variables = self.clients[client].variables.clone();
+            self.servers[backend].variables = self.clients[client].variables.clone();
         }
     }
 
@@ -222,7 +222,7 @@ impl Engine {
         let charset = &self.sessions.states.state(session).charset;
         let Some(variables) = before.with(sets, charset) else { return false };
         let variables = Some(Rc::new(variables));
-        self.server.backends[backend].variables = variables.clone();
+        self.servers[backend].variables = variables.clone();
         self.clients[client].variables = variables;
         self.count_session(client);
         true

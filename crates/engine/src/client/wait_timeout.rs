@@ -71,7 +71,7 @@ impl Engine {
         if name.eq_ignore_ascii_case(NAME) {
             let value = seconds(value);
             self.clients[client].wait_timeout = value;
-            self.server.backends[key].wait_timeout = value;
+            self.servers[key].wait_timeout = value;
         }
     }
 
@@ -86,7 +86,7 @@ impl Engine {
         let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
         let reads = executes && request.statement.reads.contains(Reads::WAIT_TIMEOUT);
         let wanted = self.clients[client].wait_timeout;
-        if !(reads || pins) || wanted == self.server.backends[backend].wait_timeout {
+        if !(reads || pins) || wanted == self.servers[backend].wait_timeout {
             return None;
         }
         Some(
@@ -106,13 +106,13 @@ impl Engine {
         if summary.error.is_some() {
             return self.close_backend(key, "its wait_timeout could not be set back");
         }
-        self.server.backends[key].wait_timeout = None;
+        self.servers[key].wait_timeout = None;
     }
 
     /// Whether the server would end the client's backend for an idleness that only it sees: then it has to hear of a ping.
     pub(crate) fn server_watches_idleness(&self, client: ClientKey) -> bool {
         let backend = self.clients[client].backend;
-        backend.is_some_and(|backend| self.server.backends[backend].wait_timeout.is_some())
+        backend.is_some_and(|backend| self.servers[backend].wait_timeout.is_some())
     }
 
     /// Ends a client that has been idle for too long, between two commands or within one: both servers read the whole of a
@@ -125,7 +125,7 @@ impl Engine {
             0 => (MySqlError::idle_too_long(), "idle for wait_timeout"),
             _ => (MySqlError::read_timeout(), "nothing more of its command for wait_timeout"),
         };
-        if self.server.facts.as_ref().is_some_and(Facts::tells_idle_clients) {
+        if self.servers.primary().facts.as_ref().is_some_and(Facts::tells_idle_clients) {
             self.answer_error(key, headers, &error);
         }
         self.close_client(key, ClosedFor::WaitTimeout, reason);
@@ -160,7 +160,8 @@ mod tests {
         let server = vec![Address::Unix("/nowhere".into())];
         let wait_timeout = Duration::from_secs(100);
         let mut engine = Engine::new(Settings { server, wait_timeout, ..Settings::default() });
-        engine.server.facts = Some(Facts::new(&Established::of_test(version, Capabilities(0))));
+        engine.servers.primary_mut().facts =
+            Some(Facts::new(&Established::of_test(version, Capabilities(0))));
         for (index, value) in (0..).zip(values) {
             assert!(engine.pool.workers.take_client());
             let id = engine.next_client_id();

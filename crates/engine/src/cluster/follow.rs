@@ -204,7 +204,7 @@ impl Engine {
         self.following.choice = choice;
         // They go to the new primary.
         self.following.refused.clear();
-        self.following.leaves = (!self.server.backends.is_empty()).then_some(self.now);
+        self.following.leaves = (self.servers.backend_count() > 0).then_some(self.now);
         let Some(place) = choice.place else {
             self.following.held_since.get_or_insert(self.now);
             return;
@@ -215,7 +215,7 @@ impl Engine {
             let waiting = self.scheduling.scheduler.waiting() as u64;
             self.pool.workers.chosen.tally.held(waiting, self.now.since(oldest));
         }
-        if self.server.reachability.address != place || !self.following.is_known {
+        if self.servers.primary().reachability.address != place || !self.following.is_known {
             self.move_to(place);
         }
     }
@@ -223,22 +223,22 @@ impl Engine {
     /// The service account goes to another server, and backends behind it once it has found out what that is.
     fn move_to(&mut self, place: usize) {
         // For all workers.
-        if self.cluster.is_watching() && self.server.reachability.address != place {
+        if self.cluster.is_watching() && self.servers.primary().reachability.address != place {
             self.pool.workers.begin_elsewhere(self.now);
         }
         self.following.is_known = false;
-        self.server.reachability.move_to(place);
-        self.server.full = None;
-        self.server.pending_facts = None;
+        self.servers.primary_mut().reachability.move_to(place);
+        self.servers.primary_mut().full = None;
+        self.servers.primary_mut().pending_facts = None;
         self.logins.known_schemas.clear();
         self.pool.workers.way.forget();
-        self.leave_control();
+        self.leave_control(self.servers.primary().key);
         self.judge_again();
     }
 
     /// Says whether a backend stands on a server that is not the primary.
     pub(crate) fn is_on_former_server(&self, backend: BackendKey) -> bool {
-        self.settings.cluster.several && self.following.is_left(self.server.backends[backend].place)
+        self.settings.cluster.several && self.following.is_left(self.servers[backend].place)
     }
 
     /// Closes backends on servers that are not the primary. What runs there comes to its end, where the server is up; nothing more is sent
@@ -248,11 +248,11 @@ impl Engine {
         let in_time = self.now.since(since) < self.settings.cluster.hold;
         let may_end = in_time && self.pool.workers.chosen.may_end();
         let transactions_go_on = in_time && self.pool.workers.chosen.transactions_go_on();
-        let backends = self.server.backends.iter();
+        let backends = self.servers.backends();
         let left: Vec<_> =
             backends.map(|(key, _)| key).filter(|&key| self.is_on_former_server(key)).collect();
         for key in left {
-            let Some(backend) = self.server.backends.get_mut(key) else { continue };
+            let Some(backend) = self.servers.get_mut(key) else { continue };
             backend.afterwards = Afterwards::Close;
             if transactions_go_on && backend.holder.is_some() {
                 self.following.leaves = Some(since);
@@ -262,8 +262,8 @@ impl Engine {
                 self.quit_backend(key);
                 continue;
             }
-            self.server.sharing.remove(key);
-            let backend = &self.server.backends[key];
+            self.servers.of_mut(key).sharing.remove(key);
+            let backend = &self.servers[key];
             let ends = !backend.in_flight.is_empty() && backend.in_flight.iter().all(ends_by_itself);
             if may_end && ends {
                 self.following.leaves = Some(since);
@@ -291,7 +291,7 @@ impl Engine {
     pub(crate) fn patience(&self) -> Duration {
         let timeout = self.settings.backend_connect_timeout;
         let fails_over = self.settings.cluster.several
-            && (self.following.held_since.is_some() || !self.server.reachability.is_up());
+            && (self.following.held_since.is_some() || !self.servers.primary().reachability.is_up());
         if fails_over { self.settings.cluster.hold } else { timeout }
     }
 
@@ -345,7 +345,7 @@ impl Engine {
             }
             self.following.repeated.push(self.clients.ref_to(key));
             self.following.is_known = false;
-            self.server.rescues.want_to_know();
+            self.servers.primary_mut().rescues.want_to_know();
         }
         self.wait_again(key, statement, if sent { SentBefore::Lost } else { SentBefore::No });
         true
@@ -425,18 +425,18 @@ impl Engine {
         if doubts && self.pool.workers.chosen.doubt(self.following.choice) {
             self.pool.write_to_others(&Letter::Wake);
         }
-        self.server.backends[backend].afterwards = Afterwards::Close;
+        self.servers[backend].afterwards = Afterwards::Close;
         let client = &self.clients[key];
         // One that was to begin with this statement has done nothing yet, and begins anew.
         if client.in_transaction() {
             let answer = client.request.as_ref().map_or(1, |request| request.answer);
             self.take_request(key);
-            self.server.backends[backend].holder = None;
+            self.servers[backend].holder = None;
             self.tell_rolled_back(key, answer);
             // The end of its connection rolls back.
             return self.close_backend(backend, "its server takes no statements any more");
         }
-        self.server.backends[backend].holder = None;
+        self.servers[backend].holder = None;
         self.clients[key].aftermath.insert_id_at = None;
         let error = statement.summary.error.take().expect("a refusal is an error");
         self.wait_again(key, statement, SentBefore::Refused(Box::new(error)));

@@ -13,6 +13,7 @@ use super::SHORTEST_REFRESH;
 use crate::backend::Afterwards;
 use crate::backend::kept::rows_of;
 use crate::engine::Engine;
+use crate::ids::ServerKey;
 use crate::outside::event::Event;
 use crate::request::Statement;
 use crate::steps;
@@ -124,14 +125,15 @@ pub(crate) fn may_be_set(statement: &Statement, text: &[u8]) -> bool {
 impl Engine {
     /// A client may have changed them: every worker looks without waiting for `accounts_refresh`.
     pub(crate) fn look_at_defaults(&mut self) {
-        self.server.control.defaults.are_wanted();
+        self.servers.defaults_are_wanted();
         self.pool.write_to_others(&Letter::DefaultsChanged);
     }
 
-    /// The server's answer. True where the facts have to be read again.
-    pub(crate) fn take_defaults(&mut self, answer: Vec<u8>) -> bool {
-        let mut old = self.server.control.defaults.changed_by(answer);
-        let is_anew = std::mem::take(&mut self.server.control.defaults.anew);
+    /// A server's answer. True where the facts have to be read again.
+    pub(crate) fn take_defaults(&mut self, server: ServerKey, answer: Vec<u8>) -> bool {
+        let defaults = &mut self.servers[server].control.defaults;
+        let mut old = defaults.changed_by(answer);
+        let is_anew = std::mem::take(&mut defaults.anew);
         if old.is_empty() {
             return false;
         }
@@ -145,16 +147,23 @@ impl Engine {
             self.sessions.states.keep_values(&old);
         }
         self.sessions.known_answers.clear(&mut self.sessions.states);
-        self.renew_backends();
+        self.renew_backends_on(server);
         true
     }
 
     /// All backends are replaced by others as soon as nobody needs them. Those that are just being opened, too: what a connection
     /// begins with, the servers copy when they accept it, and the rest of its login may take long.
     pub(crate) fn renew_backends(&mut self) {
-        let keys: Vec<_> = self.server.backends.iter().map(|(key, _)| key).collect();
+        for server in self.servers.keys() {
+            self.renew_backends_on(server);
+        }
+    }
+
+    /// The same of one server's.
+    pub(crate) fn renew_backends_on(&mut self, server: ServerKey) {
+        let keys: Vec<_> = self.servers[server].backends.iter().map(|(key, _)| key).collect();
         for key in keys {
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             backend.afterwards = Afterwards::Close;
             if backend.is_idle() {
                 self.quit_backend(key);
@@ -208,15 +217,16 @@ mod tests {
     #[test]
     fn clients_keep_what_has_changed() {
         let mut engine = engine(1, Settings::default());
-        engine.server.control.defaults.asked_anew();
+        let primary = engine.servers.primary().key;
+        engine.servers.primary_mut().control.defaults.asked_anew();
         let first = answer(&[("sql_mode", "ANSI"), ("max_allowed_packet", "1024"), ("wait_timeout", "5")]);
-        assert!(!engine.take_defaults(first.clone()), "there was nothing before");
-        assert!(!engine.take_defaults(first));
+        assert!(!engine.take_defaults(primary, first.clone()), "there was nothing before");
+        assert!(!engine.take_defaults(primary, first));
         assert_eq!(set_of(&engine), "");
         let second = answer(&[("sql_mode", ""), ("max_allowed_packet", "4096"), ("wait_timeout", "6")]);
-        assert!(engine.take_defaults(second));
+        assert!(engine.take_defaults(primary, second));
         assert_eq!(set_of(&engine), "SET @@session.sql_mode='ANSI'");
-        assert!(engine.take_defaults(answer(&[("sql_mode", "ORACLE")])));
+        assert!(engine.take_defaults(primary, answer(&[("sql_mode", "ORACLE")])));
         assert_eq!(set_of(&engine), "SET @@session.sql_mode='ANSI'", "it has it for itself by now");
     }
 
@@ -224,26 +234,31 @@ mod tests {
     #[test]
     fn a_backend_that_is_being_opened_is_renewed_too() {
         let mut engine = engine(1, Settings::default());
-        engine.take_defaults(answer(&[("sql_mode", "")]));
-        engine.server.reachability.answered();
+        let primary = engine.servers.primary().key;
+        engine.take_defaults(primary, answer(&[("sql_mode", "")]));
+        engine.servers.primary_mut().reachability.answered();
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1");
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
         engine.handle(Instant::START, Input::TurnEnd);
         let opened = |output: &Output<'_>| matches!(output, Output::Connect { token: 1.., .. });
         assert!(std::iter::from_fn(|| engine.poll_output().map(|output| opened(&output))).any(|is| is));
-        engine.take_defaults(answer(&[("sql_mode", "ANSI")]));
-        let mut backends = engine.server.backends.iter();
+        engine.take_defaults(primary, answer(&[("sql_mode", "ANSI")]));
+        let mut backends = engine.servers.backends();
         assert!(backends.all(|(_, backend)| backend.afterwards == Afterwards::Close));
-        assert_eq!(engine.server.backends.len(), 1);
+        assert_eq!(engine.servers.backend_count(), 1);
     }
 
     #[test]
     fn another_server_says_nothing_of_sessions_at_the_one_before() {
         let mut engine = engine(1, Settings::default());
-        engine.take_defaults(answer(&[("optimizer_switch", "old=on")]));
-        engine.server.control.defaults.asked_anew();
-        assert!(engine.take_defaults(answer(&[("optimizer_switch", "new=on")])), "but backends are renewed");
+        let primary = engine.servers.primary().key;
+        engine.take_defaults(primary, answer(&[("optimizer_switch", "old=on")]));
+        engine.servers.primary_mut().control.defaults.asked_anew();
+        assert!(
+            engine.take_defaults(primary, answer(&[("optimizer_switch", "new=on")])),
+            "but backends are renewed"
+        );
         assert_eq!(set_of(&engine), "");
     }
 

@@ -15,18 +15,27 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::engine::Engine;
-use crate::ids::BackendKey;
+use crate::ids::{BackendKey, ServerKey};
 use crate::outside::event::Event;
 use crate::outside::waits::WaitReason;
 use crate::server::Server;
 use crate::workers::letter::Letter;
 
-/// Which threads of the server wait, by its own word.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Which threads of a server wait, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockWaits {
+    pub(crate) server: ServerKey,
     /// When it was asked.
     pub(crate) asked: Instant,
     pub(crate) waits: Vec<LockWait>,
+}
+
+/// Which clients of one worker hold locks on a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockHolders {
+    pub(crate) server: ServerKey,
+    /// Threads of the server, with the clients' ids.
+    pub(crate) holders: Vec<(u32, u32)>,
 }
 
 /// One thread of the server waits for another: ids as in its PROCESSLIST.
@@ -123,6 +132,13 @@ fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+impl LockWaits {
+    /// None yet of those for which a server is asked now.
+    pub(crate) fn new(server: ServerKey, now: Instant) -> Self {
+        Self { server, asked: now, waits: Vec::new() }
+    }
+}
+
 impl Server {
     /// Another worker says which of its clients hold locks on these threads of the server.
     pub(crate) fn take_lock_holders(&mut self, holders: &[(u32, u32)]) {
@@ -135,28 +151,33 @@ impl Server {
 }
 
 impl Engine {
-    /// Says whether somebody should ask for lock waits.
-    pub(crate) fn suspects_lock_waits(&self) -> bool {
-        self.next_suspicion().is_some_and(|due| due <= self.now)
+    /// Says whether somebody should ask a server for lock waits.
+    pub(crate) fn suspects_lock_waits(&self, server: ServerKey) -> bool {
+        self.next_suspicion(server).is_some_and(|due| due <= self.now)
     }
 
     /// When to ask, if there is a reason.
-    pub(crate) fn next_suspicion(&self) -> Option<Instant> {
-        let pace = self.lock_wait_pace().filter(|_| self.may_ask_who_waits())?;
+    pub(crate) fn next_suspicion(&self, server: ServerKey) -> Option<Instant> {
+        let pace = self.lock_wait_pace(server).filter(|_| self.may_ask_server_who_waits(server))?;
         // Only while others wait: a statement that nobody waits behind may take as long as it likes.
         (self.scheduling.scheduler.waiting() > 0).then(|| self.pool.workers.lock_waits_due(pace))
     }
 
-    /// Says whether the server can be asked.
+    /// Says whether any server can be asked.
     pub(crate) fn may_ask_who_waits(&self) -> bool {
-        let allowed = self.server.lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
+        self.servers.keys().any(|server| self.may_ask_server_who_waits(server))
+    }
+
+    fn may_ask_server_who_waits(&self, server: ServerKey) -> bool {
+        let allowed =
+            self.servers[server].lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
         allowed && self.scheduling.scheduler.is_native() && !self.settings.lock_wait_interval.is_zero()
     }
 
     /// How much time passes from one question to the next; `None` where there is no reason for one.
-    pub(crate) fn lock_wait_pace(&self) -> Option<Duration> {
+    pub(crate) fn lock_wait_pace(&self, server: ServerKey) -> Option<Duration> {
         let interval = Some(self.settings.lock_wait_interval).filter(|interval| !interval.is_zero())?;
-        if self.expects_waiters() {
+        if self.expects_waiters(server) {
             return Some(interval);
         }
         self.pool.wanting_since.is_some().then(|| interval * PACES)
@@ -164,15 +185,15 @@ impl Engine {
 
     /// Says whether something takes longer than its like, or has been found to wait. A statement that stalled in the last
     /// interval may still do.
-    pub(crate) fn expects_waiters(&self) -> bool {
+    pub(crate) fn expects_waiters(&self, server: ServerKey) -> bool {
         let interval = self.settings.lock_wait_interval;
-        self.server.stalls.latest.is_some_and(|at| self.now.since(at) <= interval)
-            || self.server.contention.is_there(self.now)
+        self.scheduling.stalls.latest.is_some_and(|at| self.now.since(at) <= interval)
+            || self.servers[server].contention.is_there(self.now)
     }
 
     /// The server's answer: for us, and for the other workers.
     pub(crate) fn found_lock_waits(&mut self, waits: LockWaits) {
-        self.server.lock_waits_denied = None;
+        self.servers[waits.server].lock_waits_denied = None;
         let waits = Arc::new(waits);
         self.pool.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
         // The next answer says whose locks these are.
@@ -181,16 +202,17 @@ impl Engine {
 
     /// Statements that wait for a lock lend their permits; clients that are waited for come first.
     pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
-        self.tell_holders(&found.waits);
+        let server = found.server;
+        self.tell_holders(server, &found.waits);
         // There may be as many as there are backends, and rows for each pair of them.
         let mut waits = found.waits.clone();
         waits.sort_unstable_by_key(|wait| wait.waiter);
         let waits_too = |thread: u32| waits.binary_search_by_key(&thread, |wait| wait.waiter).is_ok();
         let mut holders: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
         holders.sort_unstable();
-        let keys: Vec<_> = self.server.backends.iter().map(|(key, _)| key).collect();
+        let keys: Vec<_> = self.servers[server].backends.iter().map(|(key, _)| key).collect();
         for key in keys {
-            let backend = &mut self.server.backends[key];
+            let backend = &mut self.servers[key];
             let thread = backend.thread_id;
             let asked_about = !backend.in_flight.is_empty() && backend.first_since <= found.asked;
             backend.waits_for_lock = asked_about && waits_too(thread);
@@ -203,7 +225,7 @@ impl Engine {
                 self.lend_permit(key);
             }
             self.note_lock_wait(key, waits_for);
-            let Some(client) = self.server.backends[key].holder else { continue };
+            let Some(client) = self.servers[key].holder else { continue };
             let blocks = holders.binary_search(&thread).is_ok();
             if std::mem::replace(&mut self.clients[client].transaction.blocks_others, blocks) != blocks
                 && blocks
@@ -211,60 +233,61 @@ impl Engine {
                 self.scheduling.scheduler.goes_first(client);
             }
         }
-        self.note_contention();
+        self.note_contention(server);
     }
 
     /// Notes that the statement in flight on a backend was seen to wait for a lock that this thread holds, or for none.
     fn note_lock_wait(&mut self, key: BackendKey, holder: Option<u32>) {
-        let backend = &self.server.backends[key];
+        let backend = &self.servers[key];
         let Some(thread) = holder.filter(|_| !backend.in_flight.is_empty()) else {
             return self.lock_wait_ended(key);
         };
         let since = backend.lock_wait.map_or(backend.first_since, |wait| wait.since);
         let known = backend.lock_wait.filter(|wait| wait.thread == thread).and_then(|wait| wait.client);
-        let client = known.or_else(|| self.client_behind(thread));
-        self.server.backends[key].lock_wait = Some(SeenWait { since, thread, client });
+        let client = known.or_else(|| self.client_behind(key.server(), thread));
+        self.servers[key].lock_wait = Some(SeenWait { since, thread, client });
     }
 
-    /// The client that holds the backend on this thread of the server.
-    fn client_behind(&self, thread: u32) -> Option<u32> {
-        let mut backends = self.server.backends.iter().map(|(_, backend)| backend);
+    /// The client that holds the backend on this thread of a server.
+    fn client_behind(&self, server: ServerKey, thread: u32) -> Option<u32> {
+        let mut backends = self.servers[server].backends.iter().map(|(_, backend)| backend);
         let holder = backends.find(|backend| backend.thread_id == thread)?.holder?;
         self.clients.get(holder).map(|client| client.id)
     }
 
     /// Tells the other workers which of their clients are waited for.
-    fn tell_holders(&mut self, waits: &[LockWait]) {
+    fn tell_holders(&mut self, server: ServerKey, waits: &[LockWait]) {
         if self.pool.workers.count() == 1 {
             return;
         }
         let mut threads: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
         threads.sort_unstable();
         threads.dedup();
-        let known = threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(thread)?)));
-        let known: Arc<[_]> = known.collect();
-        if !known.is_empty() {
-            self.pool.write_to_others(&Letter::LockHolders(known));
+        let known =
+            threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(server, thread)?)));
+        let holders: Vec<_> = known.collect();
+        if !holders.is_empty() {
+            self.pool.write_to_others(&Letter::LockHolders(Arc::new(LockHolders { server, holders })));
         }
     }
 
     /// The first statement in flight on a backend does not wait for a lock any more, or has ended: if it was seen to wait, it
     /// has up to now.
     pub(crate) fn lock_wait_ended(&mut self, key: BackendKey) {
-        let Some(wait) = self.server.backends[key].lock_wait.take() else { return };
+        let Some(wait) = self.servers[key].lock_wait.take() else { return };
         let waited = self.now.since(wait.since);
         self.scheduling.waits.record(WaitReason::RowLock, waited);
         let Some(client) = wait.client else { return };
-        if self.server.blockers.len() >= BLOCKERS && !self.server.blockers.contains_key(&client) {
-            self.server.blockers.pop_first();
+        let blockers = &mut self.servers.of_mut(key).blockers;
+        if blockers.len() >= BLOCKERS && !blockers.contains_key(&client) {
+            blockers.pop_first();
         }
-        *self.server.blockers.entry(client).or_default() +=
-            Blocker { waits: 1, time: waited, longest: waited };
+        *blockers.entry(client).or_default() += Blocker { waits: 1, time: waited, longest: waited };
     }
 
-    /// Notes that the service account may not see lock waits.
-    pub(crate) fn lock_waits_cannot_be_seen(&mut self, reason: String) {
-        if self.server.lock_waits_denied.replace(self.now).is_none() && self.pool.worker == 0 {
+    /// Notes that the service account may not see lock waits at a server.
+    pub(crate) fn lock_waits_cannot_be_seen(&mut self, server: ServerKey, reason: String) {
+        if self.servers[server].lock_waits_denied.replace(self.now).is_none() && self.pool.worker == 0 {
             self.views.event(Event::LockWaitsHidden { reason });
         }
     }

@@ -245,7 +245,7 @@ impl Engine {
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
     pub fn holders(&self) -> Holders {
         let mut holders = Holders { pin_times: self.views.pin_counts.times(), ..Holders::default() };
-        for (_, backend) in self.server.backends.iter() {
+        for (_, backend) in self.servers.backends() {
             let holder = backend.holder.and_then(|client| self.clients.get(client));
             holders.add_backend(backend, holder.is_some());
             if let Some(client) = holder {

@@ -109,7 +109,7 @@ impl Engine {
             MemoryPart::PreparedStatements => self.sessions.definitions.bytes(),
             MemoryPart::Warnings => self.hoards.diagnostics,
             MemoryPart::Backends => self.backend_table_bytes(),
-            MemoryPart::HeldAnswers => self.server.held_answers(),
+            MemoryPart::HeldAnswers => self.servers.held_answers(),
             MemoryPart::Digests => self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
             MemoryPart::Outputs => self.io.outbox.bytes(),
             MemoryPart::Compression => self.io.outbox.compression_bytes,
@@ -130,8 +130,8 @@ impl Engine {
     }
 
     fn backend_table_bytes(&self) -> usize {
-        let heap: usize = self.server.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum();
-        self.server.backends.capacity() * size_of::<Backend>() + heap
+        let heap: usize = self.servers.backends().map(|(_, backend)| backend.heap_bytes()).sum();
+        self.servers.backend_slots() * size_of::<Backend>() + heap
     }
 
     /// How many clients of this worker there are, those that log in among them.

@@ -40,7 +40,7 @@ impl Engine {
 
     /// Under other rules open transactions may have kept their permits between their statements.
     fn give_kept_permits(&mut self) {
-        let between = self.server.backends.iter().filter(|(_, backend)| backend.in_flight.is_empty());
+        let between = self.servers.backends().filter(|(_, backend)| backend.in_flight.is_empty());
         let kept: Vec<_> =
             between.filter(|(_, it)| it.permit() == Permit::Held).map(|(key, _)| key).collect();
         for key in kept {
@@ -87,7 +87,7 @@ impl Engine {
                 .clients
                 .find(kill.victim)
                 .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
-                .and_then(|client| self.server.backends.get(client.backend?))
+                .and_then(|client| self.servers.get(client.backend?))
                 .map(|backend| u64::from(backend.thread_id));
             if runs_on != Some(kill.ending.thread_id) {
                 continue; // it has ended by itself
@@ -105,7 +105,7 @@ impl Engine {
 
     /// Asks the server to end something, on an idle backend of the same user.
     pub(crate) fn send_kill(&mut self, backend: BackendKey, ending: Ending) {
-        self.server.idle.remove(backend);
+        self.servers.of_mut(backend).idle.remove(backend);
         let text = ending.text();
         let owner = Owner::Abandoned;
         self.send_own(backend, owner, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 0);

@@ -212,7 +212,7 @@ impl Engine {
         if !self.settings.slow_log.is_on() {
             return;
         }
-        let thread = self.server.backends.get(backend).map_or(0, |backend| backend.thread_id);
+        let thread = self.servers.get(backend).map_or(0, |backend| backend.thread_id);
         self.note_slow(thread, statement, took, SlowEnd::Answered);
     }
 
@@ -240,7 +240,7 @@ impl Engine {
         if !self.settings.slow_log.is_on() {
             return;
         }
-        let Some(backend) = self.server.backends.get(backend) else { return };
+        let Some(backend) = self.servers.get(backend) else { return };
         let mut statements = backend.in_flight.iter().enumerate();
         let found = statements.find(|(_, statement)| client_of(statement.owner) == Some(client));
         let Some((place, statement)) = found else { return };

@@ -279,12 +279,12 @@ impl Engine {
         Piece { rows, next: (next < self.clients.capacity()).then_some(next) }
     }
 
-    /// The backends in `count` slots of the table from slot `from` on.
+    /// The backends in `count` slots from slot `from` on, of all servers' tables one behind the other.
     pub fn backends_from(&self, from: usize, count: usize) -> Piece<BackendView> {
-        let end = from.saturating_add(count).min(self.server.backends.capacity());
-        let rows = self.server.backends.in_slots(from, count);
+        let end = from.saturating_add(count).min(self.servers.backend_slots());
+        let rows = self.servers.in_slots(from, count);
         let rows = rows.map(|(_, backend)| self.backend_view(backend)).collect();
-        Piece { rows, next: (end < self.server.backends.capacity()).then_some(end) }
+        Piece { rows, next: (end < self.servers.backend_slots()).then_some(end) }
     }
 
     /// `count` digests from number `from` on.
@@ -312,13 +312,13 @@ impl Engine {
 
     /// The worker as a whole.
     pub fn overview(&self) -> WorkerView {
-        let backends = || self.server.backends.iter().map(|(_, backend)| backend);
+        let backends = || self.servers.backends().map(|(_, backend)| backend);
         let queued = self.scheduling.queued();
         let in_transaction = |backend: &&Backend| self.holds_transaction(backend);
         WorkerView {
             clients: self.clients.len(),
-            backends: self.server.backends.len(),
-            idle_backends: self.server.idle.len(),
+            backends: self.servers.backend_count(),
+            idle_backends: self.servers.idle_count(),
             opening_backends: backends().filter(|backend| !backend.is_ready()).count(),
             transactions: backends().filter(in_transaction).count(),
             permits: self.scheduling.scheduler.running(),
@@ -349,12 +349,17 @@ impl Engine {
                 ..self.views.totals
             },
             longest_turn: self.longest_turn(),
-            has_accounts: self.server.facts.is_some(),
-            server_is_up: self.server.reachability.is_up(),
+            has_accounts: self.servers.primary().facts.is_some(),
+            server_is_up: self.servers.primary().reachability.is_up(),
             paused: self.paused,
             statements: WHOLE_WAITS.iter().map(|&queue| self.scheduling.waits.of(queue).count()).sum(),
             waited_for_permit: self.scheduling.waits.of(WaitReason::Permit).count(),
-            blockers: self.server.blockers.iter().map(|(&client, &blocker)| (client, blocker)).collect(),
+            blockers: self
+                .servers
+                .iter()
+                .flat_map(|server| &server.blockers)
+                .map(|(&client, &blocker)| (client, blocker))
+                .collect(),
             in_use: self.in_use(&queued),
             limits_reached: self
                 .views
@@ -391,7 +396,7 @@ impl Engine {
             // Each of the two has the bound.
             (Limit::LoginMemory, hoards.logins.bytes().max(hoards.handshakes) as u64),
             (Limit::SessionMemory, self.session_memory_held() as u64),
-            (Limit::HeldAnswerMemory, self.server.held_answers() as u64),
+            (Limit::HeldAnswerMemory, self.servers.held_answers() as u64),
             (Limit::PreparedStatementMemory, self.sessions.definitions.text_bytes() as u64),
             (Limit::KeptWarningsMemory, hoards.diagnostics as u64),
             (Limit::MaxPreparedStmtCount, u64::from(self.sessions.statement_count)),
@@ -403,7 +408,7 @@ impl Engine {
 
     fn client_view(&self, key: ClientKey, client: &Client) -> ClientView {
         let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
-        let backend = client.backend.and_then(|backend| self.server.backends.get(backend));
+        let backend = client.backend.and_then(|backend| self.servers.get(backend));
         let waits = matches!(client.phase(), Phase::Queued | Phase::Following { .. });
         let request = client.request.as_deref();
         let answers = backend.filter(|backend| backend.answers(key));
@@ -479,7 +484,7 @@ impl Engine {
     pub fn shares(&self) -> [Use; 5] {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let most = |limit: u32| if pool { u64::from(limit) } else { u64::MAX };
-        let in_flight = self.server.sharing.iter().map(|key| self.server.backends[key].in_flight.len());
+        let in_flight = self.servers.sharing().map(|key| self.servers[key].in_flight.len());
         let most_in_flight = in_flight.max().unwrap_or(0);
         let of = |limit, in_use: u32, bound| Use { limit, in_use: u64::from(in_use), bound };
         let workers = &self.pool.workers;

@@ -3,6 +3,7 @@
 use std::ops::BitOrAssign;
 
 use crate::engine::Engine;
+use crate::server::Server;
 use crate::settings::ThreadHandling;
 
 /// The pool's verdict on a kind of statements.
@@ -46,7 +47,8 @@ impl Engine {
     pub(super) fn taken_for(&self, fingerprint: u64) -> TakenFor {
         let pools = self.scheduling.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let contended = pools && self.server.contention.has_in_some_schema(fingerprint, self.now);
+        let is_contended = |server: &Server| server.contention.has_in_some_schema(fingerprint, self.now);
+        let contended = pools && self.servers.iter().any(is_contended);
         let found = [
             (self.scheduling.history.is_harmless(fingerprint), TakenFor::SHORT),
             (pools && self.is_long_kind(fingerprint), TakenFor::LONG),

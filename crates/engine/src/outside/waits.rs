@@ -272,7 +272,9 @@ impl Engine {
         let lacking = || match (wanting, backend_free) {
             (true, _) => Some(WaitReason::Permit),
             (false, true) => None,
-            (false, false) if self.server.reachability.is_up() && self.pool.workers.places.are_full() => {
+            (false, false)
+                if self.servers.primary().reachability.is_up() && self.pool.workers.places.are_full() =>
+            {
                 Some(WaitReason::MaxBackends)
             }
             (false, false) => Some(WaitReason::BackendConnect),

@@ -48,9 +48,8 @@ impl Engine {
     pub(crate) fn next_ending(&self) -> Option<Instant> {
         let limited = !self.settings.overload.query_timeout.is_zero();
         let slow = self
-            .server
-            .backends
-            .iter()
+            .servers
+            .backends()
             .filter(|_| limited)
             .filter_map(|(_, backend)| self.query_timeout_of(backend));
         let abandoned = self.scheduling.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
@@ -60,10 +59,10 @@ impl Engine {
 
     /// A client goes while its statement runs on this backend.
     pub(crate) fn note_abandoned(&mut self, client: ClientKey, backend: BackendKey) {
-        let wanted = self.settings.overload.kill_abandoned && !self.server.backends[backend].shares();
+        let wanted = self.settings.overload.kill_abandoned && !self.servers[backend].shares();
         // The end of a transaction goes through, as it would with nobody there to read the answer.
         if wanted && !ends_transaction(&self.clients[client]) {
-            let token = self.server.backends[backend].token;
+            let token = self.servers[backend].token;
             self.scheduling.abandoned.push(Abandoned { backend, token, since: self.now });
         }
     }
@@ -83,7 +82,7 @@ impl Engine {
             waits && backend.is_ready() && self.now.since(since) >= limit
         };
         let over: Vec<_> =
-            self.server.backends.iter().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect();
+            self.servers.backends().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect();
         for key in over {
             self.views.limit_reached(self.now, Limit::AbandonedTimeout, limit.as_secs());
             self.close_backend(key, "what runs on it has been waited for by nobody for abandoned_timeout");
@@ -191,14 +190,13 @@ impl Engine {
         }
         let now = self.now;
         let over: Vec<_> = self
-            .server
-            .backends
-            .iter()
+            .servers
+            .backends()
             .filter(|(_, backend)| self.query_timeout_of(backend).is_some_and(|due| due <= now))
             .map(|(key, _)| key)
             .collect();
         for key in over {
-            let Some(statement) = self.server.backends[key].in_flight.front_mut() else { continue };
+            let Some(statement) = self.servers[key].in_flight.front_mut() else { continue };
             statement.asked_to_end = true;
             if let Some(client) = statement.owner.client() {
                 let id = self.clients[client].id;
@@ -228,7 +226,7 @@ impl Engine {
     }
 
     fn end_abandoned(&mut self, abandoned: Abandoned) {
-        let Some(victim) = self.server.backends.get(abandoned.backend) else { return };
+        let Some(victim) = self.servers.get(abandoned.backend) else { return };
         let runs = victim.in_flight.iter().any(|statement| statement.owner == Owner::Abandoned);
         let time = self.now.since(abandoned.since);
         if victim.token != abandoned.token || !runs || time >= self.settings.backend_connect_timeout {
@@ -241,8 +239,13 @@ impl Engine {
         if time < GRACE {
             return self.scheduling.abandoned.push(abandoned);
         }
-        let idle =
-            self.server.idle.iter().copied().find(|&idle| self.server.backends[idle].identity == identity);
+        let idle = self
+            .servers
+            .of(abandoned.backend)
+            .idle
+            .iter()
+            .copied()
+            .find(|&idle| self.servers[idle].identity == identity);
         if let Some(backend) = idle {
             self.send_kill(backend, Ending { thread_id, query_only: true });
         } else {

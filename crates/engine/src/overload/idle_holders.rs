@@ -20,7 +20,7 @@ impl Engine {
     /// Takes their backends from idle clients where others wait.
     pub(super) fn sweep_idle_holders(&mut self) {
         let places = &self.pool.workers.places;
-        let lacks = self.server.opening.lacking_since.filter(|_| places.are_full());
+        let lacks = self.scheduling.lacking_since.filter(|_| places.are_full());
         let (held_up, since) = self.scheduling.shares.held_up_since();
         places.note_wait(self.pool.worker, lacks.into_iter().chain(since).min());
         let limit = self.settings.overload.idle_hold_timeout;

@@ -182,7 +182,7 @@ mod tests {
             ..Settings::default()
         };
         let mut engine = engine_among(2, 3, settings);
-        engine.server.reachability.answered();
+        engine.servers.primary_mut().reachability.answered();
         assert!(engine.pool.workers.take_long_permit(0, Place::low(0)).is_some(), "the only one");
         for client in [0, 1] {
             send(&mut engine, client, b"SELECT 1 FROM t");
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn what_comes_later_does_not_overtake_what_waits_for_its_user_to_use_fewer() {
         let mut engine = engine(3, Settings::default());
-        engine.server.reachability.answered();
+        engine.servers.primary_mut().reachability.answered();
         let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
         let usage = engine.logins.identities.usage(identity, &engine.pool.workers.users).clone();
         let mut used: Vec<_> = (0..engine.pool.workers.places.most()).map(|_| usage.begin(0)).collect();

@@ -166,7 +166,7 @@ impl Engine {
     /// Counts what is in flight too, of those of whom something waits: who has few that wait since all of his have been sent together is not
     /// crowded out.
     fn add_in_flight(&self, users: &mut OfUsers<'_>) {
-        for (_, backend) in self.server.backends.iter() {
+        for (_, backend) in self.servers.backends() {
             let user = &self.logins.identities.identity(backend.identity).account.user;
             if let Some(count) = users.0.get_mut(&**user) {
                 *count += backend.in_flight.len() as u64;

@@ -61,7 +61,14 @@ impl Bench {
     fn ask(&mut self, client: usize) {
         let (user, _) = self.clients[client];
         let standing = Standing::default();
-        self.shares.park(&self.settings, flow(user), self.now, ClientKey::at(client), Lane::Low, standing);
+        self.shares.park(
+            &self.settings,
+            flow(user),
+            self.now,
+            ClientKey::at((), client),
+            Lane::Low,
+            standing,
+        );
     }
 
     /// Whoever goes next, where there is room for a short statement or not.
@@ -192,12 +199,12 @@ fn those_that_have_gone_do_not_go_and_take_no_room() {
     assert!(bench.next(true).is_some());
     for _ in 0..1_000 {
         bench.add(2, "app", 1);
-        let [first, second] = [2, 1].map(|from_end| ClientKey::at(bench.clients.len() - from_end));
+        let [first, second] = [2, 1].map(|from_end| ClientKey::at((), bench.clients.len() - from_end));
         bench.shares.ended(&bench.settings, second, bench.now);
         bench.shares.ended(&bench.settings, first, bench.now);
     }
     bench.add(1, "app", 1);
-    let last = ClientKey::at(bench.clients.len() - 1);
+    let last = ClientKey::at((), bench.clients.len() - 1);
     assert_eq!(bench.shares.waiting(Class::Short), 1);
     assert_eq!(bench.shares.oldest(Class::Short), Some((last, bench.now)));
     assert_eq!(bench.shares.latest(Class::Short).next(), Some(last));

@@ -13,7 +13,7 @@ use crate::accounts::task::{Asker, Work};
 use crate::backend::kept::{Row, rows_of};
 use crate::backend::{Afterwards, InFlight};
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
 use crate::request::{Request, RequestKind};
@@ -160,12 +160,12 @@ impl SessionTables {
 }
 
 impl Engine {
-    /// Returns the question to ask of stored code now; one worker asks for all.
-    pub(crate) fn next_code_question(&self) -> Option<CodeQuestion> {
+    /// Returns the question to ask a server of its stored code now; one worker asks for all.
+    pub(crate) fn next_code_question(&self, server: ServerKey) -> Option<CodeQuestion> {
         if self.pool.worker != 0 {
             return None;
         }
-        let watch = &self.server.control.code;
+        let watch = &self.servers[server].control.code;
         match &watch.reading {
             Some(reading) => reading.task.is_none().then_some(reading.question),
             None => (watch.next <= self.now).then_some(CodeQuestion::Counts),
@@ -173,11 +173,11 @@ impl Engine {
     }
 
     /// When there will be something to ask.
-    pub(crate) fn next_code_turn(&self) -> Option<Instant> {
+    pub(crate) fn next_code_turn(&self, server: ServerKey) -> Option<Instant> {
         if self.pool.worker != 0 {
             return None;
         }
-        let watch = &self.server.control.code;
+        let watch = &self.servers[server].control.code;
         match &watch.reading {
             Some(reading) => reading.task.is_none().then_some(self.now),
             None => Some(watch.next),
@@ -185,42 +185,48 @@ impl Engine {
     }
 
     /// The server has answered, or refused to.
-    pub(crate) fn code_answered(&mut self, question: CodeQuestion, answer: Vec<u8>, refusal: Option<String>) {
+    pub(crate) fn code_answered(
+        &mut self,
+        server: ServerKey,
+        question: CodeQuestion,
+        answer: Vec<u8>,
+        refusal: Option<String>,
+    ) {
         if question == CodeQuestion::Counts {
-            return self.take_code_counts(&rows_of(&answer), refusal);
+            return self.take_code_counts(server, &rows_of(&answer), refusal);
         }
-        let watch = &mut self.server.control.code;
+        let watch = &mut self.servers[server].control.code;
         let Some(reading) = watch.reading.as_mut() else { return };
         if question == CodeQuestion::Rights {
             reading.rights = Rights::of_rows(&rows_of(&answer));
             if reading.rights.are_more_than(*watch.rights.get_or_insert(reading.rights)) {
-                return self.log_in_with_new_rights();
+                return self.log_in_with_new_rights(server);
             }
         }
         question.note_known(&mut reading.known, refusal.is_none());
         reading.refusal = reading.refusal.take().or(refusal);
         reading.answers.push((question, answer));
-        self.go_on_reading(question);
+        self.go_on_reading(server, question);
     }
 
     /// The service account may see more than its connection shows: it logs in anew, and the code is read then. Nothing is wrong with the
     /// server.
-    fn log_in_with_new_rights(&mut self) {
-        self.server.control.code.reading = None;
-        self.leave_control();
+    fn log_in_with_new_rights(&mut self, server: ServerKey) {
+        self.servers[server].control.code.reading = None;
+        self.leave_control(server);
     }
 
-    fn take_code_counts(&mut self, rows: &[Row], refusal: Option<String>) {
-        let is_mariadb = self.server.facts.as_ref().is_some_and(|facts| facts.is_mariadb());
+    fn take_code_counts(&mut self, server: ServerKey, rows: &[Row], refusal: Option<String>) {
+        let is_mariadb = self.servers[server].facts.as_ref().is_some_and(|facts| facts.is_mariadb());
         let Some(counts) = questions::counts(rows, is_mariadb) else {
-            let watch = &mut self.server.control.code;
+            let watch = &mut self.servers[server].control.code;
             watch.next = self.now + PAUSE_OF_REFUSAL;
             watch.counts = None;
-            self.say_what_is_missing(vec!["counts of definitions"], refusal);
+            self.say_what_is_missing(server, vec!["counts of definitions"], refusal);
             return self.pool.workers.stored_code.forget();
         };
         let wanted = self.pool.workers.stored_code.is_wanted();
-        let watch = &mut self.server.control.code;
+        let watch = &mut self.servers[server].control.code;
         watch.next = self.now + self.settings.accounts_refresh;
         watch.take_counts(self.now, counts, wanted);
         if watch.is_due(self.now) {
@@ -239,10 +245,10 @@ impl Engine {
     }
 
     /// Behind an answer: the next question that has an answer, or the end.
-    fn go_on_reading(&mut self, answered: CodeQuestion) {
-        let facts = self.server.facts.as_ref().expect("known since the login");
+    fn go_on_reading(&mut self, server: ServerKey, answered: CodeQuestion) {
+        let facts = self.servers[server].facts.as_ref().expect("known since the login");
         let (is_mariadb, version) = (facts.is_mariadb(), facts.version.major());
-        let Some(reading) = self.server.control.code.reading.as_mut() else { return };
+        let Some(reading) = self.servers[server].control.code.reading.as_mut() else { return };
         let mut next = answered.next();
         while let Some(question) = next {
             if !reading.rights.allow(question, is_mariadb, version) {
@@ -255,28 +261,29 @@ impl Engine {
             }
             next = question.next();
         }
-        self.look_through_answers();
+        self.look_through_answers(server);
     }
 
     /// The server has said all. Of tens of thousands of pieces that would make a worker's turn long.
-    fn look_through_answers(&mut self) {
-        let mode = self.server.facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
-        let Some(reading) = self.server.control.code.reading.as_mut() else { return };
+    fn look_through_answers(&mut self, server: ServerKey) {
+        let mode = self.servers[server].facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
+        let Some(reading) = self.servers[server].control.code.reading.as_mut() else { return };
         let answers = std::mem::take(&mut reading.answers);
         let work = Work::ReadCode(CodeAnswers { answers, mode });
-        let task = self.io.give_task(Asker::StoredCode, work, None);
-        if let Some(reading) = self.server.control.code.reading.as_mut() {
+        let task = self.io.give_task(Asker::StoredCode(server), work, None);
+        if let Some(reading) = self.servers[server].control.code.reading.as_mut() {
             reading.task = Some(task);
         }
     }
 
     /// They have been looked through, or that met a defect. Since then the service account may have logged in anew.
-    pub(crate) fn code_is_read(&mut self, task: u64, read: Option<ReadCode>) {
-        let Some(reading) = self.server.control.code.reading.take_if(|reading| reading.task == Some(task))
+    pub(crate) fn code_is_read(&mut self, server: ServerKey, task: u64, read: Option<ReadCode>) {
+        let Some(reading) =
+            self.servers[server].control.code.reading.take_if(|reading| reading.task == Some(task))
         else {
             return;
         };
-        let watch = &mut self.server.control.code;
+        let watch = &mut self.servers[server].control.code;
         watch.not_before = self.now + PAUSE * self.now.since(reading.began);
         let Some(ReadCode(base)) = read else {
             // It is read again with the next look at the counts.
@@ -294,7 +301,7 @@ impl Engine {
                 (columns, "columns' defaults"),
             ];
             let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
-            self.say_what_is_missing(missing, reading.refusal);
+            self.say_what_is_missing(server, missing, reading.refusal);
         }
         if self.pool.workers.stored_code.take(base, reading.known, &reading.covered) {
             self.renew_backends();
@@ -303,15 +310,15 @@ impl Engine {
     }
 
     /// Once.
-    fn say_what_is_missing(&mut self, missing: Vec<&'static str>, reason: Option<String>) {
-        if !std::mem::replace(&mut self.server.control.code.said, true) {
+    fn say_what_is_missing(&mut self, server: ServerKey, missing: Vec<&'static str>, reason: Option<String>) {
+        if !std::mem::replace(&mut self.servers[server].control.code.said, true) {
             self.views.event(Event::StoredCodeHidden { missing, reason });
         }
     }
 
     /// The library as of now.
     fn take_up_library(&mut self) {
-        let watch = &mut self.server.control.code;
+        let watch = &mut self.servers.primary_mut().control.code;
         if watch.version != self.pool.workers.stored_code.version() {
             (watch.version, watch.library, _) = self.pool.workers.stored_code.library();
         }
@@ -321,11 +328,11 @@ impl Engine {
     /// is sent.
     pub(crate) fn note_hidden_code(&mut self, key: ClientKey, request: &mut Request) {
         let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
-        if !executes || self.server.facts.is_none() {
+        if !executes || self.servers.primary().facts.is_none() {
             return;
         }
         self.take_up_library();
-        let watch = &self.server.control.code;
+        let watch = &self.servers.primary().control.code;
         if request.library == Some(watch.version) {
             return;
         }
@@ -360,7 +367,10 @@ impl Engine {
     /// All that is known of stored code, and its version.
     pub(crate) fn known_code(&mut self) -> (Arc<Library>, u64) {
         self.take_up_library();
-        (Arc::clone(&self.server.control.code.library), self.server.control.code.version)
+        (
+            Arc::clone(&self.servers.primary().control.code.library),
+            self.servers.primary().control.code.version,
+        )
     }
 
     /// The same at its end: what has become known while it ran may have run in it. Which of it, its text would tell, which is gone. To
@@ -379,8 +389,9 @@ impl Engine {
         if defines && request.statement.several {
             request.hidden.effects |= more;
         } else if more.contains(CodeEffects::SILENT) {
-            let clean = if self.server.takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
-            let backend = &mut self.server.backends[key];
+            let clean =
+                if self.servers.of(key).takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
+            let backend = &mut self.servers[key];
             backend.afterwards = backend.afterwards.max(clean);
         }
     }
@@ -403,7 +414,8 @@ impl Engine {
     ) -> T {
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
             let definition = self.sessions.definitions.get(about.definition);
-            let facts = self.server.facts.as_ref().expect("nobody logs in before the server is known");
+            let facts =
+                self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
             let mode = self.sessions.states.lex_mode(definition.session, facts.lex_mode);
             return look(&definition.text, mode);
         }
@@ -438,7 +450,7 @@ impl Engine {
             // A temporary table is the session's own affair.
             code.effects = code.effects.without(CodeEffects::REPORTED);
             if code.effects.is_empty()
-                && !code.names.iter().any(|name| self.server.control.code.library.has(name))
+                && !code.names.iter().any(|name| self.servers.primary().control.code.library.has(name))
             {
                 return None;
             }
@@ -499,7 +511,7 @@ impl Engine {
         }
         let (_, library, _) = self.pool.workers.stored_code.library();
         StoredCodeView {
-            readings: self.server.control.code.readings,
+            readings: self.servers.primary().control.code.readings,
             unreadable: library.unreadable(),
             changing_names: library.changing_names(),
         }

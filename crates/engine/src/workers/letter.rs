@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::accounts::secret::Secret;
 use crate::accounts::{Account, IdentityKey};
-use crate::ids::ClientRef;
-use crate::learned::lock_waits::LockWaits;
+use crate::ids::{ClientRef, ServerKey};
+use crate::learned::lock_waits::{LockHolders, LockWaits};
 
 /// A message from one worker of a pool to another. The program around the engines carries messages in the order in which they
 /// were written.
@@ -22,15 +22,20 @@ pub enum Letter {
     Proved(Proved),
     /// The lock waits that the server has just told of.
     LockWaits(Arc<LockWaits>),
-    /// Which of the sender's clients hold them: threads of the server, with the clients' ids.
-    LockHolders(Arc<[(u32, u32)]>),
-    /// The server has no room for a prepared statement of the sender's: some are to be closed.
+    /// Which of the sender's clients hold them.
+    LockHolders(Arc<LockHolders>),
+    /// A server has no room for a prepared statement of the sender's: some are to be closed.
     MakeRoom {
+        /// That server.
+        server: ServerKey,
         /// The worker that asks.
         from: usize,
     },
     /// That has been done.
-    RoomMade,
+    RoomMade {
+        /// There.
+        server: ServerKey,
+    },
     /// A client of the sender's has changed global values that sessions begin with.
     DefaultsChanged,
     /// The server has stored code of which nobody knew, and which may have left something on backends.

@@ -37,7 +37,7 @@ impl Bench {
         established.method = Method::CachingSha2;
         let mut facts = Facts::new(&established);
         facts.accounts = Accounts::new(accounts, ServerKind::MySql);
-        engine.server.facts = Some(facts);
+        engine.servers.primary_mut().facts = Some(facts);
         Self { engine, sent: Vec::new() }
     }
 
@@ -254,7 +254,7 @@ fn a_changed_password_is_not_the_known_one() {
     let (_held, _) = bench.log_in_in_full(0, "app", "secret");
     let accounts = vec![account("app", Credential::CachingSha2(stored("other")))];
     let accounts = Accounts::new(accounts, ServerKind::MySql);
-    bench.engine.server.facts.as_mut().unwrap().accounts = accounts;
+    bench.engine.servers.primary_mut().facts.as_mut().unwrap().accounts = accounts;
     let (_, told) = bench.log_in_in_full(1, "app", "secret");
     assert!(is_denied(&told));
     let (_, told) = bench.log_in_in_full(2, "app", "other");

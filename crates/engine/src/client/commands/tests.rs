@@ -26,7 +26,8 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
     let settings = Settings { server, max_connections: clients, ..settings };
     let workers = Workers::new(&settings, workers);
     let mut engine = Engine::join(settings, workers, 0);
-    engine.server.facts = Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
+    engine.servers.primary_mut().facts =
+        Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
     let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
     for index in 0..clients {
         assert!(engine.pool.workers.take_client());

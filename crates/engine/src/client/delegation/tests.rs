@@ -38,7 +38,7 @@ impl Bench {
         // The last one lets in everybody else whom PAM knows.
         let accounts = ["app", "other", "third", "fourth", "fifth", ""].map(account);
         facts.accounts = Accounts::new(accounts.into(), ServerKind::MariaDb);
-        engine.server.facts = Some(facts);
+        engine.servers.primary_mut().facts = Some(facts);
         let mut bench = Self {
             engine,
             now: Instant::START,
@@ -225,7 +225,7 @@ fn the_server_judges_the_password() {
     bench.accept(backend, "app@%");
     assert_eq!(bench.told(0)[0][0], 0);
     assert_eq!(bench.engine.snapshot().backends, 1, "the backend stays for it");
-    let (_, backend) = bench.engine.server.backends.iter().next().unwrap();
+    let (_, backend) = bench.engine.servers.backends().next().unwrap();
     assert_eq!(Some(backend.identity), bench.engine.clients[client_key(0)].identity);
     assert!(bench.engine.logins.claims.asking.is_empty());
 }

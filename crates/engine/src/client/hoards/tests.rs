@@ -141,7 +141,8 @@ fn the_quiet_go_before_those_that_hold_more() {
 fn greeting(settings: Settings) -> Engine {
     let server = vec![seam::Address::Unix("/nowhere".into())];
     let mut engine = Engine::new(Settings { server, ..settings });
-    engine.server.facts = Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
+    engine.servers.primary_mut().facts =
+        Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
     engine
 }
 

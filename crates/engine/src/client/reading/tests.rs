@@ -117,7 +117,8 @@ fn a_text_that_comes_in_pieces_is_whole() {
     ] {
         let settings = Settings { max_allowed_packet: 2 * wire::MAX_PAYLOAD, ..Settings::default() };
         let mut engine = engine(1, settings);
-        engine.server.facts.as_mut().expect("clients have logged in").max_allowed_packet = usize::MAX;
+        engine.servers.primary_mut().facts.as_mut().expect("clients have logged in").max_allowed_packet =
+            usize::MAX;
         if attributes.is_some() {
             engine.clients[client_key(0)].capabilities |= Capabilities::QUERY_ATTRIBUTES;
         }

@@ -1,0 +1,107 @@
+//! What the service account asks a server, and when.
+
+use seam::Instant;
+use wire::{CommandKind, ReplyReader};
+
+use super::State;
+use super::answer::Kept;
+use super::defaults;
+use super::facts::{COLLATIONS_QUERY, NO_LIMITS, SERVER_QUERY};
+use crate::backend::message::reply_options;
+use crate::learned::lock_waits::GATE_QUERY;
+use crate::pool::Pool;
+use crate::server::Server;
+use crate::settings::Settings;
+use crate::stored_code::questions::CodeQuestion;
+
+/// A question that the service account asks after its login: the first five in this order, the probe, the defaults and the room
+/// again and again, the others when there is a reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// That nothing is left out of the answers that follow, nor refused for its size.
+    Limits,
+    Collations,
+    Server,
+    /// How many statements have changed the accounts; before these are read.
+    Changes,
+    Accounts,
+    /// Have the accounts changed?
+    Probe,
+    /// What does a new session begin with?
+    Defaults,
+    /// How many backends there may be.
+    Room,
+    /// How many statements wait for locks.
+    LockGate,
+    /// Which statements wait for the row locks of which others?
+    LockWaits,
+    /// Which statements wait for other locks than those of rows?
+    OtherWaiters,
+    /// How many functions there are that a view could call.
+    Functions,
+    /// Which stored code is there?
+    Code(CodeQuestion),
+}
+
+impl Server {
+    pub(super) fn next_look_at_defaults(&self, settings: &Settings) -> Option<Instant> {
+        self.control.defaults.next(settings.accounts_refresh)
+    }
+
+    /// What is to be asked now, as far as the server alone decides that.
+    pub(super) fn due_question(&self, now: Instant, settings: &Settings, pool: &Pool) -> Option<Question> {
+        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        if is_due(self.control.next_refresh(settings.accounts_refresh)) {
+            return Some(if self.doubts_rights() { Question::Changes } else { Question::Probe });
+        }
+        if is_due(self.next_look_at_defaults(settings)) {
+            return Some(Question::Defaults);
+        }
+        if is_due(self.next_look_at_room(settings, pool)) {
+            return Some(Question::Room);
+        }
+        self.rescues.asks_for_functions().then_some(Question::Functions)
+    }
+
+    /// Sends a question; the server has nothing else to answer.
+    pub(super) fn ask(&mut self, now: Instant, question: Question) {
+        let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
+        let text = match question {
+            Question::Limits => NO_LIMITS,
+            Question::Collations => COLLATIONS_QUERY,
+            Question::Server => SERVER_QUERY,
+            Question::Changes => facts.changes_query(),
+            Question::Accounts => facts.accounts_query(),
+            Question::Probe => facts.accounts_probe(),
+            Question::Defaults => defaults::QUERY,
+            Question::Room => self.room_query(),
+            Question::LockGate => GATE_QUERY,
+            Question::LockWaits => facts.lock_waits_query(),
+            Question::OtherWaiters => facts.waiters_query(),
+            Question::Functions => facts.functions_query(),
+            Question::Code(question) => self.code_text(question),
+        };
+        let options = reply_options(self.control.capabilities, wire::Capabilities::DEPRECATE_EOF, 0, 1);
+        if question == Question::Changes {
+            self.note_question_for_changes();
+        }
+        let control = &mut self.control;
+        if matches!(question, Question::Accounts | Question::Probe) {
+            control.asked += 1;
+            control.wanted = false;
+        }
+        match question {
+            Question::Defaults => control.defaults.are_asked_for(now),
+            Question::Room => control.room.is_asked_for(now),
+            _ => {}
+        }
+        let start = wire::begin_packet(&mut control.out);
+        control.out.push(CommandKind::Query as u8);
+        control.out.extend_from_slice(text.as_bytes());
+        wire::end_packet(&mut control.out, start, &mut 0);
+        control.since = now;
+        let reader = Box::new(ReplyReader::new(wire::Expect::ResultSets, options));
+        let of_code = matches!(question, Question::Code(_));
+        control.state = State::Asking { question, reader, answer: Kept { of_code, ..Kept::default() } };
+    }
+}
