@@ -124,6 +124,11 @@ impl Control {
         self.connection.take()
     }
 
+    /// Its connection, once it stands.
+    pub(crate) fn connection(&self) -> Option<ConnectionId> {
+        self.connection
+    }
+
     /// The number of the copy that an attempt which comes in now may be refused by: one that is asked for later.
     pub(crate) fn next_accounts_copy(&self) -> u64 {
         self.asked + 1

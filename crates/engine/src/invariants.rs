@@ -1,15 +1,18 @@
 //! Checks what must agree between clients and backends, after each turn of a debug build, in the simulator first of all.
 
-use crate::backend::{Owner, Permit};
+use crate::backend::{Backend, Owner, Permit};
 use crate::client::login::Login;
 use crate::client::{Client, Phase};
-use crate::engine::Engine;
+use crate::engine::{Engine, Role};
+use crate::ids::BackendKey;
+use crate::server::Server;
 
 /// All clients are looked at where there are no more: tests with crowds would take their time for nothing else.
 const FEW: usize = 1000;
 
 impl Engine {
-    /// A client and the backend that it holds know of each other, and what is idle is so, and is there once; no login is left in the middle of a step.
+    /// A client and the backend that it holds know of each other, and each server of what is its own; no login is left in the middle of a
+    /// step.
     ///
     /// # Panics
     ///
@@ -21,17 +24,43 @@ impl Engine {
                 assert_eq!(held, Some(Some(key)), "{key:?} is held by {holder:?}");
             }
         }
-        let mut idle = self.servers.primary().idle.to_vec();
-        idle.sort_unstable();
-        assert!(idle.windows(2).all(|two| two[0] != two[1]), "one is idle twice: {idle:?}");
-        for key in idle {
-            assert!(self.servers.get(key).is_some_and(|backend| backend.is_idle()), "{key:?} is not idle");
+        for (key, server) in self.servers.keys().zip(self.servers.iter()) {
+            assert_eq!(server.key, key, "a server is in its slot");
+            self.check_server(server);
         }
         self.check_permits();
         if self.clients.len() <= FEW {
             self.check_clients();
             self.check_hoards();
         }
+    }
+
+    /// A server's lists name its own backends, what is idle is so, and is there once, and bytes that come on its connections are taken for its
+    /// own.
+    fn check_server(&self, server: &Server) {
+        let own = |key: BackendKey| if key.server() == server.key { server.backends.get(key) } else { None };
+        let mut idle = server.idle.to_vec();
+        idle.sort_unstable();
+        assert!(idle.windows(2).all(|two| two[0] != two[1]), "one is idle twice: {idle:?}");
+        for key in idle {
+            assert!(own(key).is_some_and(Backend::is_idle), "{key:?} is not idle");
+        }
+        for key in server.sharing.iter() {
+            assert!(own(key).is_some(), "{key:?} is shared, and is not there");
+        }
+        assert!(server.dirty.is_empty(), "what was to be sent has been: {:?}", server.dirty);
+        for (key, backend) in server.backends.iter() {
+            let role = backend.connection.map(|connection| self.io.role(connection));
+            assert!(role.is_none_or(|role| role == Role::Backend(key)), "{key:?} is taken for {role:?}");
+        }
+        let role = server.control.connection().map(|connection| self.io.role(connection));
+        assert!(
+            role.is_none_or(|role| role == Role::Control(server.key)),
+            "the service account at {:?} is taken for {role:?}",
+            server.key
+        );
+        let in_work = server.backends.iter().filter(|(_, backend)| backend.contends).count();
+        assert_eq!(in_work, server.contention.in_work as usize, "statements of contended kinds in work");
     }
 
     /// Permits are neither lost nor doubled, nor are the parts of them that are left to others.

@@ -195,3 +195,115 @@ impl IndexMut<BackendKey> for Servers {
         &mut self.of_mut(key).backends[key]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use seam::{ConnectionId, Input, Instant, Output, Program};
+    use wire::Capabilities;
+
+    use super::*;
+    use crate::client::commands::tests::{connection, engine};
+    use crate::control::facts::Facts;
+    use crate::engine::{Engine, Role};
+    use crate::ids::client_key;
+    use crate::server_login::Established;
+    use crate::settings::Settings;
+
+    /// An engine with a client and two servers, and the keys of these.
+    fn two() -> (Engine, [ServerKey; 2]) {
+        let mut engine = engine(1, Settings::default());
+        let [first, second] = [0, 1].map(ServerKey::at);
+        engine.servers.all.push(Server::new(second));
+        for server in engine.servers.iter_mut() {
+            server.facts = Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
+            server.reachability.answered();
+        }
+        (engine, [first, second])
+    }
+
+    /// Opens backends for the client on these servers.
+    fn open(engine: &mut Engine, servers: &[ServerKey]) -> Vec<BackendKey> {
+        let client = &engine.clients[client_key(0)];
+        let (identity, class) = (client.identity.expect("it has logged in"), client.class());
+        for &server in servers {
+            let origin = engine.pool.take_place(Instant::START).expect("there is room for some");
+            engine.open_backend_as(server, identity, class, 45, origin);
+        }
+        engine.servers.backends().map(|(key, _)| key).collect()
+    }
+
+    /// The connections that are asked for.
+    fn asked_for(engine: &mut Engine) -> Vec<u64> {
+        let mut tokens = Vec::new();
+        while let Some(output) = engine.poll_output() {
+            if let Output::Connect { token, .. } = output {
+                tokens.push(token);
+            }
+        }
+        tokens
+    }
+
+    #[test]
+    fn backends_are_found_on_their_servers() {
+        let (mut engine, [first, second]) = two();
+        let keys = open(&mut engine, &[second, first, second]);
+        let tokens = asked_for(&mut engine);
+        assert_eq!(keys.iter().map(|key| key.server()).collect::<Vec<_>>(), [first, second, second]);
+        let found: Vec<_> = keys.iter().map(|&key| engine.servers[key].token).collect();
+        assert_eq!(found, [tokens[1], tokens[0], tokens[2]], "the first two have the same slot");
+        assert!(keys.iter().all(|&key| engine.servers.backend_of(engine.servers[key].token) == Some(key)));
+        let into = connection(1);
+        engine.handle(Instant::START, Input::Connected { token: tokens[0], connection: into });
+        assert_eq!(engine.io.role(into), Role::Backend(keys[1]));
+        assert!(engine.servers[keys[0]].connection.is_none());
+        engine.quit_backend(keys[1]);
+        assert_eq!(engine.servers.backend_count(), 2);
+        assert!(!engine.servers.contains(keys[1]) && engine.servers.get(keys[0]).is_some());
+    }
+
+    #[test]
+    fn a_look_at_all_backends_in_pieces_finds_each_once() {
+        let (mut engine, [first, second]) = two();
+        let keys = open(&mut engine, &[first, first, second, second, second]);
+        let slots = engine.servers.backend_slots();
+        for count in 1..=slots {
+            let pieces = (0..slots).step_by(count).map(|from| engine.servers.in_slots(from, count));
+            let found: Vec<_> = pieces.flatten().map(|(key, _)| key).collect();
+            assert_eq!(found, keys, "{count} slots at a time");
+        }
+    }
+
+    #[test]
+    fn a_client_without_a_backend_goes_to_the_primary() {
+        let (mut engine, [first, second]) = two();
+        let keys = open(&mut engine, &[second]);
+        assert_eq!(engine.server_for(client_key(0)), first);
+        engine.clients[client_key(0)].backend = Some(keys[0]);
+        assert_eq!(engine.server_for(client_key(0)), second);
+    }
+
+    #[test]
+    fn the_service_account_is_on_each_server() {
+        let (mut engine, servers) = two();
+        engine.control_turn();
+        let tokens = asked_for(&mut engine);
+        assert_eq!(tokens.len(), 2);
+        let connections: [ConnectionId; 2] = [1, 2].map(connection);
+        // The answers come in another order.
+        for place in [1, 0] {
+            let connected = Input::Connected { token: tokens[place], connection: connections[place] };
+            engine.handle(Instant::START, connected);
+        }
+        for place in [0, 1] {
+            assert_eq!(engine.io.role(connections[place]), Role::Control(servers[place]));
+        }
+        engine.handle(
+            Instant::START,
+            Input::Closed { connection: connections[1], reason: seam::CloseReason::EndOfStream },
+        );
+        let stand = servers.map(|server| engine.servers[server].control.connection());
+        assert_eq!(stand, [Some(connections[0]), None]);
+        let up = servers.map(|server| engine.servers[server].reachability.is_up());
+        assert_eq!(up, [true, false], "what one has lost says nothing of the other");
+    }
+}
