@@ -6,6 +6,7 @@ use std::sync::Arc;
 use seam::Instant;
 
 use crate::settings::Settings;
+use crate::stored_code::watch::KnownCode;
 use crate::workers::Workers;
 use crate::workers::letter::Letter;
 use crate::workers::places::Origin;
@@ -19,11 +20,19 @@ pub(crate) struct Pool {
     letters: VecDeque<(usize, Letter)>,
     /// Since when this worker has waited for a permit of another, or has asked the others.
     pub(crate) wanting_since: Option<Instant>,
+    /// What this worker has of the stored code that all know, see [`Self::take_up_code`].
+    pub(crate) known_code: KnownCode,
 }
 
 impl Pool {
     pub(crate) fn new(workers: Arc<Workers>, worker: usize) -> Self {
-        Self { workers, worker, letters: VecDeque::new(), wanting_since: None }
+        Self {
+            workers,
+            worker,
+            letters: VecDeque::new(),
+            wanting_since: None,
+            known_code: KnownCode::default(),
+        }
     }
 
     /// The next letter, and the number of its reader.

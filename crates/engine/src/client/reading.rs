@@ -226,7 +226,10 @@ impl Engine {
         answer: u8,
         attributes: QueryAttributes,
     ) {
-        let code = self.servers.primary().facts.is_some().then(|| self.known_code());
+        self.pool.take_up_code();
+        let known = &self.pool.known_code;
+        let is_known = self.servers.primary().facts.is_some();
+        let code = is_known.then(|| (Arc::clone(&known.library), known.version));
         let client = &self.clients[key];
         let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
         let schema = client.session.and_then(|session| self.sessions.states.state(session).schema.clone());

@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
+use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
 use crate::session::SessionTables;
@@ -64,9 +65,13 @@ pub(crate) struct Watch {
     /// True once a log line has said that not all can be read.
     said: bool,
     readings: u64,
-    /// The library that all workers know, as of this number; other workers have this part alone.
-    library: Arc<Library>,
-    version: u64,
+}
+
+/// The library that all workers know, as of this number, as one of them has it.
+#[derive(Default)]
+pub(crate) struct KnownCode {
+    pub(crate) library: Arc<Library>,
+    pub(crate) version: u64,
 }
 
 /// Reading that is under way.
@@ -98,8 +103,6 @@ impl Default for Watch {
             rights: None,
             said: false,
             readings: 0,
-            library: Arc::default(),
-            version: 0,
         }
     }
 }
@@ -107,9 +110,8 @@ impl Default for Watch {
 impl Watch {
     /// The service account has logged in anew: it may be another server, or see more.
     pub(crate) fn asked_anew(&mut self) {
-        let library = std::mem::take(&mut self.library);
-        let Self { said, readings, version, .. } = *self;
-        *self = Self { said, readings, version, library, ..Self::default() };
+        let Self { said, readings, .. } = *self;
+        *self = Self { said, readings, ..Self::default() };
     }
 
     /// Takes in the counts.
@@ -148,6 +150,16 @@ impl Server {
     /// with the code.
     pub(crate) fn takes_roles(&self, effects: CodeEffects) -> bool {
         effects.contains(CodeEffects::ROLE) && self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
+    }
+}
+
+impl Pool {
+    /// Has in [`Self::known_code`] all that is known now.
+    pub(crate) fn take_up_code(&mut self) {
+        let known = &mut self.known_code;
+        if known.version != self.workers.stored_code.version() {
+            (known.version, known.library, _) = self.workers.stored_code.library();
+        }
     }
 }
 
@@ -316,14 +328,6 @@ impl Engine {
         }
     }
 
-    /// The library as of now.
-    fn take_up_library(&mut self) {
-        let watch = &mut self.servers.primary_mut().control.code;
-        if watch.version != self.pool.workers.stored_code.version() {
-            (watch.version, watch.library, _) = self.pool.workers.stored_code.library();
-        }
-    }
-
     /// Takes note of what a statement may do by stored code: before it is queued, and again where more has become known when it
     /// is sent.
     pub(crate) fn note_hidden_code(&mut self, key: ClientKey, request: &mut Request) {
@@ -331,12 +335,11 @@ impl Engine {
         if !executes || self.servers.primary().facts.is_none() {
             return;
         }
-        self.take_up_library();
-        let watch = &self.servers.primary().control.code;
-        if request.library == Some(watch.version) {
+        self.pool.take_up_code();
+        let KnownCode { library, version } = &self.pool.known_code;
+        if request.library == Some(*version) {
             return;
         }
-        let library = &watch.library;
         let scope = Scope::In(self.default_schemas(key, request));
         let writes = request.statement.may_write();
         let hidden = match (self.text_by_name(key, request), self.sessions.large_definition(request)) {
@@ -353,7 +356,7 @@ impl Engine {
                 self.with_text(key, request, |text, mode| library.hidden(text, mode, writes, scope))
             }
         };
-        request.take_hidden(hidden, watch.version);
+        request.take_hidden(hidden, *version);
     }
 
     /// The default schema of a client, and the one in which the statement was prepared that it executes.
@@ -362,15 +365,6 @@ impl Engine {
         let prepared = about.map(|about| self.sessions.definitions.get(about.definition).session);
         let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
         [self.clients[key].session.and_then(schema_of), prepared.and_then(schema_of)]
-    }
-
-    /// All that is known of stored code, and its version.
-    pub(crate) fn known_code(&mut self) -> (Arc<Library>, u64) {
-        self.take_up_library();
-        (
-            Arc::clone(&self.servers.primary().control.code.library),
-            self.servers.primary().control.code.version,
-        )
     }
 
     /// The same at its end: what has become known while it ran may have run in it. Which of it, its text would tell, which is gone. To
@@ -444,14 +438,13 @@ impl Engine {
             Defined::TooMuch => return Some(CodeChange::begin_of_unknown(&self.pool.workers)),
             Defined::These(found) => found.clone(),
         };
-        self.take_up_library();
         let mut code = found.code;
         if found.only_tables {
             // A temporary table is the session's own affair.
             code.effects = code.effects.without(CodeEffects::REPORTED);
-            if code.effects.is_empty()
-                && !code.names.iter().any(|name| self.servers.primary().control.code.library.has(name))
-            {
+            self.pool.take_up_code();
+            let library = &self.pool.known_code.library;
+            if code.effects.is_empty() && !code.names.iter().any(|name| library.has(name)) {
                 return None;
             }
         }
