@@ -87,6 +87,7 @@ class Load:
             self.reads += 1
 
     def write(self, connection):
+        """True if it was acknowledged."""
         with self.lock:
             number = next(self.numbers)
         outcome = self.unknown
@@ -100,6 +101,7 @@ class Load:
         finally:
             with self.lock:
                 outcome.add(number)
+        return outcome is self.acknowledged
 
     def transaction(self, connection):
         with self.lock:
