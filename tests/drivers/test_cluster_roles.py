@@ -157,8 +157,13 @@ def test_metrics(cluster, own_onramp, monkeypatch):
         metrics.wait(1, "onramp_cluster_server_role", server=name, role=role)
         metrics.wait(1 if role == "primary" else 0, "onramp_cluster_server_writable", server=name)
         metrics.wait(1 if role == "primary" else 0, "onramp_cluster_server_in_use", server=name)
+        metrics.wait(0, "onramp_cluster_server_drained", server=name)
     metrics.wait(0, "onramp_cluster_server_lag_seconds")
     assert metrics.get("onramp_missing_primaries_total") == metrics.get("onramp_failovers_total") == 0
+    second = f"127.0.0.1:{cluster.servers[1].port}"
+    for order, value in (("DRAIN", 1), ("UNDRAIN", 0)):
+        rows(onramp, f"{order} '{second}'")
+        metrics.wait(value, "onramp_cluster_server_drained", server=second)
     # Without the first as a primary there is none, and then the second is.
     cluster.order(0, "SET GLOBAL read_only = 1")
     metrics.wait(0, "onramp_cluster_server_in_use")

@@ -1,13 +1,14 @@
-"""Three nodes of one Galera behind one Onramp: one of them writes at a time, and the next one where it is lost."""
+"""Three nodes of one Galera behind one Onramp: one of them writes at a time, and the next one where it is lost or drained."""
 
+import pymysql
 import pytest
 
-from harness import galera, several
+from harness import galera, raw, several
 from harness.admin import rows
 from harness.galera import CLUSTER, Galera
-from harness.raw import Closed, Err
-from harness.several import CLIENTS, Load, until_in_use, until_seen
-from harness.waiting import until
+from harness.raw import Closed, Err, Ok
+from harness.several import CLIENTS, Load, in_use, until_in_use, until_seen
+from harness.waiting import in_background, until
 
 pytestmark = pytest.mark.skipif(galera.provider() is None, reason="Galera's library is not installed (Debian, Ubuntu: apt install galera-4)")
 
@@ -26,12 +27,20 @@ def cluster(folder, template):
 
 
 @pytest.fixture
-def onramp(cluster, own_onramp, monkeypatch):
+def start(cluster, own_onramp, monkeypatch):
     """In front of all, of which the first writes; nothing is in the table."""
-    onramp = several.start(own_onramp, monkeypatch, cluster)
-    until_in_use(onramp, only(cluster.first()))
-    cluster.order(cluster.first(), "TRUNCATE onramp_app.markers")
-    return onramp
+    def start(**options):
+        onramp = several.start(own_onramp, monkeypatch, cluster, **options)
+        until_in_use(onramp, only(cluster.first()))
+        cluster.order(cluster.first(), "TRUNCATE onramp_app.markers")
+        return onramp
+
+    return start
+
+
+@pytest.fixture
+def onramp(start):
+    return start()
 
 
 def only(number):
@@ -69,6 +78,97 @@ def test_a_node_that_has_lost_the_others_writes_no_more_until_it_is_back(cluster
     load.until_acknowledged(200)
     load.stop()
     check(load, cluster, cluster.first(), changes=len(rows(onramp, "SELECT * FROM failovers")))
+
+
+def order(onramp, cluster, what, number):
+    """None, or the error."""
+    try:
+        rows(onramp, f"{what} '127.0.0.1:{cluster.servers[number].port}'")
+    except pymysql.err.MySQLError as error:
+        return str(error.args[1])
+    return None
+
+
+def drained(onramp):
+    return [row["drained"] for row in rows(onramp, "SELECT drained FROM servers")]
+
+
+def test_the_writer_is_drained_and_started_anew_and_nobody_has_an_error(cluster, start):
+    # Nothing here is to take part of it but what a test leaves open.
+    onramp = start(switchover_wait="60s", switchover_timeout="60s")
+    writer = cluster.first()
+    load = Load(onramp, clients=50, undecided=UNDECIDED)
+    load.until_acknowledged(200)
+    with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp) as reader:
+        for statement in ("BEGIN", "INSERT INTO markers VALUES (1000000)"):
+            assert isinstance(client.query(statement), Ok)
+        outcome = in_background(order, onramp, cluster, "DRAIN", writer)
+        onramp.says("new transactions wait")
+        # What is open goes on, and what is new waits for it.
+        waiting = in_background(reader.value, "SELECT @@wsrep_node_name")
+        for statement in ("INSERT INTO markers VALUES (1000001)", "COMMIT"):
+            assert isinstance(client.query(statement), Ok)
+        load.acknowledged |= {1000000, 1000001}
+        assert outcome() is None
+        assert waiting() != f"node-{writer}".encode()
+    assert drained(onramp) == only(writer) and in_use(onramp)[writer] == 0
+    assert rows(onramp, "SELECT reason FROM servers")[writer]["reason"].startswith("drained by an operator")
+    load.until_acknowledged(200)
+    # It has the lowest place as ever, and is the first again.
+    assert cluster.first() == writer
+    assert order(onramp, cluster, "UNDRAIN", writer) is None
+    assert (in_use(onramp), drained(onramp)) == (only(writer), [0] * 3)
+    load.until_acknowledged(200)
+    assert order(onramp, cluster, "DRAIN", writer) is None
+    # Whatever was to be done with it: nobody is there any more.
+    cluster.servers[writer].stop()
+    until(lambda: rows(onramp, "SELECT state FROM servers")[writer]["state"] == "down", lambda: several.state(onramp))
+    load.until_acknowledged(200)
+    cluster.start(writer)
+    until(lambda: cluster.is_synced(writer), "it does not come back")
+    until_seen(onramp, "state", ["up"] * 3)
+    load.until_acknowledged(200)
+    assert in_use(onramp)[writer] == 0
+    assert order(onramp, cluster, "UNDRAIN", writer) is None
+    until_in_use(onramp, only(cluster.first()))
+    load.until_acknowledged(200)
+    load.stop()
+    load.balance(cluster, cluster.first())
+    assert load.errors == {"read": [], "write": [], "transaction": []} and load.unknown == set()
+    changes = rows(onramp, "SELECT * FROM failovers")
+    assert len(changes) >= 3 and all((change["rolled_back"], change["unknown"], change["lacks"]) == (0, 0, "") for change in changes), changes
+
+
+def test_a_transaction_that_does_not_end_is_rolled_back_and_the_writer_drained(cluster, start):
+    onramp = start(switchover_wait="1s")
+    writer = cluster.first()
+    with raw.connect(onramp, schema="onramp_app") as client:
+        for statement in ("BEGIN", "INSERT INTO markers VALUES (1)"):
+            assert isinstance(client.query(statement), Ok)
+        assert order(onramp, cluster, "DRAIN", writer) is None
+        answer = client.query("INSERT INTO markers VALUES (2)")
+        assert isinstance(answer, Err) and (answer.code, answer.state) == (1213, "40001"), answer
+        assert isinstance(client.query("INSERT INTO markers VALUES (3)"), Ok)
+    assert in_use(onramp)[writer] == 0
+    assert [row[0] for row in cluster.order(writer, "SET wsrep_sync_wait = 1", "SELECT id FROM onramp_app.markers").rows] == [b"3"]
+
+
+def test_a_writer_without_another_one_and_the_last_node_are_not_drained(cluster, onramp):
+    writer = cluster.first()
+    others = [number for number in range(3) if number != writer]
+    for number in others:
+        cluster.order(number, "SET GLOBAL read_only = 1")
+    until(lambda: [row["writable"] for row in rows(onramp, "SELECT writable FROM servers")] == only(writer), lambda: several.state(onramp))
+    assert "no other server that is not drained takes writes" in order(onramp, cluster, "DRAIN", writer)
+    for number in others:
+        cluster.order(number, "SET GLOBAL read_only = 0")
+    until(lambda: all(row["writable"] for row in rows(onramp, "SELECT writable FROM servers")), lambda: several.state(onramp))
+    for number in others:
+        assert order(onramp, cluster, "DRAIN", number) is None
+    assert "last server" in order(onramp, cluster, "DRAIN", writer)
+    assert (in_use(onramp), drained(onramp)) == (only(writer), [int(number in others) for number in range(3)])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        assert isinstance(client.query("INSERT INTO markers VALUES (1)"), Ok)
 
 
 def test_the_writer_is_killed(cluster, onramp):

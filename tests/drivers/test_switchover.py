@@ -14,7 +14,7 @@ from harness.admin import rows
 from harness.cluster import Cluster
 from harness.raw import Err, Ok
 from harness.server import ADMIN, SERVICE
-from harness.several import Load, in_use, until_in_use
+from harness.several import Load, in_use, until_in_use, until_seen
 from harness.waiting import in_background
 
 # What an operator's program does: the first argument is the primary's address, the second that of the new one.
@@ -112,6 +112,56 @@ def test_what_cannot_be_is_said_before_anybody_waits(cluster, start):
     with pytest.raises(pymysql.err.MySQLError, match="SELECT address FROM servers"):
         rows(onramp, "SWITCHOVER TO '127.0.0.1:1; true'")
     assert rows(onramp, "SELECT * FROM failovers") == ()
+
+
+def drain(onramp, server, order="DRAIN"):
+    """None, or the error."""
+    try:
+        rows(onramp, f"{order} '127.0.0.1:{server.port}'")
+    except pymysql.err.MySQLError as error:
+        return str(error.args[1])
+    return None
+
+
+def test_a_drained_replica_is_not_switched_over_to_and_the_primary_is_not_drained(cluster, start):
+    onramp = start("#!/bin/sh\nexit 0\n")
+    first, second = cluster.servers
+    assert f"SWITCHOVER TO '127.0.0.1:{second.port}'" in drain(onramp, first)
+    with pytest.raises(pymysql.err.MySQLError, match=f"did you mean '127.0.0.1:{second.port}'"):
+        rows(onramp, f"DRAIN '127.0.0.2:{second.port}'")
+    assert drain(onramp, second) is None
+    onramp.says(f"server 127.0.0.1:{second.port} is drained")
+    assert [row["drained"] for row in rows(onramp, "SELECT drained FROM servers")] == [0, 1]
+    assert "is drained" in switch_over(onramp, second) and "last server" in drain(onramp, first)
+    # One that takes writes while it is worked on stops nobody.
+    cluster.order(1, "SET GLOBAL read_only = 0")
+    until_seen(onramp, "writable", [1, 1])
+    goes_on(onramp, -8)
+    assert in_use(onramp) == [1, 0]
+    assert "set read_only" in drain(onramp, second, "UNDRAIN")
+    cluster.order(1, "SET GLOBAL read_only = 1")
+    until_seen(onramp, "writable", [1, 0])
+    assert drain(onramp, second, "UNDRAIN") is None
+    assert [row["drained"] for row in rows(onramp, "SELECT drained FROM servers")] == [0, 0]
+    assert rows(onramp, "SELECT * FROM failovers") == ()
+
+
+def test_a_drained_server_is_used_where_nobody_else_takes_writes(own_cluster, start_with):
+    """What waited runs there, and nobody has an error."""
+    cluster = own_cluster
+    onramp = start_with(cluster, "#!/bin/sh\nexit 0\n", failover_hold="10s")
+    assert drain(onramp, cluster.servers[1]) is None
+    with raw.connect(onramp, schema="onramp_app") as client:
+        assert isinstance(client.query("INSERT INTO markers VALUES (1)"), Ok)
+        cluster.servers[0].kill()
+        cluster.promote(1)
+        onramp.says("no server that is not drained is up and takes writes")
+        answer = client.query("INSERT INTO markers VALUES (2)")
+        assert isinstance(answer, Ok), answer
+    onramp.says("is drained no more: no other one has taken writes")
+    assert in_use(onramp) == [0, 1]
+    assert [row["drained"] for row in rows(onramp, "SELECT drained FROM servers")] == [0, 0]
+    assert cluster.order(1, "SELECT id FROM onramp_app.markers").rows == [(b"1",), (b"2",)]
 
 
 def test_a_command_that_fails_leaves_the_primary_as_it_was(cluster, start):

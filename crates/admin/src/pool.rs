@@ -38,6 +38,13 @@ pub trait Pool: Send + Sync {
     /// [`Refusal::Failed`] with the reason; then statements go on at the former primary, if that still takes writes.
     fn switch_over(&self, to: &str) -> Result<String, Refusal>;
 
+    /// Takes the server with this address, one of those in the table `servers`, out of the choice of a primary, or puts it back. Returns what
+    /// there is to say of it.
+    ///
+    /// # Errors
+    /// [`Refusal::Failed`] with the reason.
+    fn drain_server(&self, address: &str, drains: bool) -> Result<String, Refusal>;
+
     /// Reads the configuration again. What can change does; the rest comes back as warnings.
     ///
     /// # Errors

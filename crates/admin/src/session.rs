@@ -186,6 +186,10 @@ impl<'p> Session<'p> {
             Statement::Switchover { to } => {
                 info = self.order("SWITCHOVER", self.port.pool.switch_over(&to))?;
             }
+            Statement::Drain { address, drains } => {
+                let name = if drains { "DRAIN" } else { "UNDRAIN" };
+                info = self.order(name, self.port.pool.drain_server(&address, drains))?;
+            }
             Statement::Resume => self.order("RESUME", self.port.pool.resume())?,
             Statement::Reload => {
                 let warnings = self.order("RELOAD", self.port.pool.reload())?;

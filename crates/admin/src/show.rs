@@ -122,7 +122,7 @@ fn schema_of(what: &Shown, in_use: Option<Schema>) -> Result<Schema, SqlError> {
 }
 
 /// The rows of HELP: each statement, and its effect.
-pub(crate) const HELP: [(&str, &str); 17] = [
+pub(crate) const HELP: [(&str, &str); 19] = [
     ("SELECT ...", "Real SQL (SQLite's) over the tables of SHOW TABLES, as they are at that moment"),
     ("SHOW TABLES [FROM schema]", "Tables; the schemas are onramp, information_schema, performance_schema"),
     ("DESCRIBE table", "A table's columns; SHOW CREATE TABLE says what each means"),
@@ -139,6 +139,11 @@ pub(crate) const HELP: [(&str, &str); 17] = [
         "SWITCHOVER TO 'address'",
         "Changes the primary for another server by switchover_command, while transactions wait",
     ),
+    (
+        "DRAIN 'address'",
+        "Takes a server out of the choice of a primary; where it is that, another one takes its place",
+    ),
+    ("UNDRAIN 'address'", "Puts it back"),
     ("SET GLOBAL option = value", "Changes an option until the next start or RELOAD"),
     ("RELOAD", "Reads the configuration file again; warnings say what a start is needed for"),
     ("SHUTDOWN [IMMEDIATE]", "Ends Onramp: open transactions have shutdown_timeout, or none"),

@@ -26,6 +26,11 @@ pub(crate) enum Statement<'a> {
     Switchover {
         to: String,
     },
+    /// DRAIN or UNDRAIN, with the address of a server.
+    Drain {
+        address: String,
+        drains: bool,
+    },
     Resume,
     Reload,
     Shutdown {
@@ -102,6 +107,7 @@ pub(crate) fn parse<'a>(tokens: &'a [Placed<'a>]) -> Result<Statement<'a>, SqlEr
         "kill" => kill(&mut words)?,
         "pause" => Statement::Pause,
         "switchover" => switchover(&mut words)?,
+        "drain" | "undrain" => Statement::Drain { address: words.address()?, drains: first == "drain" },
         "resume" => Statement::Resume,
         "reload" => Statement::Reload,
         "shutdown" => Statement::Shutdown { immediate: words.skip("immediate") },
@@ -118,11 +124,7 @@ fn switchover<'a>(words: &mut Words<'a>) -> Result<Statement<'a>, SqlError> {
     if !words.skip("to") {
         return Err(words.unexpected(at));
     }
-    let at = words.at;
-    match words.next() {
-        Some(Token::Text(to)) => Ok(Statement::Switchover { to: to.clone() }),
-        _ => Err(words.unexpected(at)),
-    }
+    Ok(Statement::Switchover { to: words.address()? })
 }
 
 fn kill<'a>(words: &mut Words<'a>) -> Result<Statement<'a>, SqlError> {
@@ -257,6 +259,15 @@ impl<'a> Words<'a> {
         self.next().and_then(Token::said).map(String::from).ok_or_else(|| self.unexpected(at))
     }
 
+    /// A server's address, as text.
+    fn address(&mut self) -> Result<String, SqlError> {
+        let at = self.at;
+        match self.next() {
+            Some(Token::Text(address)) => Ok(address.clone()),
+            _ => Err(self.unexpected(at)),
+        }
+    }
+
     /// A table's name; its schema, if any, does not matter, since names are unique.
     fn table(&mut self) -> Result<String, SqlError> {
         let first = self.name()?;
@@ -325,6 +336,8 @@ mod tests {
         assert_eq!(parsed("shutdown immediate"), "Shutdown { immediate: true }");
         assert_eq!(parsed("/* hi */ PAUSE"), "Pause");
         assert_eq!(parsed("switchover to '10.0.0.7:3306'"), "Switchover { to: \"10.0.0.7:3306\" }");
+        assert_eq!(parsed("DRAIN 'db-1:3306'"), "Drain { address: \"db-1:3306\", drains: true }");
+        assert_eq!(parsed("undrain '/s'"), "Drain { address: \"/s\", drains: false }");
         assert_eq!(parsed("-- nothing"), "Empty");
         assert_eq!(parsed("SHOW HELP"), "Help");
         assert_eq!(parsed("START TRANSACTION READ ONLY"), "Nothing");
@@ -400,6 +413,9 @@ mod tests {
             "switchover 'a:1'",
             "switchover to a",
             "switchover to 'a:1' now",
+            "drain",
+            "drain a",
+            "undrain 'a:1' 'b:1'",
             "'text'",
             "ATTACH 'x' AS y",
             "PRAGMA x",

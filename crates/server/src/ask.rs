@@ -6,8 +6,9 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use drivers::Signaller;
 use engine::{
-    BackendView, ClientView, DigestCost, DigestView, Engine, FailoverView, Holders, Measures, Memory,
-    MemoryParts, Piece, PinReport, ServerView, Settings, SwitchStep, TalliesByName, Use, Waits, WorkerView,
+    BackendView, ClientView, DigestCost, DigestView, DrainOrder, DrainOutcome, Engine, FailoverView, Holders,
+    Measures, Memory, MemoryParts, Piece, PinReport, ServerView, Settings, SwitchStep, TalliesByName, Use,
+    Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -25,6 +26,8 @@ pub(crate) enum Ask {
     Pause { on: bool, answer: Sender<Answer> },
     /// See [`Engine::switch_over`].
     Switch { step: SwitchStep, answer: Sender<Answer> },
+    /// See [`Engine::drain_server`]. Answered with [`Sight::Drain`] or [`Sight::NotHere`].
+    Drain { order: DrainOrder, answer: Sender<Answer> },
     /// See [`Engine::change_settings`].
     Change { settings: Arc<Settings>, answer: Sender<Answer> },
 }
@@ -56,6 +59,8 @@ pub(crate) enum Sight {
     Backends(Vec<BackendView>),
     Digests(Vec<DigestView>),
     DigestCosts(Vec<DigestCost>),
+    /// What an order to drain a server has come to, or why it could not be.
+    Drain(Result<DrainOutcome, String>),
     /// The order has been carried out, or everything has been said.
     Done,
     /// The client is another worker's.
@@ -141,6 +146,9 @@ impl Desk {
             Ask::Switch { step, answer } => {
                 engine.switch_over(step);
                 (answer, Sight::Done)
+            }
+            Ask::Drain { order, answer } => {
+                (answer, engine.drain_server(order).map_or(Sight::NotHere, Sight::Drain))
             }
             Ask::Change { settings, answer } => {
                 engine.change_settings(&settings);

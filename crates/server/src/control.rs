@@ -1,6 +1,7 @@
 //! The running program as the ports of its operators see it: the admin port and HTTP. Everything here runs on their threads.
 
 pub(crate) mod answers;
+mod drain;
 pub(crate) mod glance;
 mod reload;
 mod switchover;
@@ -52,7 +53,7 @@ pub(crate) struct Control {
     pub(crate) started: Instant,
     /// The same, since 1970.
     pub(crate) began: Duration,
-    /// Held by whoever changes the primary by plan.
+    /// Held by whoever changes the primary by plan, or which servers may be it.
     switching: Mutex<()>,
     /// The last order to read everything again could be carried out, or there was none.
     reloaded: AtomicBool,

@@ -105,6 +105,8 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::PrimaryFound { behind: Behind::Lacks(_), .. } => (Level::WARN, "primary_found"),
         Event::PrimaryFound { .. } => (Level::INFO, "primary_found"),
         Event::SwitchoverBegan { .. } => (Level::INFO, "switchover"),
+        Event::DrainChanged { .. } => (Level::INFO, "server_drained"),
+        Event::DrainEnded { .. } => (Level::ERROR, "server_drained"),
         Event::NoPrimary { .. } => (Level::ERROR, "no_primary"),
         Event::ClientClosed { .. } => (Level::INFO, "client_closed"),
         Event::LoginRefused { .. } => (Level::WARN, "login_refused"),

@@ -437,6 +437,8 @@ table! {
         writable: bool,
         /// Whether it is the one that statements go to.
         in_use: bool,
+        /// Whether it is drained: an operator has taken it out of the choice (DRAIN).
+        drained: bool,
         /// Why, by its last check.
         reason: String,
         /// How far it is behind, in seconds, as it says itself; NULL where it does not replicate or does not say.

@@ -291,7 +291,8 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         kind: Kind::Duration(Duration::ZERO..=YEAR, setting!(switchover_wait)),
         example: "10s",
         doc: "How long SWITCHOVER TO waits for open transactions to end, and for the new primary to have what the former one \
-              has, while new transactions wait. Transactions that are open after it are rolled back.",
+              has, while new transactions wait. DRAIN and UNDRAIN, where they change the primary, wait as long for all that \
+              clients hold there. Transactions that are open after it are rolled back.",
         section: Section::Timeouts,
         limit: None,
     },

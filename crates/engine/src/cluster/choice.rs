@@ -1,6 +1,7 @@
 //! Which server is the primary, by how all of them stand. A pure function: it never guesses.
 
 use super::standing::Standing;
+use super::verdict::Membership;
 use crate::outside::named::ServerState;
 
 /// Why no server is the primary.
@@ -14,14 +15,22 @@ pub(crate) enum NoPrimary {
     Several(Vec<usize>),
     /// The server at this place would be it, but lacks what the former one was known to have.
     Behind(usize, String),
+    /// The server at this place would be it, but is drained.
+    Drained(usize),
 }
 
-/// The place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken.
+/// The place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken. Of those
+/// that are `drained`, by their places, none is it, whatever they say of themselves.
 ///
 /// # Errors
 /// Why there is none.
-pub(crate) fn choose(servers: &[Standing], former: Option<usize>) -> Result<usize, NoPrimary> {
-    if servers.iter().any(|server| server.state() == ServerState::Untried) {
+pub(crate) fn choose(
+    servers: &[Standing],
+    drained: &[bool],
+    former: Option<usize>,
+) -> Result<usize, NoPrimary> {
+    let takes_part = |place: &usize| !drained[*place];
+    if (0..servers.len()).filter(takes_part).any(|place| servers[place].state() == ServerState::Untried) {
         return Err(NoPrimary::Untried);
     }
     let mut writable: Vec<usize> = Vec::new();
@@ -33,38 +42,54 @@ pub(crate) fn choose(servers: &[Standing], former: Option<usize>) -> Result<usiz
             Some(_) => {}
         }
     }
+    let candidates: Vec<usize> = writable.iter().copied().filter(takes_part).collect();
+    let Some(&first) = candidates.first() else { return Err(NoPrimary::None) };
+    // A drained one still knows of the last change of its cluster's members.
+    writable.retain(|place| takes_part(place) || are_of_one_cluster(servers, &[first, *place]));
     match writable.as_slice() {
-        [] => Err(NoPrimary::None),
         &[only] => Ok(only),
-        several => {
-            of_one_cluster(servers, several, former).ok_or_else(|| NoPrimary::Several(several.to_vec()))
-        }
+        several => of_one_cluster(servers, several, former, takes_part).ok_or(match candidates.as_slice() {
+            [_] => NoPrimary::None,
+            _ => NoPrimary::Several(candidates),
+        }),
     }
+}
+
+fn membership(servers: &[Standing], place: usize) -> Option<&Membership> {
+    servers[place].believed().membership.as_ref()
+}
+
+fn are_of_one_cluster(servers: &[Standing], places: &[usize]) -> bool {
+    let mut clusters = places.iter().map(|&place| membership(servers, place).map(|own| &own.cluster));
+    let first = clusters.next().flatten();
+    first.is_some_and(|first| !first.is_empty()) && clusters.all(|cluster| cluster == first)
 }
 
 /// Members of one cluster that take writes. Those that have not heard of the last change of its members do not count: it may have left
 /// them out, as one that has hung and comes to. Of the others the lowest place in the list that all of them have alike writes, the same
-/// for whoever asks: writes on two nodes of Galera fail each other's certification.
-fn of_one_cluster(servers: &[Standing], places: &[usize], former: Option<usize>) -> Option<usize> {
-    let membership = |place: usize| servers[place].believed().membership.as_ref();
-    let first = membership(*places.first()?)?;
-    let is_of_it =
-        |place: usize| membership(place).is_some_and(|membership| membership.cluster == first.cluster);
-    if first.cluster.is_empty() || !places.iter().all(|&place| is_of_it(place)) {
+/// for whoever asks: writes on two nodes of Galera fail each other's certification. Not all of them may be chosen.
+fn of_one_cluster(
+    servers: &[Standing],
+    places: &[usize],
+    former: Option<usize>,
+    may_be: impl Fn(&usize) -> bool,
+) -> Option<usize> {
+    if !are_of_one_cluster(servers, places) {
         return None;
     }
+    let membership = |place: usize| membership(servers, place);
     let latest = places.iter().filter_map(|&place| membership(place)).max_by_key(|own| own.view)?;
     let is_present = |place: usize| membership(place).is_some_and(|own| own.view == latest.view);
     let present: Vec<usize> = places.iter().copied().filter(|&place| is_present(place)).collect();
     if latest.place.is_none() {
         // One member alone writes: two that both say that they do are not to be believed.
-        return present.first().copied().filter(|_| present.len() == 1);
+        return present.first().copied().filter(|only| present.len() == 1 && may_be(only));
     }
     // Places have moved up with the change: they mean something once all have been asked since.
     let asked = (0..servers.len()).filter(|&place| is_present(place)).count();
     let is_settled = present.len() == places.len() || asked >= latest.members as usize;
-    former.filter(|former| !is_settled && places.contains(former)).or_else(|| {
-        present.into_iter().min_by_key(|&place| membership(place).map(|membership| membership.place))
+    former.filter(|former| !is_settled && places.contains(former) && may_be(former)).or_else(|| {
+        present.into_iter().filter(may_be).min_by_key(|&place| membership(place).map(|own| own.place))
     })
 }
 
@@ -93,30 +118,35 @@ mod tests {
         standing
     }
 
+    /// Where nothing is drained.
+    fn chosen(servers: &[Standing], former: Option<usize>) -> Result<usize, NoPrimary> {
+        choose(servers, &vec![false; servers.len()], former)
+    }
+
     #[test]
     fn nobody_is_chosen_before_all_have_been_asked() {
         let servers = [standing("a", true, None), Standing::new()];
-        assert_eq!(choose(&servers, None), Err(NoPrimary::Untried));
+        assert_eq!(chosen(&servers, None), Err(NoPrimary::Untried));
     }
 
     #[test]
     fn the_only_one_that_takes_writes_is_the_primary() {
         let servers = [standing("a", false, None), standing("b", true, None), standing("", false, None)];
-        assert_eq!(choose(&servers, Some(0)), Ok(1));
-        assert_eq!(choose(&servers[..1], Some(0)), Err(NoPrimary::None));
+        assert_eq!(chosen(&servers, Some(0)), Ok(1));
+        assert_eq!(chosen(&servers[..1], Some(0)), Err(NoPrimary::None));
     }
 
     #[test]
     fn two_that_take_writes_are_none_whoever_was_it_before() {
         let servers = [standing("a", true, None), standing("b", true, None)];
-        assert_eq!(choose(&servers, Some(0)), Err(NoPrimary::Several(vec![0, 1])));
+        assert_eq!(chosen(&servers, Some(0)), Err(NoPrimary::Several(vec![0, 1])));
     }
 
     #[test]
     fn two_addresses_of_one_server_are_one() {
         let servers = [standing("a", true, None), standing("a", true, None), standing("b", false, None)];
-        assert_eq!(choose(&servers, None), Ok(0));
-        assert_eq!(choose(&servers, Some(1)), Ok(1), "it is in use");
+        assert_eq!(chosen(&servers, None), Ok(0));
+        assert_eq!(chosen(&servers, Some(1)), Ok(1), "it is in use");
     }
 
     /// A node of a Galera of so many members, at a place in the view with this number.
@@ -128,11 +158,11 @@ mod tests {
     #[test]
     fn of_the_nodes_of_one_galera_the_lowest_writes() {
         let servers = [node("a", "c", (3, 3), 2), node("b", "c", (3, 3), 0), node("d", "c", (3, 3), 1)];
-        assert_eq!(choose(&servers, Some(0)), Ok(1));
+        assert_eq!(chosen(&servers, Some(0)), Ok(1));
         let servers = [node("a", "c", (3, 1), 2), node("b", "another", (3, 1), 0)];
-        assert_eq!(choose(&servers, None), Err(NoPrimary::Several(vec![0, 1])));
+        assert_eq!(chosen(&servers, None), Err(NoPrimary::Several(vec![0, 1])));
         let servers = [node("a", "c", (3, 1), 2), standing("b", true, None)];
-        assert_eq!(choose(&servers, None), Err(NoPrimary::Several(vec![0, 1])));
+        assert_eq!(chosen(&servers, None), Err(NoPrimary::Several(vec![0, 1])));
     }
 
     /// Their places move up when one has gone. Until all have been asked since, a second one may have the place of the first.
@@ -140,22 +170,22 @@ mod tests {
     fn the_writer_does_not_change_twice_when_a_node_has_gone() {
         let (old, new) = ((3, 3), (4, 2));
         let gone = || standing("", false, None);
-        assert_eq!(choose(&[gone(), node("b", "c", old, 1), node("d", "c", old, 2)], Some(0)), Ok(1));
-        assert_eq!(choose(&[gone(), node("b", "c", old, 1), node("d", "c", new, 1)], Some(1)), Ok(1));
-        assert_eq!(choose(&[gone(), node("b", "c", new, 0), node("d", "c", new, 1)], Some(1)), Ok(1));
+        assert_eq!(chosen(&[gone(), node("b", "c", old, 1), node("d", "c", old, 2)], Some(0)), Ok(1));
+        assert_eq!(chosen(&[gone(), node("b", "c", old, 1), node("d", "c", new, 1)], Some(1)), Ok(1));
+        assert_eq!(chosen(&[gone(), node("b", "c", new, 0), node("d", "c", new, 1)], Some(1)), Ok(1));
         // It has come back, and the others have not all been asked.
         let (back, last) = (node("a", "c", (5, 3), 0), (5, 3));
         let servers = [back, node("b", "c", new, 0), node("d", "c", new, 1)];
-        assert_eq!(choose(&servers, Some(1)), Ok(1));
+        assert_eq!(chosen(&servers, Some(1)), Ok(1));
         let servers = [node("a", "c", last, 0), node("b", "c", last, 1), node("d", "c", last, 2)];
-        assert_eq!(choose(&servers, Some(1)), Ok(0));
+        assert_eq!(chosen(&servers, Some(1)), Ok(0));
     }
 
     /// One that hangs, or has lost the others, does not know yet that they go on without it.
     #[test]
     fn a_node_that_the_others_have_left_out_does_not_write() {
         let servers = [node("a", "c", (3, 3), 0), node("b", "c", (4, 2), 0), node("d", "c", (4, 2), 1)];
-        assert_eq!(choose(&servers, Some(0)), Ok(1));
+        assert_eq!(chosen(&servers, Some(0)), Ok(1));
     }
 
     #[test]
@@ -166,12 +196,34 @@ mod tests {
         };
         // The first hung while the others elected another one, and has come to.
         let servers = [member("a", (7, 3), true), member("b", (7, 4), true), member("c", (7, 4), false)];
-        assert_eq!(choose(&servers, Some(0)), Ok(1));
-        assert_eq!(choose(&servers, Some(1)), Ok(1));
+        assert_eq!(chosen(&servers, Some(0)), Ok(1));
+        assert_eq!(chosen(&servers, Some(1)), Ok(1));
         let servers = [member("a", (7, 4), true), member("b", (7, 4), true)];
-        assert_eq!(choose(&servers, Some(0)), Err(NoPrimary::Several(vec![0, 1])));
+        assert_eq!(chosen(&servers, Some(0)), Err(NoPrimary::Several(vec![0, 1])));
         // A group that was begun anew.
         let servers = [member("a", (7, 9), true), member("b", (8, 1), true)];
-        assert_eq!(choose(&servers, Some(0)), Ok(1));
+        assert_eq!(chosen(&servers, Some(0)), Ok(1));
+    }
+
+    #[test]
+    fn a_drained_server_is_passed_over_and_holds_up_nobody() {
+        let servers = [standing("a", true, None), standing("b", true, None), Standing::new()];
+        assert_eq!(choose(&servers, &[false, true, true], Some(0)), Ok(0));
+        assert_eq!(choose(&servers, &[true, true, false], Some(0)), Err(NoPrimary::Untried));
+        assert_eq!(choose(&servers[..2], &[true, true], Some(0)), Err(NoPrimary::None));
+        let servers = [node("a", "c", (3, 3), 0), node("b", "c", (3, 3), 1), node("d", "c", (3, 3), 2)];
+        assert_eq!(choose(&servers, &[true, false, false], Some(0)), Ok(1));
+        assert_eq!(choose(&servers, &[true, true, false], Some(0)), Ok(2));
+    }
+
+    /// It is not chosen itself, and what it says of the others counts.
+    #[test]
+    fn of_a_drained_node_the_last_change_of_members_is_known() {
+        let (old, new) = ((3, 3), (4, 2));
+        let servers = [node("a", "c", new, 0), node("b", "c", old, 1), node("d", "c", old, 2)];
+        assert_eq!(choose(&servers, &[true, false, false], Some(1)), Ok(1), "not all have been asked since");
+        let servers = [node("a", "c", new, 0), node("b", "c", old, 0), node("d", "c", new, 1)];
+        assert_eq!(choose(&servers, &[true, false, false], Some(1)), Ok(2), "it has been left out");
+        assert_eq!(choose(&servers, &[true, false, true], Some(1)), Err(NoPrimary::None));
     }
 }

@@ -8,6 +8,7 @@ use wire::StatusFlags;
 
 use super::Cluster;
 use super::chosen::Choice;
+use super::drain::{DrainOrder, DrainOutcome};
 use super::switchover::{SwitchStep, Switching};
 use super::view::{FailoverView, ServerView};
 use crate::accounts::task::Asker;
@@ -124,7 +125,7 @@ impl Engine {
             if news.is_some() || (!was_settled && chosen.is_settled(chosen.get())) {
                 self.pool.write_to_others(&Letter::Wake);
             }
-            if let Some(news) = news {
+            for news in self.cluster.told.drain(..).chain(news) {
                 self.views.event(news);
             }
         }
@@ -157,6 +158,23 @@ impl Engine {
             }
             SwitchStep::Over => self.cluster.switching_ends(self.now),
         }
+    }
+
+    /// Takes a server out of the choice, or puts it back, where that does not change the primary, or all is ready for that; `None` on all
+    /// workers but the first, which knows nothing of it. A turn has to follow, with an end.
+    ///
+    /// # Errors
+    /// Why it may not be, and what to do.
+    pub fn drain_server(&mut self, order: DrainOrder) -> Option<Result<DrainOutcome, String>> {
+        let present = self.pool.workers.chosen.get().place;
+        let is_ours = self.cluster.is_watching();
+        is_ours.then(|| self.cluster.drain(order, present, &self.settings.server))
+    }
+
+    /// Whether backends of this worker are left on a server that is not the primary, or may be.
+    pub(crate) fn leaves_server(&self) -> bool {
+        let has_heard = self.following.choice == self.pool.workers.chosen.get();
+        self.settings.cluster.several && (!has_heard || self.following.leaves.is_some())
     }
 
     /// When [`Self::cluster_turn`] has something to do.

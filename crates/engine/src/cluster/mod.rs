@@ -2,11 +2,12 @@
 //!
 //! The first worker checks them, each on a connection of its own ([`check`]). What a server says of itself ([`reading`]) is judged
 //! ([`verdict`]), and what several checks in a row say is how it stands ([`standing`]). From how all of them stand follows which is the
-//! primary ([`choice`], [`primary`]); all workers hear of it ([`chosen`]), and turn to it ([`follow`]).
+//! primary ([`choice`], [`primary`]), whereby an operator may leave some out ([`drain`]); all workers hear of it ([`chosen`]), and turn to it ([`follow`]).
 
 pub(crate) mod check;
 pub(crate) mod choice;
 pub(crate) mod chosen;
+pub(crate) mod drain;
 pub(crate) mod follow;
 pub(crate) mod position;
 pub(crate) mod primary;
@@ -24,6 +25,7 @@ use seam::{Address, ConnectionId, Instant};
 
 use self::check::Check;
 use self::chosen::{Choice, Counts};
+use self::drain::Drains;
 use self::position::Behind;
 use self::primary::{Failovers, Known};
 use self::standing::{Checked, Standing};
@@ -67,6 +69,10 @@ pub(crate) struct Cluster {
     failovers: Failovers,
     /// A planned change of the primary is under way.
     switching: Option<Switching>,
+    /// Servers that are not to be chosen.
+    drains: Drains,
+    /// What is worth a line beside the choice.
+    told: Vec<Event>,
     /// What the primary was known to have, or the last one.
     known: Known,
     /// The server at this place would be the primary, but lacks that, as its check at this time has said.
@@ -87,6 +93,8 @@ impl Cluster {
             doubt: None,
             failovers: Failovers::default(),
             switching: None,
+            drains: Drains::new(count),
+            told: Vec::new(),
             known: Known::default(),
             behind: None,
             known_well: Instant::START,
@@ -158,6 +166,7 @@ impl Cluster {
     /// When [`Self::turn`] has something to do.
     pub(crate) fn next_turn(&self, settings: &Settings) -> Option<Instant> {
         let checks = self.checks.iter().filter_map(|check| check.next(settings.cluster.check_timeout));
-        checks.chain(self.switching.as_ref().and_then(Switching::ends)).min()
+        let drain = self.drains.ends(settings.cluster.hold);
+        checks.chain(self.switching.as_ref().and_then(Switching::ends)).chain(drain).min()
     }
 }

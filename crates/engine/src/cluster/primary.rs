@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seam::{Address, Instant};
 
-use super::choice::{NoPrimary, choose};
+use super::choice::NoPrimary;
 use super::chosen::{Choice, Chosen, Counts};
 use super::position::{Behind, compare};
 use super::verdict::Verdict;
@@ -114,7 +114,7 @@ impl Cluster {
         if let (true, news) = self.gives_way(now, chosen, settings) {
             return news;
         }
-        let found = choose(&self.standings, self.primary);
+        let found = self.choose_undrained(now, settings.cluster.hold, addresses);
         if found.is_err() {
             // Nobody is held against the former one.
             self.behind = None;
@@ -174,6 +174,7 @@ impl Cluster {
     pub(super) fn reason_of(&self, place: usize) -> String {
         let reason = &self.standings[place].verdict().reason;
         match &self.behind {
+            _ if self.is_drained(place) => format!("drained by an operator, until UNDRAIN; {reason}"),
             Some((other, _, Behind::Lacks(what))) if *other == place && self.primary != Some(place) => {
                 format!("{reason}; it lacks of what the former primary was known to have: {what}")
             }
@@ -247,7 +248,7 @@ impl Cluster {
         self.standings[place].state() == ServerState::Up
     }
 
-    fn say(&self, why: &NoPrimary, addresses: &[Address]) -> String {
+    pub(super) fn say(&self, why: &NoPrimary, addresses: &[Address]) -> String {
         match why {
             NoPrimary::Untried => String::from("not all servers have been asked yet"),
             NoPrimary::None => String::from("no server is up and takes writes"),
@@ -258,6 +259,11 @@ impl Cluster {
                      failover_behind = allow"
                 )
             }
+            NoPrimary::Drained(place) => format!(
+                "no server that is not drained is up and takes writes; should that go on for half of failover_hold, {} is drained no \
+                 more (UNDRAIN it to use it now)",
+                addresses[*place]
+            ),
             NoPrimary::Several(places) => {
                 let names: Vec<_> = places.iter().map(|&place| addresses[place].to_string()).collect();
                 let names = names.join(" and ");

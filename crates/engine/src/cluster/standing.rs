@@ -33,6 +33,8 @@ pub(crate) struct Standing {
     since: Instant,
     /// What it last said of itself, or why it said nothing.
     verdict: Verdict,
+    /// What told it from others when it last said so.
+    last_identity: String,
     /// What it is taken for: that, but for the failures that do not count yet.
     believed: Verdict,
     in_a_row: u32,
@@ -46,6 +48,7 @@ impl Standing {
         Self {
             state: ServerState::Untried,
             since: Instant::START,
+            last_identity: String::new(),
             believed: verdict.clone(),
             verdict,
             in_a_row: 0,
@@ -60,6 +63,9 @@ impl Standing {
         self.in_a_row = if verdict.is_well == self.was_well { self.in_a_row.saturating_add(1) } else { 1 };
         self.was_well = verdict.is_well;
         let answered = !verdict.identity.is_empty();
+        if answered {
+            self.last_identity.clone_from(&verdict.identity);
+        }
         let state = match (self.state, verdict.is_well) {
             // What it says of itself counts at once.
             (_, false) if answered => ServerState::Unfit,
@@ -98,6 +104,11 @@ impl Standing {
     /// The outcome of the last check.
     pub(crate) fn verdict(&self) -> &Verdict {
         &self.verdict
+    }
+
+    /// What told it from others when it last said so, also while it is down; empty where it never has.
+    pub(crate) fn last_identity(&self) -> &str {
+        &self.last_identity
     }
 
     /// What the server is taken for.

@@ -6,7 +6,7 @@ use seam::{Address, Instant};
 
 use super::Cluster;
 use super::standing::Checked;
-use super::verdict::Verdict;
+use super::verdict::{Membership, Verdict};
 use crate::outside::named::ServerRole;
 use crate::settings::Settings;
 
@@ -27,12 +27,18 @@ pub(super) fn two_servers() -> Settings {
 /// Of the server at a place, which is well.
 pub(super) fn writes(place: usize, is_writable: bool) -> Verdict {
     Verdict {
-        role: ServerRole::Primary,
+        role: if is_writable { ServerRole::Primary } else { ServerRole::Replica },
         is_well: true,
         is_writable,
         identity: place.to_string(),
         ..Verdict::unreached(String::new())
     }
+}
+
+/// Of a node of a Galera of three, with this place among them.
+pub(super) fn member(place: usize, index: u32) -> Verdict {
+    let membership = Membership { cluster: String::from("c"), view: (0, 3), members: 3, place: Some(index) };
+    Verdict { role: ServerRole::Node, membership: Some(membership), ..writes(place, true) }
 }
 
 impl Cluster {

@@ -25,6 +25,8 @@ pub struct ServerView {
     pub is_writable: bool,
     /// Whether it is the one that statements go to.
     pub is_primary: bool,
+    /// An operator has taken it out of the choice.
+    pub is_drained: bool,
     /// Why it is taken for that.
     pub reason: String,
     /// How far it is behind, where it replicates and says so.
@@ -92,6 +94,7 @@ impl Cluster {
                 state: standing.state(),
                 is_writable: standing.is_writable(),
                 is_primary: primary == Some(place),
+                is_drained: self.is_drained(place),
                 reason: self.reason_of(place),
                 lag: standing.believed().lag,
                 position: standing.believed().position.clone(),

@@ -62,6 +62,18 @@ pub enum Event {
         /// Who is to be it.
         to: Address,
     },
+    /// An operator has taken a server out of the choice, or has put it back.
+    DrainChanged {
+        /// Where.
+        address: Address,
+        /// It is out of it.
+        is_drained: bool,
+    },
+    /// A drained server is that no more, since nobody else has taken writes for long.
+    DrainEnded {
+        /// Where.
+        address: Address,
+    },
     /// No server is the primary: what clients send waits.
     NoPrimary {
         /// Why.
@@ -159,6 +171,8 @@ impl fmt::Display for Event {
             Self::ServerChanged { .. }
             | Self::PrimaryFound { .. }
             | Self::SwitchoverBegan { .. }
+            | Self::DrainChanged { .. }
+            | Self::DrainEnded { .. }
             | Self::NoPrimary { .. } => self.say_of_servers(f),
             Self::ClientClosed { peer, client, reason, .. } => {
                 write!(f, "client {client} ({peer}) closed: {}", OneLine(reason))
@@ -237,6 +251,19 @@ impl Event {
             Self::PrimaryFound { address, former: None, .. } => write!(f, "the primary is {address}"),
             Self::SwitchoverBegan { from, to } => {
                 write!(f, "switchover from {from} to {to} begins: new transactions wait")
+            }
+            Self::DrainChanged { address, is_drained: true } => {
+                write!(f, "server {address} is drained: it is not chosen until UNDRAIN")
+            }
+            Self::DrainChanged { address, is_drained: false } => {
+                write!(f, "server {address} is drained no more: it may be chosen")
+            }
+            Self::DrainEnded { address } => {
+                write!(
+                    f,
+                    "server {address} is drained no more: no other one has taken writes for half of failover_hold, and without one no client \
+                     would be served; order DRAIN once more as soon as another one takes writes"
+                )
             }
             Self::NoPrimary { reason } => {
                 write!(f, "no primary: {}; statements wait for up to failover_hold", OneLine(reason))

@@ -196,6 +196,8 @@ pub struct WorkerView {
     pub server_is_up: bool,
     /// PAUSE holds.
     pub paused: bool,
+    /// Backends may be left on a server that is not the primary, with clients that hold them or what they have sent there.
+    pub leaves_server: bool,
     /// Statements that went to the server.
     pub statements: u64,
     /// Statements among them that had waited for a permit.
@@ -352,6 +354,7 @@ impl Engine {
             has_accounts: self.servers.primary().facts.is_some(),
             server_is_up: self.servers.primary().reachability.is_up(),
             paused: self.paused,
+            leaves_server: self.leaves_server(),
             statements: WHOLE_WAITS.iter().map(|&queue| self.scheduling.waits.of(queue).count()).sum(),
             waited_for_permit: self.scheduling.waits.of(WaitReason::Permit).count(),
             blockers: self

@@ -204,6 +204,10 @@ impl Pool for Control {
         Control::switch_over(self, to).map_err(|reason| Refusal::Failed { reason })
     }
 
+    fn drain_server(&self, address: &str, drains: bool) -> Result<String, Refusal> {
+        Control::drain_server(self, address, drains).map_err(|reason| Refusal::Failed { reason })
+    }
+
     fn resume(&self) -> Result<(), Refusal> {
         self.order_all(|answer| Ask::Pause { on: false, answer })
     }

@@ -19,6 +19,7 @@ pub(super) fn put(rows: &mut Rows<'_>, view: &ServerView) {
         state: view.state.name(),
         writable: view.is_writable,
         in_use: view.is_primary,
+        drained: view.is_drained,
         reason: view.reason.clone(),
         lag_seconds: view.lag.map(|lag| lag.as_secs()),
         position: (!view.position.is_empty()).then(|| view.position.clone()),

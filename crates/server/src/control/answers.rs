@@ -28,7 +28,7 @@ impl Answers {
             return None;
         }
         let answer = self.answers.recv_timeout(PATIENCE).ok()?;
-        if matches!(answer.1, Sight::Done | Sight::NotHere) {
+        if matches!(answer.1, Sight::Done | Sight::NotHere | Sight::Drain(_)) {
             self.left.remove(&answer.0);
         }
         Some(answer)

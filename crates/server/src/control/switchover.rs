@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::Control;
 use crate::ask::{Ask, Look, Sight, Whole};
 
 /// It is looked this often whether the next step may begin: a part of the second that clients may notice.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// So much of what a command writes to each of its two outputs is kept, for a line of the log: a reason, and no dump of a table.
 const KEPT: usize = 1_000;
@@ -42,19 +42,38 @@ struct Plan {
     timeout: Duration,
 }
 
+/// How things stand while it goes on.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) servers: Vec<ServerView>,
+    /// Open transactions, of all workers.
+    pub(super) transactions: usize,
+    /// A worker has clients or statements on a server that is not the primary.
+    pub(super) leaves_server: bool,
+}
+
+/// The place of the server with this address.
+///
+/// # Errors
+/// There is none; which one may be meant.
+pub(super) fn place_of(servers: &[ServerView], address: &str) -> Result<usize, String> {
+    let names: Vec<_> = servers.iter().map(|server| server.address.to_string()).collect();
+    let place = names.iter().position(|name| name == address);
+    place.ok_or_else(|| match config::nearest(address, names.iter().map(String::as_str)) {
+        Some(meant) => format!(
+            "no server has this address; did you mean '{meant}'? SELECT address FROM servers names all"
+        ),
+        None => String::from("no server has this address: SELECT address FROM servers names all"),
+    })
+}
+
 impl Control {
     /// Changes the primary for the server with this address. Returns what there is to say of it.
     ///
     /// # Errors
     /// Why it has not been changed.
     pub(crate) fn switch_over(&self, to: &str) -> Result<String, String> {
-        let _alone = match self.switching.try_lock() {
-            Ok(alone) => alone,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                return Err(String::from("another switchover is under way: wait for its end"));
-            }
-        };
+        let _alone = self.alone()?;
         let plan = self.plan(to)?;
         let [from, to] = &plan.names;
         let began = Instant::now();
@@ -65,6 +84,20 @@ impl Control {
             Err(reason) => tracing::error!("switchover from {from} to {to} failed after {took} ms: {reason}"),
         }
         outcome
+    }
+
+    /// One change by plan at a time.
+    ///
+    /// # Errors
+    /// Another one is under way.
+    pub(super) fn alone(&self) -> Result<MutexGuard<'_, ()>, String> {
+        match self.switching.try_lock() {
+            Ok(alone) => Ok(alone),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(String::from("another switchover or drain is under way: wait for its end"))
+            }
+        }
     }
 
     fn plan(&self, to: &str) -> Result<Plan, String> {
@@ -81,11 +114,9 @@ impl Control {
                 "switchover_command names no program that changes the roles (docs/CLUSTERS.md)",
             ));
         }
-        let (servers, _) = self.look_at_servers();
+        let servers = self.look_at_servers().servers;
         let name = |place: usize| servers[place].address.to_string();
-        let to = (0..servers.len())
-            .find(|&place| name(place) == to)
-            .ok_or("no server has this address: SELECT address FROM servers")?;
+        let to = place_of(&servers, to)?;
         let from = (0..servers.len())
             .find(|&place| servers[place].is_primary)
             .ok_or("there is no primary to change: SELECT * FROM servers")?;
@@ -94,6 +125,9 @@ impl Control {
         }
         if servers[to].state != ServerState::Up {
             return Err(format!("{} is {}: {}", name(to), servers[to].state, servers[to].reason));
+        }
+        if servers[to].is_drained {
+            return Err(format!("{} is drained: UNDRAIN '{0}' first", name(to)));
         }
         Ok(Plan { from, to, names: [name(from), name(to)], command, wait, timeout })
     }
@@ -108,7 +142,7 @@ impl Control {
         let said = said?;
         let deadline = Instant::now() + plan.timeout;
         loop {
-            let (servers, _) = self.look_at_servers();
+            let servers = self.look_at_servers().servers;
             if servers.get(plan.to).is_some_and(|server| server.is_primary) {
                 return Ok(said);
             }
@@ -128,14 +162,14 @@ impl Control {
         loop {
             // A worker may be starting one in the turn in which it hears of this.
             thread::sleep(LOOK);
-            if self.look_at_servers().1 == 0 || Instant::now() >= deadline {
+            if self.look_at_servers().transactions == 0 || Instant::now() >= deadline {
                 break;
             }
         }
         let ended = Instant::now();
         let last = ended + plan.timeout;
         loop {
-            let (servers, _) = self.look_at_servers();
+            let servers = self.look_at_servers().servers;
             let asked = |place: usize| servers.get(place).filter(|server| was_asked(server, ended.elapsed()));
             let behind = asked(plan.from)
                 .zip(asked(plan.to))
@@ -159,28 +193,28 @@ impl Control {
         run(&plan.command, from, to, last.saturating_duration_since(Instant::now()))
     }
 
-    /// The servers, and how many transactions are open on all workers.
-    fn look_at_servers(&self) -> (Vec<ServerView>, usize) {
+    pub(super) fn look_at_servers(&self) -> Seen {
         let what = Look { servers: true, ..Look::default() };
         let mut answers = self.ask(Signal::Wake, |answer| Ask::Look { what, answer });
-        let (mut servers, mut transactions) = (Vec::new(), 0);
+        let mut seen = Seen::default();
         while let Some((_, sight)) = answers.next() {
             if let Sight::Whole(whole) = sight {
-                let Whole { view, servers: seen, .. } = *whole;
-                transactions += view.transactions;
-                servers.extend(seen);
+                let Whole { view, servers, .. } = *whole;
+                seen.transactions += view.transactions;
+                seen.leaves_server |= view.leaves_server;
+                seen.servers.extend(servers);
             }
         }
-        (servers, transactions)
+        seen
     }
 
-    fn step(&self, step: SwitchStep) -> Result<(), String> {
+    pub(super) fn step(&self, step: SwitchStep) -> Result<(), String> {
         self.order(|answer| Ask::Switch { step, answer })
     }
 }
 
 /// Whether a server's last check has begun within this time, and says how far it is.
-fn was_asked(server: &ServerView, within: Duration) -> bool {
+pub(super) fn was_asked(server: &ServerView, within: Duration) -> bool {
     server.checks.last().is_some_and(|check| check.is_well && check.age + check.took < within)
 }
 

@@ -192,13 +192,25 @@ fn notes(scene: &Scene<'_>) -> Vec<Note> {
             format!("Ending: new clients should go elsewhere; {} left.", counted(together.clients, "client"));
         say(Level::Told, "clients", text);
     }
+    orders(together, &mut say);
+    notes.sort_by_key(|note| note.level);
+    notes
+}
+
+/// What operators have ordered, and what stands until they order something else.
+fn orders(together: &Together, say: &mut impl FnMut(Level, &'static str, String)) {
     if together.paused {
         let text =
             format!("Paused by an operator: {} until RESUME at the admin port.", waiting(together.waiting()));
         say(Level::Told, "waiting", text);
     }
-    notes.sort_by_key(|note| note.level);
-    notes
+    if !together.drained.is_empty() {
+        let text = format!(
+            "Drained by an operator, until UNDRAIN at the admin port: {}.",
+            together.drained.join(", ")
+        );
+        say(Level::Told, "server", text);
+    }
 }
 
 fn waits(together: &Together, say: &mut impl FnMut(Level, &'static str, String)) {
@@ -282,6 +294,13 @@ mod tests {
         });
         let [(Level::Bad, text)] = &said[..] else { panic!("{said:?}") };
         assert!(text.starts_with("No primary, ") && text.contains(" 1 statement waits for up to"), "{text}");
+    }
+
+    #[test]
+    fn what_is_drained_is_told() {
+        let said = said_of(|together, _| together.drained = vec![String::from("a:1"), String::from("b:1")]);
+        let wanted = "Drained by an operator, until UNDRAIN at the admin port: a:1, b:1.";
+        assert_eq!(said, [(Level::Told, String::from(wanted))]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use admin::tables::Limit;
-use engine::{Command, Histogram, Holders, Measures, Queue, WaitReason, Waits};
+use engine::{Command, Histogram, Holders, Measures, Queue, ServerView, WaitReason, Waits};
 
 use crate::admin_port::limits;
 use crate::control::Control;
@@ -51,6 +51,8 @@ pub(crate) struct Together {
     pub(crate) server_is_up: bool,
     /// Of several servers none is the primary: nothing is sent to any.
     pub(crate) lacks_primary: bool,
+    /// Servers that an operator has taken out of the choice of a primary, by their addresses.
+    pub(crate) drained: Vec<String>,
     pub(crate) has_accounts: bool,
     /// How long the busiest worker has been at work.
     pub(crate) busiest: Duration,
@@ -97,6 +99,10 @@ impl Together {
             paused: views().any(|view| view.paused),
             server_is_up: views().all(|view| view.server_is_up),
             lacks_primary: lacks_primary(glance),
+            drained: servers(glance)
+                .filter(|server| server.is_drained)
+                .map(|it| it.address.to_string())
+                .collect(),
             has_accounts: views().all(|view| view.has_accounts),
             busiest,
         }
@@ -128,6 +134,7 @@ impl Together {
             paused: false,
             server_is_up: true,
             lacks_primary: false,
+            drained: Vec::new(),
             has_accounts: true,
             busiest: Duration::ZERO,
         }
@@ -143,9 +150,13 @@ fn sum_of_queue(glance: &Glance, queue: Queue) -> u64 {
     glance.wholes.values().map(|whole| whole.view.queued.of(queue) as u64).sum()
 }
 
+fn servers(glance: &Glance) -> impl Iterator<Item = &ServerView> {
+    glance.wholes.values().flat_map(|whole| &whole.servers)
+}
+
 /// Where `backend` names one server, nobody is asked which of them is the primary.
 fn lacks_primary(glance: &Glance) -> bool {
-    let mut servers = glance.wholes.values().flat_map(|whole| &whole.servers).peekable();
+    let mut servers = servers(glance).peekable();
     servers.peek().is_some() && servers.all(|server| !server.is_primary)
 }
 

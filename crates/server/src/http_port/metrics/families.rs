@@ -99,6 +99,17 @@ pub(super) const ALL: &[Family] = &[
         },
     },
     Family {
+        name: "cluster_server_drained",
+        help: "Whether an operator has taken a server out of the choice of a primary (DRAIN), where backend names several: 1 or 0.",
+        kind: Kind::Gauge,
+        labels: &["server"],
+        figures: |scene, figures| {
+            for server in servers(scene) {
+                figures.count(&[("server", &server.address.to_string())], u64::from(server.is_drained));
+            }
+        },
+    },
+    Family {
         name: "cluster_server_lag_seconds",
         help: "How far a server is behind, as it says itself, where backend names several and it replicates.",
         kind: Kind::Gauge,

@@ -1,0 +1,178 @@
+//! Servers that an operator has taken out of the choice, for as long as this process runs: none of them is chosen until the operator puts it
+//! back, or nobody else takes writes for too long.
+
+use std::time::Duration;
+
+use seam::{Address, Instant};
+
+use super::Cluster;
+use super::choice::{NoPrimary, choose};
+use crate::outside::event::Event;
+use crate::outside::named::{ServerRole, ServerState};
+
+/// An order to drain a server, or to put it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainOrder {
+    /// The server's place in the list of addresses.
+    pub place: usize,
+    /// It is drained from now on, or put back.
+    pub drains: bool,
+    /// Whoever orders it has all ready for a change of the primary: new transactions wait, and open ones have ended.
+    pub is_planned: bool,
+}
+
+/// What an order to drain a server, or to put it back, has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainOutcome {
+    /// It was so before.
+    AlreadySo,
+    /// It is so, and the primary is the same as before.
+    Done,
+    /// Nothing has changed yet: another server would be the primary by it, so that it takes a change of the primary by plan.
+    Moves {
+        /// The places of both in the list of addresses.
+        from: usize,
+        /// See `from`.
+        to: usize,
+    },
+}
+
+/// What is drained.
+#[derive(Debug, Default)]
+pub(super) struct Drains {
+    /// By the places of the addresses that orders have named.
+    ordered: Vec<bool>,
+    /// Since when nobody takes writes but what is drained.
+    without_others: Option<Instant>,
+}
+
+impl Drains {
+    pub(super) fn new(count: usize) -> Self {
+        Self { ordered: vec![false; count], without_others: None }
+    }
+
+    /// When a drained server is used for want of others, should none come.
+    pub(super) fn ends(&self, hold: Duration) -> Option<Instant> {
+        self.without_others.map(|since| since + patience(hold))
+    }
+}
+
+/// How long nobody else may take writes before a drained server is used. A failover is over by then as a rule; and what has waited since its
+/// beginning still has as long again.
+fn patience(hold: Duration) -> Duration {
+    hold / 2
+}
+
+impl Cluster {
+    /// Whether the server there is drained, by this address or by another one of the same server.
+    pub(super) fn is_drained(&self, place: usize) -> bool {
+        let named = |other: usize| self.drains.ordered.get(other) == Some(&true);
+        named(place) || (0..self.standings.len()).any(|other| named(other) && self.is_same(place, other))
+    }
+
+    fn is_same(&self, place: usize, other: usize) -> bool {
+        let identity = self.standings[place].last_identity();
+        place == other || (!identity.is_empty() && identity == self.standings[other].last_identity())
+    }
+
+    fn drained(&self) -> Vec<bool> {
+        (0..self.standings.len()).map(|place| self.is_drained(place)).collect()
+    }
+
+    /// Takes a server out of the choice, or puts it back, unless that changes the primary, which is `present`, and nothing is ready for it.
+    ///
+    /// # Errors
+    /// Why it may not be, and what to do.
+    pub(super) fn drain(
+        &mut self,
+        order: DrainOrder,
+        present: Option<usize>,
+        addresses: &[Address],
+    ) -> Result<DrainOutcome, String> {
+        let DrainOrder { place, drains, is_planned } = order;
+        if self.is_drained(place) == drains {
+            return Ok(DrainOutcome::AlreadySo);
+        }
+        let mut after = self.drained();
+        (0..after.len()).filter(|&other| self.is_same(place, other)).for_each(|other| after[other] = drains);
+        let address = &addresses[place];
+        if drains && !self.remains(&after) {
+            return Err(format!(
+                "{address} is the last server that is up and not drained: UNDRAIN another one first, or wait until one is up"
+            ));
+        }
+        if let Some(from) = present.filter(|_| !is_planned) {
+            match choose(&self.standings, &after, self.primary) {
+                Ok(to) if self.is_same(from, to) => {}
+                Ok(to) => return Ok(DrainOutcome::Moves { from, to }),
+                Err(_) if drains => return Err(self.nobody_instead(place, &after, addresses)),
+                Err(why) => {
+                    let why = self.say(&why, addresses);
+                    return Err(format!("with {address} there would be no primary: {why}"));
+                }
+            }
+        }
+        for (own, after) in self.drains.ordered.iter_mut().zip(&after) {
+            *own = *after;
+        }
+        self.told.push(Event::DrainChanged { address: address.clone(), is_drained: drains });
+        Ok(DrainOutcome::Done)
+    }
+
+    /// Whether a server is up that is not among these.
+    fn remains(&self, drained: &[bool]) -> bool {
+        self.standings
+            .iter()
+            .zip(drained)
+            .any(|(server, drained)| !drained && server.state() == ServerState::Up)
+    }
+
+    /// Why the primary cannot be drained.
+    fn nobody_instead(&self, place: usize, after: &[bool], addresses: &[Address]) -> String {
+        let address = &addresses[place];
+        let replica = self.standings.iter().zip(after).position(|(server, drained)| {
+            !drained && server.state() == ServerState::Up && server.believed().role == ServerRole::Replica
+        });
+        let advice = match replica {
+            Some(replica) => format!(
+                "SWITCHOVER TO '{}' makes another one the primary, and then this one can be drained",
+                addresses[replica]
+            ),
+            None => String::from("SELECT address, state, reason FROM servers says why not"),
+        };
+        format!("{address} is the primary, and no other server that is not drained takes writes: {advice}")
+    }
+
+    /// The primary by how all of them stand, drained ones left out. Where nobody else takes writes for long, a drained one is drained no more:
+    /// a drain is there to save clients from errors, and without any server each of them would get one.
+    pub(super) fn choose_undrained(
+        &mut self,
+        now: Instant,
+        hold: Duration,
+        addresses: &[Address],
+    ) -> Result<usize, NoPrimary> {
+        let drained = self.drained();
+        let found = choose(&self.standings, &drained, self.primary);
+        if found != Err(NoPrimary::None) || !drained.contains(&true) {
+            self.drains.without_others = None;
+            return found;
+        }
+        let place = choose(&self.standings, &vec![false; drained.len()], self.primary).inspect_err(|_| {
+            self.drains.without_others = None;
+        })?;
+        let since = *self.drains.without_others.get_or_insert(now);
+        if now.since(since) < patience(hold) {
+            return Err(NoPrimary::Drained(place));
+        }
+        self.drains.without_others = None;
+        for other in (0..drained.len()).filter(|&other| self.is_same(place, other)).collect::<Vec<_>>() {
+            self.drains.ordered[other] = false;
+        }
+        self.told.push(Event::DrainEnded { address: addresses[place].clone() });
+        Ok(place)
+    }
+}
+
+#[cfg(test)]
+#[path = "drain/tests.rs"]
+mod tests;

@@ -1,0 +1,145 @@
+use super::*;
+use crate::cluster::chosen::Chosen;
+use crate::cluster::testing::{address, at, member, two_servers, writes};
+use crate::settings::Settings;
+
+/// Two servers, of which the first takes writes and has been chosen.
+fn primary_and_replica() -> (Cluster, Settings, Chosen) {
+    let settings = two_servers();
+    let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+    seen(&mut cluster, 1, [true, false]);
+    assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+    (cluster, settings, chosen)
+}
+
+/// Three nodes of one Galera, of which the second has the lowest place and has been chosen.
+fn nodes() -> (Cluster, Settings, Chosen) {
+    let mut settings = two_servers();
+    settings.server.push(address(3));
+    let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+    for (place, index) in [1, 0, 2].into_iter().enumerate() {
+        cluster.seen(at(1), place, member(place, index));
+    }
+    assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+    assert_eq!(chosen.get().place, Some(1));
+    (cluster, settings, chosen)
+}
+
+fn seen(cluster: &mut Cluster, second: u64, writable: [bool; 2]) {
+    for (place, writable) in writable.into_iter().enumerate() {
+        cluster.seen(at(second), place, writes(place, writable));
+    }
+}
+
+fn drain(place: usize) -> DrainOrder {
+    DrainOrder { place, drains: true, is_planned: false }
+}
+
+fn undrain(place: usize) -> DrainOrder {
+    DrainOrder { drains: false, ..drain(place) }
+}
+
+fn planned(order: DrainOrder) -> DrainOrder {
+    DrainOrder { is_planned: true, ..order }
+}
+
+fn order(
+    cluster: &mut Cluster,
+    chosen: &Chosen,
+    settings: &Settings,
+    order: DrainOrder,
+) -> Result<DrainOutcome, String> {
+    cluster.drain(order, chosen.get().place, &settings.server)
+}
+
+#[test]
+fn a_drained_replica_is_not_chosen_until_it_is_put_back() {
+    let (mut cluster, settings, chosen) = primary_and_replica();
+    assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), Ok(DrainOutcome::Done));
+    assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), Ok(DrainOutcome::AlreadySo));
+    assert_eq!(cluster.told, [Event::DrainChanged { address: address(2), is_drained: true }]);
+    assert!(cluster.reason_of(1).starts_with("drained by an operator") && !cluster.is_drained(0));
+    // A second server that takes writes would end the choice, were it not passed over.
+    seen(&mut cluster, 2, [true, true]);
+    assert_eq!(cluster.choose(at(2), &chosen, &settings), None);
+    let refused = order(&mut cluster, &chosen, &settings, undrain(1)).unwrap_err();
+    assert!(refused.contains("set read_only"), "{refused}");
+    seen(&mut cluster, 3, [true, false]);
+    assert_eq!(order(&mut cluster, &chosen, &settings, undrain(1)), Ok(DrainOutcome::Done));
+    assert!(!cluster.is_drained(1));
+}
+
+#[test]
+fn a_primary_without_another_writer_and_the_last_server_are_not_drained() {
+    let (mut cluster, settings, chosen) = primary_and_replica();
+    let refused = order(&mut cluster, &chosen, &settings, drain(0)).unwrap_err();
+    assert!(refused.contains("SWITCHOVER TO '127.0.0.1:2'"), "{refused}");
+    assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), Ok(DrainOutcome::Done));
+    let refused = order(&mut cluster, &chosen, &settings, drain(0)).unwrap_err();
+    assert!(refused.contains("last server"), "{refused}");
+    // Whoever is down is no other one.
+    let (mut cluster, settings, chosen) = primary_and_replica();
+    cluster.seen(at(2), 1, super::super::verdict::Verdict::unreached(String::new()));
+    cluster.seen(at(3), 1, super::super::verdict::Verdict::unreached(String::new()));
+    assert!(order(&mut cluster, &chosen, &settings, drain(0)).is_err());
+}
+
+#[test]
+fn the_writer_of_several_moves_by_plan_and_back_where_the_rule_says_so() {
+    let (mut cluster, settings, chosen) = nodes();
+    let moves = Ok(DrainOutcome::Moves { from: 1, to: 0 });
+    assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), moves);
+    assert!(!cluster.is_drained(1) && cluster.told.is_empty(), "nothing has changed yet");
+    chosen.give_way();
+    assert_eq!(order(&mut cluster, &chosen, &settings, planned(drain(1))), Ok(DrainOutcome::Done));
+    assert!(cluster.choose(at(2), &chosen, &settings).is_some());
+    assert_eq!(chosen.get().place, Some(0));
+    // The third has a higher place than the second.
+    assert_eq!(order(&mut cluster, &chosen, &settings, drain(2)), Ok(DrainOutcome::Done));
+    assert_eq!(order(&mut cluster, &chosen, &settings, undrain(2)), Ok(DrainOutcome::Done));
+    let moves = Ok(DrainOutcome::Moves { from: 0, to: 1 });
+    assert_eq!(order(&mut cluster, &chosen, &settings, undrain(1)), moves);
+    assert!(cluster.is_drained(1));
+}
+
+#[test]
+fn a_drain_is_one_of_the_server_by_whatever_address() {
+    let mut settings = two_servers();
+    settings.server.push(address(3));
+    let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+    let same = |place: usize| writes(place.min(1), place == 0);
+    (0..3).for_each(|place| cluster.seen(at(1), place, same(place)));
+    assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+    assert_eq!(order(&mut cluster, &chosen, &settings, drain(2)), Ok(DrainOutcome::Done));
+    assert!(cluster.is_drained(1) && cluster.is_drained(2));
+    assert_eq!(order(&mut cluster, &chosen, &settings, undrain(1)), Ok(DrainOutcome::Done));
+    assert!(!cluster.is_drained(1) && !cluster.is_drained(2));
+}
+
+/// Statements wait for half of the time that they have, and then a drain saves nobody any more.
+#[test]
+fn a_drained_server_is_used_where_nobody_else_takes_writes_for_long() {
+    let (mut cluster, mut settings, chosen) = primary_and_replica();
+    settings.cluster.hold = Duration::from_secs(20);
+    assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), Ok(DrainOutcome::Done));
+    cluster.told.clear();
+    seen(&mut cluster, 2, [false, true]);
+    let news = cluster.choose(at(2), &chosen, &settings);
+    let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
+    assert!(reason.contains("127.0.0.1:2 is drained no more"), "{reason}");
+    assert_eq!(cluster.next_turn(&settings), Some(at(0)).min(cluster.drains.ends(settings.cluster.hold)));
+    assert_eq!(cluster.drains.ends(settings.cluster.hold), Some(at(12)));
+    // Somebody else has taken writes in between.
+    seen(&mut cluster, 3, [true, true]);
+    assert!(cluster.choose(at(3), &chosen, &settings).is_some());
+    seen(&mut cluster, 4, [false, true]);
+    assert!(cluster.choose(at(4), &chosen, &settings).is_some());
+    assert_eq!(cluster.choose(at(13), &chosen, &settings), None);
+    let found = cluster.choose(at(14), &chosen, &settings);
+    assert!(matches!(found, Some(Event::PrimaryFound { .. })), "{found:?}");
+    assert_eq!(cluster.told, [Event::DrainEnded { address: address(2) }]);
+    assert!(!cluster.is_drained(1));
+    // Two that take writes are none, as ever.
+    seen(&mut cluster, 15, [true, true]);
+    assert!(matches!(cluster.choose(at(15), &chosen, &settings), Some(Event::NoPrimary { .. })));
+}
