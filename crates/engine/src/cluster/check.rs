@@ -305,7 +305,7 @@ impl Cluster {
 
     fn check_failed(&mut self, step: &mut Step<'_>, place: usize, reason: &str, pause: Duration) {
         self.end_check_connection(step, place);
-        self.round_ended(step, place, Verdict::unreached(String::from(reason)), pause);
+        self.round_ended(step, place, Verdict::unreached(reason), pause);
     }
 
     fn end_check_connection(&mut self, step: &mut Step<'_>, place: usize) {

@@ -112,7 +112,7 @@ mod tests {
             is_writable: writable,
             identity: String::from(identity),
             membership,
-            ..Verdict::unreached(String::new())
+            ..Verdict::unreached("")
         };
         standing.take(Checked { at: Instant::START, took: Duration::ZERO, verdict });
         standing

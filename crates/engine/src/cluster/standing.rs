@@ -44,7 +44,7 @@ pub(crate) struct Standing {
 
 impl Standing {
     pub(crate) fn new() -> Self {
-        let verdict = Verdict::unreached(String::from("not asked yet"));
+        let verdict = Verdict::unreached("not asked yet");
         Self {
             state: ServerState::Untried,
             since: Instant::START,
@@ -85,7 +85,9 @@ impl Standing {
         if self.history.len() == REMEMBERED {
             self.history.pop_front();
         }
-        self.history.push_back(checked);
+        // Sets of GTIDs may be long, and nobody asks for those of a minute ago.
+        let verdict = Verdict { position: String::new(), ..checked.verdict };
+        self.history.push_back(Checked { verdict, ..checked });
         let is_new = before != (self.state, self.believed.role, self.believed.is_writable);
         if is_new {
             self.since = now;
@@ -138,12 +140,12 @@ mod tests {
             is_well: true,
             is_writable: writable,
             identity: String::from("a"),
-            ..Verdict::unreached(String::from("read_only is off"))
+            ..Verdict::unreached("read_only is off")
         }
     }
 
     fn lost() -> Verdict {
-        Verdict::unreached(String::from("Connection refused"))
+        Verdict::unreached("Connection refused")
     }
 
     fn states(verdicts: impl IntoIterator<Item = Verdict>) -> Vec<(ServerState, bool)> {

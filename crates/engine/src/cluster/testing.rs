@@ -31,7 +31,7 @@ pub(super) fn writes(place: usize, is_writable: bool) -> Verdict {
         is_well: true,
         is_writable,
         identity: place.to_string(),
-        ..Verdict::unreached(String::new())
+        ..Verdict::unreached("")
     }
 }
 

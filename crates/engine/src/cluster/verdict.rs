@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::foreign;
 use super::reading::{Channel, Galera, Group, Reading, Replication};
 use crate::outside::named::ServerRole;
 
@@ -43,12 +44,12 @@ const DONOR: u8 = 2;
 
 impl Verdict {
     /// Of a server that has not answered.
-    pub(crate) fn unreached(reason: String) -> Self {
+    pub(crate) fn unreached(reason: &str) -> Self {
         Self {
             role: ServerRole::Unknown,
             is_well: false,
             is_writable: false,
-            reason,
+            reason: foreign::reason(reason),
             lag: None,
             position: String::new(),
             identity: String::new(),
@@ -75,10 +76,10 @@ impl Verdict {
             role,
             is_well,
             is_writable: is_well && writes && role != ServerRole::Replica,
-            reason,
+            reason: foreign::reason(&reason),
             lag: lag_of(&reading.replication),
-            position: reading.position.clone(),
-            identity: reading.identity.clone(),
+            position: foreign::position(&reading.position),
+            identity: foreign::identity(&reading.identity),
             membership: membership_of(reading),
         }
     }

@@ -243,3 +243,29 @@ fn a_server_that_hides_whether_it_is_read_only_is_not_judged() {
     let (question, answer) = variables(&[("hostname", "x")]);
     assert!(Round::default().take(&version, question, answer.as_deref().map_err(|_| String::new())).is_err());
 }
+
+/// Its replica's error, its state and its name are a server's own words.
+#[test]
+fn what_a_server_says_is_shown_as_a_part_of_a_line() {
+    let channel = Channel {
+        source: String::from("10.0.0.5\n:3306"),
+        error: format!("no\u{1b}[31m\r\n2026-01-01 ERROR all is lost{}", "!".repeat(5_000)),
+        ..Channel::default()
+    };
+    let reading = Reading {
+        read_only: true,
+        identity: String::from("a\tb"),
+        position: String::from("0-1-7\n"),
+        replication: Replication::From(vec![channel]),
+        ..Reading::default()
+    };
+    let verdict = Verdict::of(&reading);
+    assert!(
+        verdict.reason.starts_with(
+            "read_only is on, replication from 10.0.0.5 :3306 has stopped: no\u{fffd}[31m  2026"
+        )
+    );
+    assert!(verdict.reason.chars().count() < 600);
+    assert_eq!((verdict.identity.as_str(), verdict.position.as_str()), ("a b", "0-1-7 "));
+    assert_eq!(Verdict::unreached("a\0b").reason, "a\u{fffd}b");
+}
