@@ -85,9 +85,12 @@ fn of_one_cluster(
         // One member alone writes: two that both say that they do are not to be believed.
         return present.first().copied().filter(|only| present.len() == 1 && may_be(only));
     }
-    // Places have moved up with the change: they mean something once all have been asked since.
+    // Places have moved up with the change: they mean something once all have been asked since. Where the cluster has members that are
+    // none of ours, such as an arbitrator, that is so when nobody can be the next to hear of the change.
     let asked = (0..servers.len()).filter(|&place| is_present(place)).count();
-    let is_settled = present.len() == places.len() || asked >= latest.members as usize;
+    let since = present.iter().map(|&place| servers[place].view_since()).min()?;
+    let has_had_time = |place: &usize| is_present(*place) || servers[*place].was_asked_since(since);
+    let is_settled = asked >= latest.members as usize || places.iter().all(has_had_time);
     former.filter(|former| !is_settled && places.contains(former) && may_be(former)).or_else(|| {
         present.into_iter().filter(may_be).min_by_key(|&place| membership(place).map(|own| own.place))
     })
@@ -186,6 +189,32 @@ mod tests {
     fn a_node_that_the_others_have_left_out_does_not_write() {
         let servers = [node("a", "c", (3, 3), 0), node("b", "c", (4, 2), 0), node("d", "c", (4, 2), 1)];
         assert_eq!(chosen(&servers, Some(0)), Ok(1));
+    }
+
+    /// The change of members has left it out, and an arbitrator is among the others, so that not all of them can be asked.
+    #[test]
+    fn a_writer_that_does_not_hear_of_a_change_is_left_out_after_some_checks() {
+        let mut writer = node("a", "c", (3, 3), 0);
+        let mut other = node("b", "c", (3, 3), 1);
+        let check = |standing: &mut Standing, seconds, view| {
+            let at = Instant::START + Duration::from_secs(seconds);
+            let membership = Membership { view: (0, view), members: 2, ..membership_of(standing) };
+            let verdict = Verdict { membership: Some(membership), ..standing.verdict().clone() };
+            standing.take(Checked { at, took: Duration::from_millis(100), verdict });
+        };
+        check(&mut other, 10, 4);
+        // This one began before.
+        check(&mut writer, 10, 3);
+        (11..20).for_each(|second| check(&mut writer, second, 3));
+        let servers = [writer, other];
+        assert_eq!(chosen(&servers, Some(0)), Ok(0), "it may hear of it in the next moment");
+        let [mut writer, other] = servers;
+        check(&mut writer, 20, 3);
+        assert_eq!(chosen(&[writer, other], Some(0)), Ok(1));
+    }
+
+    fn membership_of(standing: &Standing) -> Membership {
+        standing.believed().membership.clone().unwrap()
     }
 
     #[test]

@@ -14,6 +14,10 @@ const FALL: u32 = 2;
 /// And up again after so many that worked: one that comes and goes is not taken for a server each time.
 const RISE: u32 = 2;
 
+/// So many checks in a row after which a member has heard of a change of members, if it is one still: with the usual interval five seconds,
+/// after which Galera takes who is not heard of for gone (evs.suspect_timeout). It hears later where a large change of a table is before it.
+const TOLD: usize = 10;
+
 /// The checks that are remembered, of each address: with two a second, the last half minute.
 pub(crate) const REMEMBERED: usize = 60;
 
@@ -37,6 +41,8 @@ pub(crate) struct Standing {
     last_identity: String,
     /// What it is taken for: that, but for the failures that do not count yet.
     believed: Verdict,
+    /// Since when its membership is what it is.
+    view_since: Instant,
     in_a_row: u32,
     was_well: bool,
     history: VecDeque<Checked>,
@@ -51,6 +57,7 @@ impl Standing {
             last_identity: String::new(),
             believed: verdict.clone(),
             verdict,
+            view_since: Instant::START,
             in_a_row: 0,
             was_well: false,
             history: VecDeque::new(),
@@ -78,6 +85,9 @@ impl Standing {
         if answered || state != ServerState::Up {
             // The role that it had is still worth knowing while it is down.
             let role = if answered { verdict.role } else { self.believed.role };
+            if self.believed.membership != verdict.membership {
+                self.view_since = now;
+            }
             self.believed = Verdict { role, ..verdict.clone() };
         }
         self.state = state;
@@ -101,6 +111,17 @@ impl Standing {
 
     pub(crate) fn since(&self) -> Instant {
         self.since
+    }
+
+    /// Since when it has its view of what it is a member of.
+    pub(crate) fn view_since(&self) -> Instant {
+        self.view_since
+    }
+
+    /// Whether it has been asked in [`TOLD`] checks in a row that began later and worked: what it has not heard of by then it does not hear.
+    pub(crate) fn was_asked_since(&self, since: Instant) -> bool {
+        let is_later = |checked: &&Checked| checked.verdict.is_well && checked.at >= since + checked.took;
+        self.history.iter().rev().take_while(is_later).count() >= TOLD
     }
 
     /// The outcome of the last check.
