@@ -4,6 +4,7 @@ import functools
 import signal
 import time
 
+import pymysql
 import pytest
 
 from harness import raw, several
@@ -188,9 +189,24 @@ def test_without_a_new_primary_the_wait_ends_with_an_error_that_says_so(cluster,
         until_in_use(onramp, [0, 0])
         answer = client.query("SELECT 1")
         assert isinstance(answer, Err) and answer.code == 1158 and "failover_hold" in answer.message, answer
+        first, second = cluster.servers
+        assert f"127.0.0.1:{first.port} is up (read_only is on" in answer.message, answer
+        assert f"127.0.0.1:{second.port} is up (read_only is on, it replicates from" in answer.message, answer
+        assert len(answer.message) < 512, "more is cut off by clients"
         cluster.order(0, "SET GLOBAL read_only = 0")
         until_in_use(onramp, [1, 0])
         assert isinstance(client.query("INSERT INTO markers VALUES (2)"), Ok)
+
+
+def test_who_logs_in_before_there_is_a_primary_hears_why_there_is_none(cluster, own_onramp):
+    cluster.order(0, "SET GLOBAL read_only = 1")
+    onramp = own_onramp(cluster.servers[0], wait=False, backend=cluster.backends(*SERVICE), connect_timeout="2s")
+    onramp.says("no primary: no server is up and takes writes")
+    with pytest.raises(pymysql.err.OperationalError) as refused:
+        pymysql.connect(host="127.0.0.1", port=onramp.port, user="app", password="app-secret")
+    code, message = refused.value.args
+    assert code == 1158 and message.startswith("No server takes writes within connect_timeout: no server is up and takes writes: "), message
+    assert all(f"127.0.0.1:{server.port} is up (read_only is on" in message for server in cluster.servers), message
 
 
 def test_a_server_that_comes_and_goes_is_taken_for_a_primary_once_it_stays(cluster, start):

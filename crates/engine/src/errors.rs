@@ -364,8 +364,9 @@ impl MySqlError {
     }
 
     /// ER_NET_READ_ERROR, as where the server cannot be reached: with several servers, none of which is the primary.
-    pub(crate) fn no_primary(why: &str) -> Self {
-        Self::new(1158, b"08S01", format!("No server takes writes within failover_hold: {why}"))
+    /// `within` names the option that bounded the wait.
+    pub(crate) fn no_primary(within: &str, why: &str) -> Self {
+        Self::new(1158, b"08S01", format!("No server takes writes within {within}: {why}"))
     }
 
     /// ER_LOCK_DEADLOCK, after which applications run their transaction again.

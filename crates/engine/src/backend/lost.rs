@@ -68,10 +68,6 @@ fn state_of_refusal(code: u16) -> &'static [u8; 5] {
 }
 
 impl Server {
-    pub(crate) fn unreachable_error(&self, settings: &Settings) -> MySqlError {
-        MySqlError::server_unreachable(&self.server_address(settings), self.reachability.reason())
-    }
-
     fn server_address(&self, settings: &Settings) -> String {
         settings.server.get(self.reachability.address).map(ToString::to_string).unwrap_or_default()
     }
@@ -369,20 +365,29 @@ impl Engine {
         }
     }
 
+    /// Why the server, or of several each, cannot be used; `within` names the option that bounds the wait for a primary.
+    pub(crate) fn unreachable_error(&self, server: ServerKey, within: &str) -> MySqlError {
+        if !self.has_primary() {
+            return MySqlError::no_primary(within, &self.pool.workers.chosen.why_for_clients());
+        }
+        let server = &self.servers[server];
+        MySqlError::server_unreachable(&server.server_address(&self.settings), server.reachability.reason())
+    }
+
     /// Why a statement for this server has found no backend in time.
     pub(crate) fn lack_error(&mut self, server: ServerKey) -> MySqlError {
         // A server that has frozen takes connections and says nothing. Until the first of ours has taken too long it is up.
         if !self.has_primary() {
-            return MySqlError::no_primary(&self.pool.workers.chosen.why());
+            return self.unreachable_error(server, "failover_hold");
         }
         let long = self.settings.backend_connect_timeout / 2;
         let is_silent = |backend: &Backend| {
             !backend.is_ready() && !backend.is_changing() && self.now.since(backend.since) >= long
         };
-        let server = &self.servers[server];
-        if server.reachability.is_up() && server.backends.iter().any(|(_, backend)| is_silent(backend)) {
-            MySqlError::server_unreachable(&server.server_address(&self.settings), NO_ANSWER)
-        } else if server.reachability.is_up() {
+        let found = &self.servers[server];
+        if found.reachability.is_up() && found.backends.iter().any(|(_, backend)| is_silent(backend)) {
+            MySqlError::server_unreachable(&found.server_address(&self.settings), NO_ANSWER)
+        } else if found.reachability.is_up() {
             let limit = self.pool.workers.places.limit();
             let of_server = self.pool.workers.places.server_is_full();
             if !of_server {
@@ -390,7 +395,7 @@ impl Engine {
             }
             MySqlError::no_backend(limit, of_server)
         } else {
-            server.unreachable_error(&self.settings)
+            self.unreachable_error(server, "failover_hold")
         }
     }
 

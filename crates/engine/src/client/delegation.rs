@@ -336,7 +336,7 @@ impl Engine {
             Unproved::NoRoom => {}
             Unproved::Refused(error) => self.refuse_claim(client, &error),
             Unproved::Lost => {
-                let error = self.servers.primary().unreachable_error(&self.settings);
+                let error = self.unreachable_error(self.servers.primary().key, "connect_timeout");
                 self.refuse_claim(client, &error);
             }
         }

@@ -533,7 +533,7 @@ impl Engine {
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };
             match *client.phase() {
                 Phase::AwaitingServer => {
-                    let error = self.servers.primary().unreachable_error(&self.settings);
+                    let error = self.unreachable_error(self.servers.primary().key, "connect_timeout");
                     let connection = self.clients[key].connection;
                     self.io.send_early_error(connection, &error);
                     self.close_client(

@@ -21,6 +21,8 @@ pub(crate) struct Chosen {
     transactions_go_on: AtomicBool,
     /// Why there is none, for people.
     why: Mutex<Arc<str>>,
+    /// What each server is and why, for clients, while there is none.
+    servers: Mutex<Arc<str>>,
     /// The number of the latest choice that is doubted, and in the lowest bit whether a check has settled that: it holds.
     doubt: AtomicU64,
     /// When one was settled last, in microseconds.
@@ -71,6 +73,7 @@ impl Default for Chosen {
             may_end: AtomicBool::new(false),
             transactions_go_on: AtomicBool::new(false),
             why: Mutex::new(Arc::from("not all servers have been asked yet")),
+            servers: Mutex::default(),
             doubt: AtomicU64::new(0),
             settled: AtomicU64::new(0),
             tally: Tally::default(),
@@ -149,6 +152,18 @@ impl Chosen {
 
     pub(crate) fn say(&self, why: Arc<str>) {
         *self.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// What the servers are. Apart from [`Self::say`]: each other word of that is a line of the log.
+    pub(super) fn say_servers(&self, servers: Arc<str>) {
+        *self.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+    }
+
+    /// Why there is no primary, and what each server is, in few words.
+    pub(crate) fn why_for_clients(&self) -> String {
+        let servers = Arc::clone(&self.servers.lock().unwrap_or_else(PoisonError::into_inner));
+        let why = self.why();
+        if servers.is_empty() { String::from(&*why) } else { format!("{why}: {servers}") }
     }
 
     /// Why there is no primary.

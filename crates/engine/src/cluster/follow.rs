@@ -125,6 +125,7 @@ impl Engine {
             if news.is_some() || (!was_settled && chosen.is_settled(chosen.get())) {
                 self.pool.write_to_others(&Letter::Wake);
             }
+            self.cluster.tell_clients(&self.pool.workers.chosen, &self.settings.server);
             for news in self.cluster.told.drain(..).chain(news) {
                 self.views.event(news);
             }

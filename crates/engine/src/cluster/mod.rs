@@ -74,6 +74,8 @@ pub(crate) struct Cluster {
     drains: Drains,
     /// What is worth a line beside the choice.
     told: Vec<Event>,
+    /// A server has been asked since clients would last have been told of all.
+    has_news: bool,
     /// What the primary was known to have, or the last one.
     known: Known,
     /// The server at this place would be the primary, but lacks that, as its check at this time has said.
@@ -96,6 +98,7 @@ impl Cluster {
             switching: None,
             drains: Drains::new(count),
             told: Vec::new(),
+            has_news: false,
             known: Known::default(),
             behind: None,
             known_well: Instant::START,
@@ -154,6 +157,7 @@ impl Cluster {
             self.known.take(&checked.verdict);
         }
         self.switching_asked(place, began);
+        self.has_news = true;
         self.standings[place].take(checked)
     }
 

@@ -77,7 +77,32 @@ pub struct FailoverView {
     pub unknown: u64,
 }
 
+/// Clients are told of so many servers, and of each reason so many letters: client libraries keep 512 bytes of an error (MYSQL_ERRMSG_SIZE).
+const TOLD: (usize, usize) = (3, 60);
+
 impl Cluster {
+    /// While there is no primary clients are told what each server is.
+    pub(super) fn tell_clients(&mut self, chosen: &Chosen, addresses: &[Address]) {
+        if chosen.get().place.is_none() && std::mem::take(&mut self.has_news) {
+            chosen.say_servers(self.in_few_words(addresses).into());
+        }
+    }
+
+    fn in_few_words(&self, addresses: &[Address]) -> String {
+        let (most, longest) = TOLD;
+        let word = |(place, address): (usize, &Address)| {
+            let reason = self.reason_of(place);
+            let cut = reason.char_indices().nth(longest).map_or(reason.len(), |(at, _)| at);
+            let dots = if cut < reason.len() { "..." } else { "" };
+            format!("{address} is {} ({}{dots})", self.standings[place].state(), &reason[..cut])
+        };
+        let mut text = addresses.iter().enumerate().take(most).map(word).collect::<Vec<_>>().join(", ");
+        if addresses.len() > most {
+            text.push_str(&format!(" and {} more", addresses.len() - most));
+        }
+        text
+    }
+
     /// The servers at these addresses.
     pub(super) fn views(
         &self,
