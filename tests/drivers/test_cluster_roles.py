@@ -141,6 +141,7 @@ def test_two_addresses_of_one_server_are_known_as_one(own_server, own_onramp, mo
     onramp = admin.start(own_onramp, monkeypatch, own_server, backend=backends)
     until_seen(onramp, "state", ["up", "up"])
     assert len(set(seen(onramp, "identity"))) == 1
+    assert servers(onramp)[1]["reason"].startswith(f"the same server as 127.0.0.1:{own_server.port}; "), servers(onramp)
     with raw.connect(onramp) as client:
         assert client.value("SELECT 1") == b"1"
 

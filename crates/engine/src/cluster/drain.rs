@@ -70,7 +70,7 @@ impl Cluster {
         named(place) || (0..self.standings.len()).any(|other| named(other) && self.is_same(place, other))
     }
 
-    fn is_same(&self, place: usize, other: usize) -> bool {
+    pub(super) fn is_same(&self, place: usize, other: usize) -> bool {
         let identity = self.standings[place].last_identity();
         place == other || (!identity.is_empty() && identity == self.standings[other].last_identity())
     }

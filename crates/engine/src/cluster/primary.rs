@@ -171,14 +171,18 @@ impl Cluster {
     }
 
     /// Why the server there is taken for what it is, and why it is not used.
-    pub(super) fn reason_of(&self, place: usize) -> String {
-        let reason = &self.standings[place].verdict().reason;
+    pub(super) fn reason_of(&self, place: usize, addresses: &[Address]) -> String {
+        let reason = self.standings[place].verdict().reason.clone();
+        let reason = match (0..place).find(|&other| self.is_same(place, other)) {
+            Some(other) => format!("the same server as {}; {reason}", addresses[other]),
+            None => reason,
+        };
         match &self.behind {
             _ if self.is_drained(place) => format!("drained by an operator, until UNDRAIN; {reason}"),
             Some((other, _, Behind::Lacks(what))) if *other == place && self.primary != Some(place) => {
                 format!("{reason}; it lacks of what the former primary was known to have: {what}")
             }
-            _ => reason.clone(),
+            _ => reason,
         }
     }
 
@@ -251,6 +255,9 @@ impl Cluster {
     pub(super) fn say(&self, why: &NoPrimary, addresses: &[Address]) -> String {
         match why {
             NoPrimary::Untried => String::from("not all servers have been asked yet"),
+            NoPrimary::None if (1..self.standings.len()).all(|place| self.is_same(place, 0)) => String::from(
+                "all addresses lead to one server, which takes no writes: give backend once to have it used as it is, or name the others",
+            ),
             NoPrimary::None => String::from("no server is up and takes writes"),
             NoPrimary::Behind(place, what) => {
                 let address = &addresses[*place];
@@ -346,7 +353,9 @@ mod tests {
         let news = cluster.choose(at(5), &chosen, &settings);
         let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
         assert!(reason.contains("lacks") && reason.contains("0-1-12"), "{reason}");
-        assert!(reason.contains("failover_behind") && cluster.reason_of(1).contains("0-1-12"));
+        assert!(
+            reason.contains("failover_behind") && cluster.reason_of(1, &settings.server).contains("0-1-12")
+        );
         assert_eq!(chosen.get().place, None);
         assert_eq!(cluster.choose(at(5), &chosen, &settings), None, "once is enough");
         let mut caught_up = cluster;
@@ -354,7 +363,7 @@ mod tests {
         seen_with(&mut caught_up, at(6), 1, true, 12);
         let found = caught_up.choose(at(6), &another, &settings);
         assert!(matches!(found, Some(Event::PrimaryFound { behind: Behind::Nothing, .. })), "{found:?}");
-        assert!(!caught_up.reason_of(1).contains("lacks"));
+        assert!(!caught_up.reason_of(1, &settings.server).contains("lacks"));
         seen_with(&mut caught_up, at(7), 0, true, 5);
         seen(&mut caught_up, at(7), 1, false);
         assert!(caught_up.choose(at(7), &another, &settings).is_some());
@@ -378,6 +387,28 @@ mod tests {
         seen_with(&mut cluster, at(3), 0, true, 8);
         let found = cluster.choose(at(3), &chosen, &settings);
         assert!(matches!(found, Some(Event::PrimaryFound { former: None, .. })), "{found:?}");
+    }
+
+    /// Two names of one server that is read-only: it is not asked twice what the primary of them is.
+    #[test]
+    fn one_server_by_several_addresses_is_said_to_be_one() {
+        let (mut cluster, settings) = two();
+        let chosen = Chosen::default();
+        for place in 0..2 {
+            cluster.seen(at(1), place, writes(0, false));
+        }
+        let news = cluster.choose(at(1), &chosen, &settings);
+        let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
+        assert!(reason.contains("lead to one server") && reason.contains("give backend once"), "{reason}");
+        assert!(cluster.reason_of(1, &settings.server).starts_with("the same server as 127.0.0.1:1; "));
+        assert!(!cluster.reason_of(0, &settings.server).contains("same"));
+        // As far as is known.
+        let (mut cluster, settings) = two();
+        cluster.seen(at(1), 0, writes(0, false));
+        cluster.seen(at(1), 1, Verdict::unreached(""));
+        let news = cluster.choose(at(1), &Chosen::default(), &settings);
+        let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
+        assert_eq!(reason, "no server is up and takes writes");
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Cluster {
     fn in_few_words(&self, addresses: &[Address]) -> String {
         let (most, longest) = TOLD;
         let word = |(place, address): (usize, &Address)| {
-            let reason = self.reason_of(place);
+            let reason = self.reason_of(place, addresses);
             let cut = reason.char_indices().nth(longest).map_or(reason.len(), |(at, _)| at);
             let dots = if cut < reason.len() { "..." } else { "" };
             format!("{address} is {} ({}{dots})", self.standings[place].state(), &reason[..cut])
@@ -120,7 +120,7 @@ impl Cluster {
                 is_writable: standing.is_writable(),
                 is_primary: primary == Some(place),
                 is_drained: self.is_drained(place),
-                reason: self.reason_of(place),
+                reason: self.reason_of(place, addresses),
                 lag: standing.believed().lag,
                 position: standing.believed().position.clone(),
                 since: now.since(standing.since()),

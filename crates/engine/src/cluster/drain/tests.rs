@@ -58,7 +58,10 @@ fn a_drained_replica_is_not_chosen_until_it_is_put_back() {
     assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), Ok(DrainOutcome::Done));
     assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), Ok(DrainOutcome::AlreadySo));
     assert_eq!(cluster.told, [Event::DrainChanged { address: address(2), is_drained: true }]);
-    assert!(cluster.reason_of(1).starts_with("drained by an operator") && !cluster.is_drained(0));
+    assert!(
+        cluster.reason_of(1, &settings.server).starts_with("drained by an operator")
+            && !cluster.is_drained(0)
+    );
     // A second server that takes writes would end the choice, were it not passed over.
     seen(&mut cluster, 2, [true, true]);
     assert_eq!(cluster.choose(at(2), &chosen, &settings), None);
