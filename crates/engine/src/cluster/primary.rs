@@ -285,7 +285,7 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::testing::{address, at, two_servers, writes};
+    use crate::cluster::testing::{address, at, member, two_servers, writes};
 
     fn two() -> (Cluster, Settings) {
         let settings = two_servers();
@@ -409,6 +409,32 @@ mod tests {
         let news = cluster.choose(at(1), &Chosen::default(), &settings);
         let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
         assert_eq!(reason, "no server is up and takes writes");
+    }
+
+    /// Another node of the Galera has the lowest place, and is behind the one that writes: nobody waits until it has caught up.
+    #[test]
+    fn the_writer_stays_as_long_as_the_next_one_lacks_something() {
+        let (mut cluster, settings) = two();
+        let chosen = Chosen::default();
+        let node = |place, index, number: u32| Verdict {
+            position: format!("{}-0:1-{number}", "6b9c0a0e"),
+            ..member(place, index)
+        };
+        cluster.seen(at(1), 0, node(0, 0, 10));
+        cluster.seen(at(1), 1, node(1, 1, 10));
+        assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+        // What it has had for a check's interval counts.
+        (2..4).for_each(|second| cluster.seen(at(second), 0, node(0, 0, 100)));
+        for second in 4..100 {
+            cluster.seen(at(second), 0, node(0, 1, 100));
+            cluster.seen(at(second), 1, node(1, 0, 99));
+            assert_eq!(cluster.choose(at(second), &chosen, &settings), None);
+        }
+        assert_eq!(chosen.get().place, Some(0));
+        assert!(cluster.reason_of(1, &settings.server).contains("it lacks of"));
+        cluster.seen(at(100), 1, node(1, 0, 100));
+        assert!(cluster.choose(at(100), &chosen, &settings).is_some());
+        assert_eq!(chosen.get().place, Some(1));
     }
 
     #[test]
