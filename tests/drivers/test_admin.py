@@ -128,6 +128,19 @@ def test_kill_by_the_ids_of_the_process_list(through):
         assert error.value.args[0] == 1094
 
 
+def test_one_resume_ends_a_pause_however_often_it_was_ordered(through):
+    with connect(through) as admin, connect(through) as another:
+        # A login that names a schema would wait too.
+        connection = connect_pymysql(through)
+        rows(admin, "PAUSE")
+        rows(another, "PAUSE")
+        client = Client(through, "SELECT 7", connection)
+        wait_for(admin, "SELECT 1 FROM clients WHERE state = 'queued'")
+        rows(admin, "RESUME")
+        assert client.join() == [(7,)]
+        assert rows(admin, "SELECT DISTINCT paused FROM workers") == [(0,)]
+
+
 def test_a_full_house_is_seen_from_the_admin_port(through):
     """Every permit is taken; clients wait; the admin port answers, and makes room by one more permit."""
     with connect(through) as admin:
