@@ -371,6 +371,26 @@ def test_a_server_that_is_away_is_told(own_server, own_onramp):
     assert (ask(port, "/livez").status, ask(port, "/readyz").status) == (200, 200)
 
 
+def test_it_is_ready_as_soon_as_clients_can_log_in(own_server, own_onramp):
+    """However often it was asked before, and said no."""
+    port = free_port()
+    own_server.stop()
+    onramp = own_onramp(own_server, wait=False, workers=1, http_listen=f"127.0.0.1:{port}")
+    onramp.says(f"127.0.0.1:{port}")
+    assert ask(port, "/readyz").status == 503
+
+    def probe():
+        while ask(port, "/readyz").status == 503:
+            pass
+        return True
+
+    probes = in_background(probe)
+    own_server.start()
+    raw.connect(onramp).close()
+    assert ask(port, "/readyz").status == 200
+    assert probes()
+
+
 def test_many_slow_strangers_hold_up_nobody(onramp, connect, metrics, growth):
     strangers = [socket.create_connection(("127.0.0.1", onramp.http_port)) for _ in range(300)]
     for number, stranger in enumerate(strangers):

@@ -1,6 +1,8 @@
 //! Probes. What they ask for is ours alone: a server that is away is no reason to start Onramp again, nor to send its clients
 //! elsewhere, who would find the same server away.
 
+use std::time::Instant;
+
 use web::Answer;
 
 use crate::control::Control;
@@ -41,7 +43,12 @@ pub(super) fn ready(glances: &Glances) -> Answer {
     if glances.control.is_ending() {
         return Answer::line(503, "not ready: it ends, and new clients should go elsewhere");
     }
-    let glance = glances.now();
+    let began = Instant::now();
+    let mut glance = glances.now();
+    if !(glance.silent.is_empty() && unread(&glance).is_empty()) {
+        // Whoever waits for this one has clients waiting, and workers without clients have the time to say it again.
+        glance = glances.since(began);
+    }
     if !glance.silent.is_empty() {
         return Answer::line(503, &format!("not ready: {} not answered", have(&glance.silent)));
     }
