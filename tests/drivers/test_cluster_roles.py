@@ -146,6 +146,19 @@ def test_two_addresses_of_one_server_are_known_as_one(own_server, own_onramp, mo
         assert client.value("SELECT 1") == b"1"
 
 
+def test_a_host_that_cannot_be_found_is_named_and_the_others_serve(cluster, own_onramp, monkeypatch):
+    grant(cluster)
+    user, password = SERVICE
+    backends = [f"mysql://{user}:{password}@no-such-host.invalid:3306/", *cluster.backends(*SERVICE)]
+    onramp = admin.start(own_onramp, monkeypatch, cluster.servers[0], backend=backends)
+    onramp.says('the host "no-such-host.invalid" cannot be found')
+    until(lambda: {row["role"] for row in servers(onramp)} == {"unknown", "primary", "replica"}, lambda: servers(onramp))
+    [missing] = rows(onramp, "SELECT * FROM servers WHERE address = 'no-such-host.invalid:3306'")
+    assert (missing["state"], missing["writable"], missing["in_use"]) == ("down", 0, 0) and "cannot be found" in missing["reason"], missing
+    with raw.connect(onramp) as client:
+        assert client.value("SELECT 1") == b"1"
+
+
 def test_metrics(cluster, own_onramp, monkeypatch):
     grant(cluster)
     port = free_port()

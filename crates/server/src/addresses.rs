@@ -10,25 +10,62 @@ use seam::Address;
 
 use crate::Failure;
 
-/// All addresses of all backends, in order, each with the host that its certificate has to be for.
+/// What the names of servers have led to.
+#[derive(Debug, Default)]
+pub(crate) struct Resolved {
+    /// All addresses, in order, each with the host that its certificate has to be for.
+    pub(crate) found: Vec<(Address, Arc<str>)>,
+    /// Servers whose names lead nowhere, while those of others do.
+    pub(crate) missing: Vec<Missing>,
+}
+
+/// A server whose host cannot be found.
+#[derive(Clone, Debug)]
+pub(crate) struct Missing {
+    /// Host and port, as they were given.
+    pub(crate) server: String,
+    /// Why, and what to do.
+    pub(crate) reason: String,
+}
+
+/// The addresses of all backends. One name that leads nowhere is no reason to serve nobody, where others lead to servers of the same
+/// cluster.
 ///
 /// # Errors
-/// A line that names the host that cannot be found.
-pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Vec<(Address, Arc<str>)>, Failure> {
-    let mut found = Vec::new();
+/// A line that names the hosts, where none can be found.
+pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Resolved, Failure> {
+    let mut resolved = Resolved::default();
     for backend in backends {
         match &backend.target {
-            BackendTarget::Unix(path) => found.push((Address::Unix(path.clone()), Arc::from("localhost"))),
-            BackendTarget::Tcp { host, port } => {
-                let addresses = look_up(host, *port).map_err(|reason| {
-                    format!("backend: the host {host:?} cannot be found: {reason}; check the name, or give an IP address")
-                })?;
-                let named = |remote| (Address::Tcp { remote, local: None }, Arc::from(host.as_str()));
-                found.extend(addresses.into_iter().map(named));
+            BackendTarget::Unix(path) => {
+                resolved.found.push((Address::Unix(path.clone()), Arc::from("localhost")));
             }
+            BackendTarget::Tcp { host, port } => match look_up(host, *port) {
+                Ok(addresses) => {
+                    let named = |remote| (Address::Tcp { remote, local: None }, Arc::from(host.as_str()));
+                    resolved.found.extend(addresses.into_iter().map(named));
+                }
+                Err(error) => {
+                    let reason = format!(
+                        "the host {host:?} cannot be found: {error}; check the name, or give an IP address"
+                    );
+                    resolved.missing.push(Missing { server: backend.target.to_string(), reason });
+                }
+            },
         }
     }
-    Ok(found)
+    if resolved.found.is_empty() && !resolved.missing.is_empty() {
+        let reasons: Vec<_> = resolved.missing.iter().map(|missing| missing.reason.as_str()).collect();
+        return Err(format!("backend: {}", reasons.join("; ")).into());
+    }
+    Ok(resolved)
+}
+
+impl Missing {
+    /// The line that warns of it.
+    pub(crate) fn warning(&self) -> String {
+        format!("backend: {}; Onramp does without this server until it is started anew", self.reason)
+    }
 }
 
 /// An address that is listened on.
@@ -168,6 +205,25 @@ mod tests {
         assert_eq!(reach("[::]:3306").as_deref(), Some("[::1]:3306"));
         assert_eq!(reach("192.0.2.1:3306").as_deref(), Some("192.0.2.1:3306"));
         assert_eq!(reachable(&drivers::ListenAddress::Unix("/a".into())), None);
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_found_is_missing_where_there_are_others() {
+        let backend = |host: &str| BackendUrl {
+            user: String::from("onramp"),
+            password: String::new().into(),
+            target: BackendTarget::Tcp { host: String::from(host), port: 3306 },
+        };
+        let nowhere = backend("no-such-host.invalid");
+        let resolved = resolve(&[nowhere.clone(), backend("192.0.2.1")]).unwrap();
+        let [(Address::Tcp { remote, .. }, host)] = &resolved.found[..] else { panic!("{resolved:?}") };
+        assert_eq!((remote.to_string().as_str(), &**host), ("192.0.2.1:3306", "192.0.2.1"));
+        let [missing] = &resolved.missing[..] else { panic!("{resolved:?}") };
+        assert_eq!(missing.server, "no-such-host.invalid:3306");
+        assert!(missing.warning().contains("\"no-such-host.invalid\" cannot be found"), "{missing:?}");
+        let error = resolve(&[nowhere.clone(), nowhere.clone()]).unwrap_err().to_string();
+        assert!(error.starts_with("backend: the host \"no-such-host.invalid\" cannot be found: "), "{error}");
+        assert!(resolve(&[nowhere]).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use config::Configuration;
 
-use crate::addresses;
+use crate::addresses::{self, Missing};
 use crate::arguments::Arguments;
 use crate::tls_files::{Findings, TlsFiles};
 
@@ -39,9 +39,12 @@ fn lines(faults: &[impl ToString]) -> Vec<String> {
 
 /// What is wrong with that to which the options point.
 fn outside(configuration: &Configuration) -> Findings {
-    let names = configuration.backends.chunks(1).map(|backend| addresses::resolve(backend).map(drop));
-    let mut faults: Vec<_> = names.filter_map(Result::err).collect();
+    let mut faults = Vec::new();
     let mut doubts = configuration.doubts();
+    match addresses::resolve(&configuration.backends) {
+        Ok(resolved) => doubts.extend(resolved.missing.iter().map(Missing::warning)),
+        Err(fault) => faults.push(fault),
+    }
     let files = TlsFiles::look(configuration);
     faults.extend(files.faults);
     doubts.extend(files.doubts);

@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
+use crate::addresses::{Missing, Resolved};
 use crate::admin_port::AdminPort;
 use crate::arguments::Arguments;
 use crate::control::glance::Glances;
@@ -90,17 +91,18 @@ pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode 
     }
 }
 
-/// Where the servers are, and as whom they are asked.
-fn name_servers(configuration: &mut Configuration) -> Result<(), Failure> {
-    (configuration.engine.server, configuration.engine.server_names) =
-        addresses::resolve(&configuration.backends)?.into_iter().unzip();
+/// Where the servers are, and as whom they are asked. Returns those that cannot be found, while others can.
+fn name_servers(configuration: &mut Configuration) -> Result<Vec<Missing>, Failure> {
+    let Resolved { found, missing } = addresses::resolve(&configuration.backends)?;
+    missing.iter().for_each(|missing| tracing::warn!("{}", missing.warning()));
+    (configuration.engine.server, configuration.engine.server_names) = found.into_iter().unzip();
     // A name with two addresses is one server.
     configuration.engine.cluster.several = configuration.backends.len() > 1;
     if let Some(backend) = configuration.backends.first() {
         configuration.engine.service_user.clone_from(&backend.user);
         configuration.engine.service_password = backend.password.clone();
     }
-    Ok(())
+    Ok(missing)
 }
 
 fn serve(
@@ -115,7 +117,7 @@ fn serve(
     handed_over.replace(&mut configuration)?;
     handed_over.say();
     open_files::raise(&configuration);
-    name_servers(&mut configuration)?;
+    let missing = name_servers(&mut configuration)?;
     configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     let tls = Arc::new(TlsFiles::read(&configuration)?);
     let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())?;
@@ -159,6 +161,7 @@ fn serve(
     let open_ports = |configuration: &Configuration, reach| {
         let program = Program {
             configuration: configuration.clone(),
+            missing,
             arguments,
             reach,
             driver: workers.driver(),

@@ -66,6 +66,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     pins::put(rows, pins, reports);
     logins::put(rows, &logging_in, &wholes);
     put_refusals(rows, &wholes);
+    servers::put_missing(rows, control);
     for whole in wholes.values() {
         whole.servers.iter().for_each(|server| servers::put(rows, server));
         whole.failovers.iter().for_each(|failover| servers::put_failover(rows, failover));

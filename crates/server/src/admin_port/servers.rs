@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use admin::Rows;
 use admin::tables::{Failover, Server, ServerCheck, time_text};
-use engine::{Behind, FailoverView, ServerCheckView, ServerView};
+use engine::{Behind, FailoverView, ServerCheckView, ServerRole, ServerState, ServerView};
 
 use super::values::micros;
+use crate::control::Control;
 
 /// Adds a server to both tables.
 pub(super) fn put(rows: &mut Rows<'_>, view: &ServerView) {
@@ -28,6 +29,26 @@ pub(super) fn put(rows: &mut Rows<'_>, view: &ServerView) {
     });
     for check in &view.checks {
         rows.put(&check_row(&address, check, now));
+    }
+}
+
+/// Adds the servers that could not be found at the start.
+pub(super) fn put_missing(rows: &mut Rows<'_>, control: &Control) {
+    for missing in &control.program.missing {
+        rows.put(&Server {
+            address: missing.server.clone(),
+            identity: None,
+            role: ServerRole::Unknown.name(),
+            state: ServerState::Down.name(),
+            writable: false,
+            in_use: false,
+            drained: false,
+            reason: missing.warning(),
+            lag_seconds: None,
+            position: None,
+            since: time_text(control.began),
+            since_us: micros(control.started.elapsed()),
+        });
     }
 }
 
