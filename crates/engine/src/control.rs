@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod defaults;
 pub(crate) mod facts;
+pub(crate) mod peers;
 mod question;
 mod rights;
 mod room;
@@ -23,6 +24,7 @@ use crate::backend::rights::Changes;
 use crate::control::answer::Kept;
 use crate::control::defaults::Defaults;
 use crate::control::facts::{Facts, account_of_row};
+use crate::control::peers::{Peers, PeersQuestion};
 use crate::control::question::Question;
 use crate::control::room::Room;
 use crate::engine::{Engine, Role};
@@ -75,6 +77,7 @@ pub(crate) struct Control {
     /// The values that a session begins with, as far as they are known.
     pub(crate) defaults: Defaults,
     room: Room,
+    peers: Peers,
 }
 
 enum State {
@@ -114,6 +117,7 @@ impl Control {
             code: Watch::default(),
             defaults: Defaults::default(),
             room: Room::default(),
+            peers: Peers::default(),
         }
     }
 
@@ -240,7 +244,8 @@ impl Engine {
                 let due = refresh
                     .into_iter()
                     .chain(self.servers[server].next_look_at_defaults(&self.settings))
-                    .chain(self.servers[server].next_look_at_room(&self.settings, &self.pool));
+                    .chain(self.servers[server].next_look_at_room(&self.settings, &self.pool))
+                    .chain(self.servers[server].next_look_at_peers(&self.settings, &self.pool));
                 due.chain(self.next_suspicion(server)).chain(self.next_code_turn(server)).min()
             }
             _ => Some(self.servers[server].control.since + self.settings.backend_connect_timeout),
@@ -288,6 +293,7 @@ impl Engine {
                     self.servers[server].control.code.asked_anew();
                     self.servers[server].control.defaults.asked_anew();
                     self.servers[server].control.room.asked_anew();
+                    self.servers[server].control.peers.asked_anew();
                     self.servers[server].ask(self.now, Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
@@ -352,6 +358,9 @@ impl Engine {
             return self.refused(server, question, error);
         }
         match question {
+            Question::Limits if Server::counts_peers(&self.settings, &self.pool) => {
+                self.servers[server].ask(self.now, Question::Peers(PeersQuestion::Slot));
+            }
             Question::Limits => self.servers[server].ask(self.now, Question::Collations),
             Question::Collations => {
                 let rows = rows_of(&answer.bytes);
@@ -385,6 +394,7 @@ impl Engine {
                 }
             }
             Question::Room => self.servers[server].take_room(&self.settings, &self.pool, Some(&answer.bytes)),
+            Question::Peers(question) => self.peers_answered(server, question, Ok(&answer.bytes)),
             Question::Changes => {
                 self.servers[server].take_changes(self.now, &self.pool, &mut self.views, Ok(&answer.bytes));
             }
@@ -431,6 +441,7 @@ impl Engine {
             }
             Question::Defaults => self.servers[server].control.defaults.are_refused(),
             Question::Room => self.servers[server].take_room(&self.settings, &self.pool, None),
+            Question::Peers(question) => self.peers_answered(server, question, Err(error)),
             Question::Accounts | Question::Probe
                 if self.servers[server].rights_cannot_be_read(&self.pool, &mut self.views, &error) =>
             {
@@ -443,6 +454,11 @@ impl Engine {
                 ));
             }
         }
+    }
+
+    fn peers_answered(&mut self, server: ServerKey, question: PeersQuestion, answer: Result<&[u8], String>) {
+        let server = &mut self.servers[server];
+        server.take_peers(self.now, &self.settings, &self.pool, &mut self.views, question, answer);
     }
 
     /// Whether the server has functions that a view could call.

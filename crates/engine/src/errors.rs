@@ -104,6 +104,16 @@ impl MySqlError {
         Self::new(1094, b"HY000", format!("Unknown thread id: {id}"))
     }
 
+    /// The same of a client of another Onramp in front of the server, with that slot.
+    pub(crate) fn client_of_peer(id: u64, slot: u32) -> Self {
+        let of = "is the id of a client of the Onramp with slot";
+        Self::new(
+            1094,
+            b"HY000",
+            format!("Unknown thread id: {id} here; it {of} {slot}: connect there for a KILL of it"),
+        )
+    }
+
     /// ER_KILL_DENIED_ERROR.
     pub(crate) fn kill_denied(id: u64) -> Self {
         Self::new(1095, b"HY000", format!("You are not owner of thread {id}"))

@@ -73,6 +73,7 @@ pub use cluster::position::{Behind, compare as compare_positions};
 pub use cluster::switchover::SwitchStep;
 pub use cluster::view::{FailoverView, ServerCheckView, ServerView};
 pub use coalescing::CoalescingSettings;
+pub use control::peers::PeerView;
 pub use declared::{Change, Declared};
 pub use engine::{Engine, Snapshot};
 pub use learned::digests::{Digest, DigestCost, Digests, Times};

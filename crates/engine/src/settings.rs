@@ -81,6 +81,8 @@ settings! {
         pub max_backends: u32 = 0, start;
         /// So many at most in that case: what else sets a bound, such as open files. From 1.
         pub most_backends: u32 = 16_384, found;
+        /// Whether other Onramps in front of the server are counted, and what the server is good for is divided among them.
+        pub counts_peers: bool = true, start;
         /// Whether idle backends change their account where another account needs their place.
         pub change_accounts: bool = true, live;
         /// How many percent of the backends that other users do not use one user may use for what keeps one, from 1 to 100.
@@ -305,7 +307,7 @@ impl Settings {
 
     /// As many permits as may be found with so many backends.
     pub(crate) fn most_permits(&self, backends: u32) -> u32 {
-        self.permits_range(backends).map_or(u32::MAX, |range| range.most)
+        self.permits_range(backends, 1).map_or(u32::MAX, |range| range.most)
     }
 
     /// How many permits are of use with so many backends: a lock stops as many statements as there are permits, and some backends have to be
@@ -323,28 +325,32 @@ impl Settings {
         }
     }
 
-    /// Where the number of permits is to be found, with so many backends; `None` where it is given. It begins with four for each core of
-    /// a small server.
-    pub(crate) fn permits_range(&self, backends: u32) -> Option<Range> {
+    /// Where the number of permits is to be found, with so many backends, and so many Onramps at work in front of the server; `None` where
+    /// it is given. It begins with four for each core of a small server. Where it begins, and the least that keeps a server busy, are the
+    /// server's, and so divided; backends are divided where they are counted, and `permits_max` is this Onramp's.
+    pub(crate) fn permits_range(&self, backends: u32, onramps: u32) -> Option<Range> {
         let most = match self.permits_max {
             0 => Self::useful_permits(backends),
             given => given.min(Self::useful_permits(backends)),
         };
-        let range = Range { least: self.permits_min.min(most), most, start: 16, worth: Worth::Little };
+        let least = self.permits_min.div_ceil(onramps).min(most);
+        let range = Range { least, most, start: 16_u32.div_ceil(onramps), worth: Worth::Little, onramps };
         self.finds_permits().then_some(range)
     }
 
     /// Likewise that of backends for shared reads: up to as many as a large server has cores, or as its disk does things at a time. Each
     /// makes the server's threads sleep and wake more often, and where these have few cores a wrong step costs a quarter.
-    pub(crate) fn shared_backends_range(&self) -> Option<Range> {
-        let range = Range { least: 4, most: 64, start: 4, worth: Worth::Much };
+    /// They are divided likewise among Onramps.
+    pub(crate) fn shared_backends_range(&self, onramps: u32) -> Option<Range> {
+        let [least, most] = [4_u32, 64].map(|of_server| of_server.div_ceil(onramps));
+        let range = Range { least, most, start: least, worth: Worth::Much, onramps };
         (self.shared_backends == 0 && self.is_own_pool()).then_some(range)
     }
 
     /// Likewise that of statements in flight on each. With fewer than 4 most of what sharing is good for is lost, and 64 are
     /// some milliseconds of short reads, which is how long one of them may have to wait for those before it.
     pub(crate) fn in_flight_range(&self) -> Option<Range> {
-        let range = Range { least: 4, most: 64, start: 16, worth: Worth::Little };
+        let range = Range { least: 4, most: 64, start: 16, worth: Worth::Little, onramps: 1 };
         (self.statements_in_flight == 0 && self.is_own_pool()).then_some(range)
     }
 

@@ -9,6 +9,7 @@
 //! changes. With one worker, or several on one thread as in the simulator, it is deterministic.
 
 pub(crate) mod letter;
+pub(crate) mod onramps;
 mod place;
 pub(crate) mod places;
 pub(crate) mod serving;
@@ -32,6 +33,7 @@ use crate::learned::way::Way;
 use crate::overload::QueueLengths;
 use crate::settings::{Settings, ThreadHandling};
 use crate::stored_code::SharedCode;
+use crate::workers::onramps::Onramps;
 use crate::workers::places::{FIRST, Places};
 use crate::workers::serving::Serving;
 use crate::workers::users::Users;
@@ -62,6 +64,7 @@ pub struct Workers {
     pub(crate) failed_logins: FailedLogins,
     pub(crate) stored_code: SharedCode,
     pub(crate) chosen: Chosen,
+    pub(crate) onramps: Onramps,
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: AtomicU32,
@@ -139,7 +142,7 @@ impl Workers {
         let workers = Self {
             permits: AtomicU32::new(settings.given_permits(backends)),
             permits_before: AtomicU32::new(0),
-            meter: Meter::new([settings.permits_range(backends)]),
+            meter: Meter::new([settings.permits_range(backends, 1)]),
             most_permits: AtomicU32::new(settings.most_permits(backends)),
             way: Way::new(),
             running: AtomicU32::new(0),
@@ -153,11 +156,12 @@ impl Workers {
             failed_logins: FailedLogins::default(),
             stored_code: SharedCode::default(),
             chosen: Chosen::default(),
+            onramps: Onramps::default(),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: AtomicU32::new(settings.shared_backends.max(1)),
             in_flight: AtomicU32::new(settings.statements_in_flight.max(1)),
-            sharing_meter: Meter::new([settings.shared_backends_range(), settings.in_flight_range()]),
+            sharing_meter: Meter::new([settings.shared_backends_range(1), settings.in_flight_range()]),
             lock_waits_asked: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
             shut_out_until: AtomicU64::new(0),
@@ -201,10 +205,12 @@ impl Workers {
     /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
     pub(crate) fn change_permits(&self, settings: &Settings) {
         let backends = self.places.most();
-        let permits_range = settings.permits_range(backends);
+        let onramps = self.onramps.at_work();
+        let permits_range = settings.permits_range(backends, onramps);
+        let shared_backends_range = settings.shared_backends_range(onramps);
         self.meter.change([permits_range]);
         self.most_permits.store(settings.most_permits(backends), SeqCst);
-        self.sharing_meter.change([settings.shared_backends_range(), settings.in_flight_range()]);
+        self.sharing_meter.change([shared_backends_range, settings.in_flight_range()]);
         // What is to be found stays as it is until it is found otherwise: other workers may be looking.
         let given = |limit: &AtomicU32, range: Option<Range>, number: u32| {
             if range.is_none() {
@@ -212,7 +218,7 @@ impl Workers {
             }
         };
         given(&self.permits, permits_range, settings.given_permits(backends));
-        given(&self.shared_backends, settings.shared_backends_range(), settings.shared_backends.max(1));
+        given(&self.shared_backends, shared_backends_range, settings.shared_backends.max(1));
         given(&self.in_flight, settings.in_flight_range(), settings.statements_in_flight.max(1));
         self.permits_before.store(0, SeqCst);
         self.take_up_limits(self.meter.limits(), self.sharing_meter.limits());
@@ -267,8 +273,9 @@ impl Workers {
         let (served, nothing) = (std::mem::take(served), Served::default());
         let of = |counts: bool| if counts { &served } else { &nothing };
         self.way.count(now);
-        let alone = self.meter.take(now, of(self.meter.counts()), &self.way);
-        let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()), &self.way);
+        let may_try = self.onramps.may_try(now);
+        let alone = self.meter.take(now, of(self.meter.counts()), &self.way, may_try);
+        let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()), &self.way, may_try);
         self.take_up_limits(alone.unwrap_or_default(), shared.unwrap_or_default());
     }
 
@@ -278,6 +285,9 @@ impl Workers {
         let seat = &self.seats[worker].is_full;
         if seat.load(SeqCst) != full {
             seat.store(full, SeqCst);
+        }
+        if wanting || full {
+            self.onramps.wait();
         }
         let wanting = || wanting || self.seats.iter().any(|seat| seat.wants.load(SeqCst) != NOBODY);
         self.meter.saturated(now, wanting);

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use drivers::Signaller;
 use engine::{
     BackendView, ClientView, DigestCost, DigestView, DrainOrder, DrainOutcome, Engine, FailoverView, Holders,
-    Measures, Memory, MemoryParts, Piece, PinReport, ServerView, Settings, SwitchStep, TalliesByName, Use,
-    Waits, WorkerView,
+    Measures, Memory, MemoryParts, PeerView, Piece, PinReport, ServerView, Settings, SwitchStep,
+    TalliesByName, Use, Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -84,6 +84,8 @@ pub(crate) struct Whole {
     /// Where there may be several; of the first worker alone.
     pub(crate) servers: Vec<ServerView>,
     pub(crate) failovers: Vec<FailoverView>,
+    /// The Onramps in front of the server, of the first worker alone.
+    pub(crate) peers: Vec<PeerView>,
 }
 
 /// A worker's end of the admin port.
@@ -174,6 +176,7 @@ impl Looking {
                 tallies: self.left.measures.then(|| engine.tallies().clone()),
                 servers: if self.left.servers { engine.servers() } else { Vec::new() },
                 failovers: if self.left.servers { engine.failovers() } else { Vec::new() },
+                peers: if self.left.servers { engine.peers() } else { Vec::new() },
             }));
         };
         if self.left.clients {

@@ -6,8 +6,8 @@ mod servers;
 
 pub use history::{Change, Login, Minute, Note, Refusal};
 pub use onramp::{
-    AcceptQueue, Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Pin, PinCause, PinnedClient,
-    Queued, Server, ServerCheck, Setting, StatementKind, Status, Variable, Wait, Worker,
+    AcceptQueue, Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Peer, Pin, PinCause,
+    PinnedClient, Queued, Server, ServerCheck, Setting, StatementKind, Status, Variable, Wait, Worker,
 };
 pub use servers::{
     ColumnRow, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, SchemaRow, TableRow, TpConnection,
@@ -20,7 +20,7 @@ use crate::Table;
 use crate::row::Row;
 
 /// All of them, by schema and name.
-pub static ALL: [&Table; 37] = [
+pub static ALL: [&Table; 38] = [
     AcceptQueue::TABLE,
     Backend::TABLE,
     Blocker::TABLE,
@@ -34,6 +34,7 @@ pub static ALL: [&Table; 37] = [
     Minute::TABLE,
     Note::TABLE,
     Setting::TABLE,
+    Peer::TABLE,
     PinCause::TABLE,
     PinnedClient::TABLE,
     Pin::TABLE,

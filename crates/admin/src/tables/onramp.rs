@@ -473,6 +473,26 @@ table! {
 }
 
 table! {
+    /// An Onramp in front of the server: this one, and each of the others that it knows of. Empty where `peers` is `off`.
+    Peer in Onramp as "peers" {
+        /// Its slot, the number of the lock `onramp.slot.N` that it holds on the server, from 1; NULL where this one has none.
+        slot: Option<u32>,
+        /// Whether it is this one.
+        own: bool,
+        /// The id of its service account's connection on the server.
+        connection_id: u64,
+        /// Where that comes from, as the server's list of threads has it; NULL of this one.
+        host: Option<String>,
+        /// Whether its statements wait, or have in the last ten seconds: among those where they do, permits are divided.
+        at_work: bool,
+        /// Since when it has been known, in UTC.
+        since: String,
+        /// How long that is, in microseconds.
+        since_us: u64,
+    }
+}
+
+table! {
     /// A time without a primary, or a change from one to another: the last 100, the latest first. Empty where `backend` is given once.
     Failover in Onramp as "failovers" {
         /// When the former primary was given up, in UTC.

@@ -26,7 +26,7 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         doc: "Connections to the server at most, the service account's aside. They are opened as statements need them. Clients \
               with open transactions, locks, temporary tables or cursors hold one each. With 0 as many as the server allows: \
               its max_connections, less what others have open, less a sixteenth (at least 8) that stays free for them, and half of that \
-              below a quarter of the server's connections; that is looked at every accounts_refresh. A number has to be below the server's max_connections by a few.",
+              below a quarter of the server's connections; that is looked at every accounts_refresh. Several Onramps divide them (peers). A number has to be below the server's max_connections by a few.",
         section: Section::Limits,
         limit: always(
             ByEngine(Limit::MaxBackends),
@@ -34,6 +34,21 @@ pub(super) const LIMITS: &[OptionSpec] = &[
             Unit::Backends,
             Scope::Process,
         ),
+    },
+    OptionSpec {
+        name: "peers",
+        kind: Kind::Word(&Words {
+            slot: setting!(engine.counts_peers),
+            words: &[("auto", true), ("off", false)],
+        }),
+        example: "off",
+        doc: "Whether several Onramps in front of one server divide it among them (docs/CLUSTERS.md). auto: each takes a named lock on \
+              the server, onramp.slot.1 to onramp.slot.16, by its service account, and asks every second who holds the others. The permits \
+              and the backends for shared reads that are found (permits, shared_backends) are divided by how many have statements that wait, \
+              and of the server's connections (max_backends = 0) each gets its even part, and more where the others leave it. Numbers \
+              that are given are this Onramp's, and stay. off: none of that, nor do the others count this one.",
+        section: Section::Limits,
+        limit: None,
     },
     OptionSpec {
         name: "backend_change_user",

@@ -354,6 +354,9 @@ impl Engine {
             self.scheduling.lacking_since = None;
             return;
         }
+        if self.pool.workers.places.are_full() {
+            self.pool.workers.onramps.wait();
+        }
         let since = *self.scheduling.lacking_since.get_or_insert(self.now);
         let limit = self.patience();
         while let Some((key, queued)) = self.scheduling.scheduler.oldest_in_need() {

@@ -17,16 +17,22 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::named::ClosedFor;
+use crate::pool::Pool;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::steps;
 use crate::workers::letter::{Ending, Kill, Killed, Letter, Outcome, Rights};
+use crate::workers::onramps::SLOTS;
 
 /// The id of the first client. Behind it there are as many ids as in front of it: together what a signed INT can hold, in which
 /// applications keep CONNECTION_ID() and drivers the id of a greeting.
 pub(crate) const FIRST_ID: u32 = 1 << 30;
 
-/// How many ids there are for clients, of all workers.
+/// How many ids there are for clients, of all workers and of all Onramps in front of the server.
 const IDS: u32 = 1 << 30;
+
+/// How many of them each slot has (see [`crate::control::peers`]), so that ids of clients of different Onramps differ. One without a slot has
+/// those of the first.
+const IDS_OF_SLOT: u32 = IDS / SLOTS;
 
 /// A shared read that has not moved for so long is held up by a lock; it will not end in the moment that a KILL takes.
 const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
@@ -103,14 +109,32 @@ fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
     }
 }
 
+impl Pool {
+    /// No client of ours has this id: says whose it is, where it is that of another Onramp's client.
+    fn no_such_client(&self, id: u64) -> MySqlError {
+        let slot = id.checked_sub(FIRST_ID.into()).map_or(0, |place| place / u64::from(IDS_OF_SLOT) + 1);
+        match u32::try_from(slot) {
+            Ok(slot) if self.workers.onramps.is_of_another(slot) => MySqlError::client_of_peer(id, slot),
+            _ => MySqlError::no_such_client(id),
+        }
+    }
+}
+
 impl Engine {
     /// An id that no client has now. Ids of one worker are a pool's number of workers apart, so that an id says whose it is.
     pub(crate) fn next_client_id(&mut self) -> u32 {
         let count = self.pool.workers.count();
+        let worker = u32::try_from(self.pool.worker).expect("one of a u32");
+        let own = self.pool.workers.onramps.slot().unwrap_or(1) - 1;
+        let of_slot = IDS_OF_SLOT / count;
+        // Of very many workers one might come to have more clients than that.
+        let slots = if self.client_ids.len() < of_slot as usize { 1 } else { SLOTS };
         loop {
             let turn = self.last_client_id.wrapping_add(1) % (IDS / count);
             self.last_client_id = turn;
-            let id = FIRST_ID + (turn * count + u32::try_from(self.pool.worker).expect("one of a u32"));
+            let place = turn % (of_slot * slots);
+            let slot = (own + place / of_slot) % SLOTS;
+            let id = FIRST_ID + slot * IDS_OF_SLOT + place % of_slot * count + worker;
             if !self.client_ids.contains_key(&id) {
                 return id;
             }
@@ -156,7 +180,7 @@ impl Engine {
         }
         let Some(identity) = self.clients[key].identity else { return false };
         let rights = Rights::of(&self.logins.identities.identity(identity).account);
-        let owner = ((victim - FIRST_ID) % self.pool.workers.count()) as usize;
+        let owner = ((victim - FIRST_ID) % IDS_OF_SLOT % self.pool.workers.count()) as usize;
         if owner == self.pool.worker {
             let outcome = self.kill_victim(victim, query_only, &rights);
             self.kill_settled(key, victim, outcome, answer, rest);
@@ -231,7 +255,8 @@ impl Engine {
                 self.query_behind_kill(killer, &behind, kill.as_bytes(), answer);
             }
             (Outcome::NoSuchClient, rest) => {
-                self.kill_failed(killer, rest, answer, &MySqlError::no_such_client(victim));
+                let error = self.pool.no_such_client(victim);
+                self.kill_failed(killer, rest, answer, &error);
             }
             (Outcome::Denied, rest) => {
                 self.kill_failed(killer, rest, answer, &MySqlError::kill_denied(victim));
@@ -410,6 +435,8 @@ mod tests {
     use crate::accounts::{Account, Credential};
     use crate::client::commands::tests::engine;
     use crate::settings::Settings;
+    use crate::workers::Workers;
+    use crate::workers::onramps::Census;
     use crate::workers::serving::Serves;
 
     #[test]
@@ -449,8 +476,24 @@ mod tests {
         let ids = |engine: &Engine| engine.client_ids.keys().copied().collect::<Vec<_>>();
         assert_eq!(ids(&engine), [FIRST_ID + 1, FIRST_ID + 2, FIRST_ID + 3]);
         engine.last_client_id = IDS - 2;
-        assert_eq!([engine.next_client_id(), engine.next_client_id()], [i32::MAX as u32, FIRST_ID]);
+        let last = FIRST_ID + IDS_OF_SLOT - 1;
+        assert_eq!([engine.next_client_id(), engine.next_client_id()], [last, FIRST_ID]);
         assert_eq!(engine.next_client_id(), FIRST_ID + 4, "the others are in use");
+        engine.pool.workers.onramps.set_slot(SLOTS);
+        engine.last_client_id = IDS_OF_SLOT - 2;
+        assert_eq!(engine.next_client_id(), i32::MAX as u32, "the last of the last slot");
+    }
+
+    #[test]
+    fn an_id_says_whose_client_it_is() {
+        let pool = Pool::new(Workers::new(&Settings::default(), 3), 0);
+        pool.workers.onramps.take(Census { present: 2, at_work: 1, rank: 0, others: 0b10 });
+        let ours = pool.no_such_client(FIRST_ID.into());
+        assert_eq!(ours, MySqlError::no_such_client(FIRST_ID.into()));
+        let of_peer = u64::from(FIRST_ID + IDS_OF_SLOT + 7);
+        assert_eq!(pool.no_such_client(of_peer), MySqlError::client_of_peer(of_peer, 2));
+        let nobodys = u64::from(FIRST_ID + 2 * IDS_OF_SLOT);
+        assert_eq!(pool.no_such_client(nobodys), MySqlError::no_such_client(nobodys));
     }
 
     #[test]

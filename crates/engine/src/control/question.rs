@@ -7,6 +7,7 @@ use super::State;
 use super::answer::Kept;
 use super::defaults;
 use super::facts::{COLLATIONS_QUERY, NO_LIMITS, SERVER_QUERY};
+use super::peers::PeersQuestion;
 use crate::backend::message::reply_options;
 use crate::learned::lock_waits::GATE_QUERY;
 use crate::pool::Pool;
@@ -41,6 +42,8 @@ pub(super) enum Question {
     Functions,
     /// Which stored code is there?
     Code(CodeQuestion),
+    /// Which other Onramps are in front of the server? The slot before the collations, the rest again and again.
+    Peers(PeersQuestion),
 }
 
 impl Server {
@@ -60,12 +63,16 @@ impl Server {
         if is_due(self.next_look_at_room(settings, pool)) {
             return Some(Question::Room);
         }
+        if is_due(self.next_look_at_peers(settings, pool)) {
+            return Some(Question::Peers(self.control.peers.first_question()));
+        }
         self.rescues.asks_for_functions().then_some(Question::Functions)
     }
 
     /// Sends a question; the server has nothing else to answer.
     pub(super) fn ask(&mut self, now: Instant, question: Question) {
         let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
+        let of_peers;
         let text = match question {
             Question::Limits => NO_LIMITS,
             Question::Collations => COLLATIONS_QUERY,
@@ -80,6 +87,10 @@ impl Server {
             Question::OtherWaiters => facts.waiters_query(),
             Question::Functions => facts.functions_query(),
             Question::Code(question) => self.code_text(question),
+            Question::Peers(question) => {
+                of_peers = self.control.peers.text(question);
+                &of_peers
+            }
         };
         let options = reply_options(self.control.capabilities, wire::Capabilities::DEPRECATE_EOF, 0, 1);
         if question == Question::Changes {
@@ -93,6 +104,7 @@ impl Server {
         match question {
             Question::Defaults => control.defaults.are_asked_for(now),
             Question::Room => control.room.is_asked_for(now),
+            Question::Peers(_) => control.peers.is_asked(now),
             _ => {}
         }
         let start = wire::begin_packet(&mut control.out);

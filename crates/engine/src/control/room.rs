@@ -1,5 +1,10 @@
 //! How many backends there may be where no number is given (`max_backends = 0`): as many connections as the server allows, less those of
 //! others, and some that stay free.
+//!
+//! What other Onramps have is among what others have, and nothing is taken off for them a second time. How many there are says who gives
+//! way. Of what nobody has each takes its part, look by look, so that all of them may begin to need much at the same moment and do not take
+//! more together than there is; and one that needs little leaves the rest to the others. While statements of others wait, none keeps more than
+//! its even part of what the server has.
 
 use std::time::Duration;
 
@@ -17,7 +22,7 @@ const LEAST_FREE: u32 = 8;
 
 /// Up to this part of the server's connections half of those that stay free may be taken, too. Of several Onramps in front of one server
 /// one that comes later, or has long needed few, gets that much in this way, however much the others need: they see its backends, and give
-/// up as many, so that there is something free again at its next look.
+/// up as many, so that there is something free again at its next look. Where it is known how many there are, it is half of the even part.
 const SURE: u32 = 4;
 
 /// The servers' limit, and how many connections there are.
@@ -49,12 +54,40 @@ impl Room {
     }
 }
 
-/// How many backends there may be on a server that allows so many connections, of which others have so many.
-fn room(max_connections: u32, others: u32) -> u32 {
+/// Who has which of a server's connections.
+#[derive(Clone, Copy, Debug)]
+struct Connections {
+    /// It allows so many.
+    most: u32,
+    /// Backends of ours.
+    ours: u32,
+    /// What is neither ours nor nobody's.
+    others: u32,
+    /// So many Onramps are there, from 1.
+    onramps: u32,
+    /// Statements of another one wait.
+    are_wanted: bool,
+}
+
+/// How many backends there may be.
+fn room(Connections { most, ours, others, onramps, are_wanted }: Connections) -> u32 {
     // A server for a handful of connections keeps half of them.
-    let free = (max_connections / FREE).max(LEAST_FREE).min(max_connections / 2);
-    let beside = |free: u32| max_connections.saturating_sub(others).saturating_sub(free);
-    beside(free).max(beside(free / 2).min(max_connections / SURE)).max(1)
+    let free = (most / FREE).max(LEAST_FREE).min(most / 2);
+    let beside = |free: u32| most.saturating_sub(others).saturating_sub(free);
+    let wanted = ours.saturating_add(others).saturating_add(free);
+    // Each of them takes its part of what is left, and gives up its part of what is too much.
+    let part = match most.checked_sub(wanted) {
+        Some(left) => ours + left / onramps,
+        None => ours.saturating_sub((wanted - most).div_ceil(onramps)),
+    };
+    let usual = if are_wanted { part.min((most - free) / onramps) } else { part };
+    // All of those that are short of it may come at the same moment.
+    let of_free = free.div_ceil(onramps.max(2));
+    let sure = beside(free - of_free).min(match onramps {
+        1 => most / SURE,
+        _ => (most / (2 * onramps)).min(part + of_free),
+    });
+    usual.max(sure).max(1)
 }
 
 impl Server {
@@ -82,7 +115,15 @@ impl Server {
         // Each worker has a connection of the service account. Those that have just begun or ended make no difference that lasts.
         let ours = pool.workers.places.taken().saturating_add(pool.workers.count());
         let others = number(1).map_or(0, |connected| connected.saturating_sub(ours));
-        let room = room(max_connections, others).min(settings.most_backends);
+        let onramps = &pool.workers.onramps;
+        let room = room(Connections {
+            most: max_connections,
+            ours: pool.workers.places.taken(),
+            others,
+            onramps: onramps.present(),
+            are_wanted: onramps.at_work() > 1,
+        });
+        let room = room.min(settings.most_backends);
         // Each worker needs one.
         let room = room.max(pool.workers.count());
         if room != pool.workers.places.most() {
@@ -95,30 +136,119 @@ impl Server {
 mod tests {
     use super::*;
 
+    /// Of one Onramp that knows of no other.
+    fn alone(most: u32, others: u32) -> u32 {
+        room(Connections { most, ours: 0, others, onramps: 1, are_wanted: false })
+    }
+
     #[test]
     fn some_connections_stay_free() {
-        assert_eq!(room(151, 0), 142, "the servers' default is 151, a sixteenth of which is 9");
-        assert_eq!(room(151, 100), 42);
-        assert_eq!(room(151, 151), 1);
-        assert_eq!(room(151, 140), 7, "some of those that are free, where there is little");
-        assert_eq!(room(151, 112), 35, "up to a quarter");
-        assert_eq!(room(151, 105), 37, "of which there may be more without them");
-        assert_eq!(room(1000, 10), 1000 - 10 - 62);
-        assert_eq!(room(10, 0), 5);
-        assert_eq!(room(1, 0), 1);
+        assert_eq!(alone(151, 0), 142, "the servers' default is 151, a sixteenth of which is 9");
+        assert_eq!(alone(151, 100), 42);
+        assert_eq!(alone(151, 151), 1);
+        assert_eq!(alone(151, 140), 7, "some of those that are free, where there is little");
+        assert_eq!(alone(151, 112), 35, "up to a quarter");
+        assert_eq!(alone(151, 105), 37, "of which there may be more without them");
+        assert_eq!(alone(1000, 10), 1000 - 10 - 62);
+        assert_eq!(alone(10, 0), 5);
+        assert_eq!(alone(1, 0), 1);
     }
 
     #[test]
     fn who_comes_later_gets_a_quarter() {
-        for max_connections in [40, 151, 1_000, 10_000] {
-            // Both need all that they can get; each sees what the other has had a moment ago.
-            let (mut first, mut second) = (room(max_connections, 0), 0);
+        for most in [40, 151, 1_000, 10_000] {
+            // Both need all that they can get; each sees what the other has had a moment ago, and takes it for anybody's.
+            let (mut first, mut second) = (alone(most, 0), 0);
             for _ in 0..60 {
-                second = room(max_connections, first);
-                first = room(max_connections, second);
-                assert!(first + second <= max_connections, "{first} and {second} of {max_connections}");
+                second = alone(most, first);
+                first = alone(most, second);
+                assert!(first + second <= most, "{first} and {second} of {most}");
             }
-            assert!(second >= max_connections / 4 - 1, "{second} of {max_connections}");
+            assert!(second >= most / 4 - 1, "{second} of {most}");
+        }
+    }
+
+    /// Onramps that know of each other, on a server that has so many other connections. Each needs so many backends, and uses what it may have.
+    struct Together {
+        most: u32,
+        strangers: u32,
+        needs: Vec<u32>,
+        have: Vec<u32>,
+    }
+
+    impl Together {
+        fn new(most: u32, strangers: u32, needs: &[u32]) -> Self {
+            Self { most, strangers, needs: needs.to_vec(), have: vec![0; needs.len()] }
+        }
+
+        fn all(&self) -> u32 {
+            self.strangers + self.have.iter().sum::<u32>()
+        }
+
+        /// Each looks `times` times, all at the same moment. What one has beyond its room it gives up at once. One that needs more than
+        /// anybody has is at work.
+        fn look(&mut self, times: u32) {
+            let onramps = u32::try_from(self.needs.len()).unwrap();
+            let at_work = |needs: &u32| *needs > self.most;
+            for _ in 0..times {
+                let all = self.all();
+                for (number, have) in self.have.iter_mut().enumerate() {
+                    let (most, ours) = (self.most, *have);
+                    let mut others = self.needs.iter().enumerate().filter(|&(other, _)| other != number);
+                    let are_wanted = others.any(|(_, needs)| at_work(needs));
+                    let connections = Connections { most, ours, others: all - ours, onramps, are_wanted };
+                    *have = room(connections).min(self.needs[number]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_that_begin_at_once_do_not_take_more_than_there_is() {
+        for most in [151, 1_000, 10_000] {
+            for onramps in [2, 3, 5, 16] {
+                for strangers in [0, most / 5, most / 2] {
+                    let mut together = Together::new(most, strangers, &vec![u32::MAX; onramps]);
+                    for _ in 0..100 {
+                        together.look(1);
+                        let rounding = onramps as u32;
+                        assert!(
+                            together.all() <= most + rounding,
+                            "{:?} of {most}, {strangers}",
+                            together.have
+                        );
+                    }
+                    let even = (most - strangers - most / FREE) / onramps as u32;
+                    let least = together.have.iter().min().unwrap();
+                    assert!(*least >= even / 2, "{:?} of {most}, {strangers}", together.have);
+                    let before = together.have.clone();
+                    together.look(1);
+                    assert!(together.have == before || strangers == most / 2, "it comes to rest");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_idle_leaves_the_rest_to_others() {
+        let mut together = Together::new(1_000, 0, &[u32::MAX, 10, 10]);
+        together.look(1);
+        assert_eq!(together.have[0], 312, "a third of what nobody has yet");
+        together.look(30);
+        assert_eq!(together.have[0], 1_000 - 62 - 20 - 2, "all that is left, but for what cannot be divided");
+        together.needs[2] = u32::MAX;
+        together.look(20);
+        assert_eq!(together.have, [312, 10, 312], "of two at work none keeps more than its part");
+    }
+
+    #[test]
+    fn who_comes_later_gets_something_though_nobody_knows_that_it_waits() {
+        for onramps in [2, 3, 5] {
+            let mut together = Together::new(1_000, 0, &vec![1_000; onramps]);
+            (together.needs[0], together.have[0]) = (1_000, 938);
+            together.look(60);
+            let least = together.have.iter().min().unwrap();
+            assert!(*least >= 300 / onramps as u32, "{:?}", together.have);
         }
     }
 }

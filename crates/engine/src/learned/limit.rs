@@ -100,12 +100,33 @@ pub struct Range {
     pub start: u32,
     /// The gain that a higher limit has to bring.
     pub worth: Worth,
+    /// So many Onramps have limits of this kind on one server, from 1; the other numbers are for this one.
+    pub onramps: u32,
 }
 
 impl Range {
     fn clamp(self, limit: u32) -> u32 {
         let least = self.least.max(1);
         limit.clamp(least, self.most.max(least))
+    }
+
+    /// The limits of all Onramps together where this one has so many, and each of the others `usual`: they are taken to have as many.
+    fn together(self, limit: u32, usual: u32) -> u32 {
+        limit.saturating_add((self.onramps - 1).saturating_mul(usual))
+    }
+
+    /// By how much the logarithm of the server's speed is larger with `other` than with `best`, where that of this Onramp's is larger by so
+    /// much. A busy server gives each Onramp what part of all statements there is its own: who sends more gets more, however little
+    /// more the server does, and by his own speed alone each would send ever more.
+    fn of_server(self, best: u32, other: u32, difference: f64) -> f64 {
+        let part = |limit: u32| (f64::from(limit) / f64::from(self.together(limit, best))).ln();
+        difference - (part(other) - part(best))
+    }
+
+    /// The part of a limit that is right where it is shared with so many, of one that was shared with `before`.
+    fn part_of(self, limit: u32, before: u32) -> u32 {
+        let part = u64::from(limit) * u64::from(before);
+        u32::try_from(part.div_ceil(self.onramps.into())).unwrap_or(u32::MAX)
     }
 }
 
@@ -252,8 +273,12 @@ impl Limit {
 
     /// Another range from now on. What is known stays, as far as that allows.
     pub(crate) fn change_range(&mut self, range: Range) {
-        if std::mem::replace(&mut self.range, range) == range {
+        let before = std::mem::replace(&mut self.range, range);
+        if before == range {
             return;
+        }
+        if before.onramps != range.onramps {
+            return self.divide_anew(before.onramps);
         }
         self.former = range.clamp(self.former);
         let best = range.clamp(self.best);
@@ -263,6 +288,15 @@ impl Limit {
             self.break_off();
         }
         self.undecided.retain(|&(other, _)| range.clamp(other) == other);
+    }
+
+    /// The server is shared with more or fewer Onramps than before: what has been found is the same of the server, and another part of it.
+    fn divide_anew(&mut self, before: u32) {
+        let range = self.range;
+        self.mixes.change_each(|best| range.part_of(best, before));
+        let best = range.part_of(self.best, before);
+        self.begin_again(self.began, best);
+        self.settling = true;
     }
 
     /// Says whether the limit is just being compared with another. Of several limits only one should be at a time.
@@ -405,13 +439,15 @@ impl Limit {
             State::Trying(trial) => match trial.at_other {
                 None => trial.at_other = Some(speed.work),
                 Some(at_other) => {
-                    trial.differences.add(at_other - f64::midpoint(trial.before.work, speed.work));
+                    let (range, best, other) = (self.range, self.best, trial.other);
+                    let difference = at_other - f64::midpoint(trial.before.work, speed.work);
+                    trial.differences.add(range.of_server(best, other, difference));
                     trial.before = speed;
                     trial.at_other = None;
                     trial.pairs += 1;
                     match trial.differences.verdict(
-                        self.best,
-                        trial.other,
+                        range.together(best, best),
+                        range.together(other, best),
                         self.noise.average,
                         self.range.worth,
                     ) {
@@ -434,8 +470,9 @@ impl Limit {
         let State::Trying(trial) = &self.state else { return };
         let (best, other) = (self.best, trial.other);
         let large = self.next_step <= SMALL_STEPS;
+        let together = |limit| f64::from(self.range.together(limit, best));
         let in_full =
-            other > best && trial.differences.mean() > IN_FULL * (f64::from(other) / f64::from(best)).ln();
+            other > best && trial.differences.mean() > IN_FULL * (together(other) / together(best)).ln();
         self.former = best;
         self.best = other;
         self.upwards = other > best;

@@ -142,6 +142,27 @@ pub enum Event {
         /// Of which variables.
         names: Vec<String>,
     },
+    /// Another Onramp is in front of the server.
+    PeerCame {
+        /// Its slot.
+        slot: u32,
+        /// The number of its service account's connection on the server.
+        connection: u64,
+        /// Where that comes from; empty where the server does not say.
+        host: String,
+    },
+    /// Another Onramp is not there any more.
+    PeerWent {
+        /// Its slot.
+        slot: u32,
+        /// The number that its connection had.
+        connection: u64,
+    },
+    /// Not all of the other Onramps can be counted.
+    PeersHidden {
+        /// Why.
+        reason: String,
+    },
     /// The server does not offer the compression that it is asked for.
     NotCompressed {
         /// Which one.
@@ -216,6 +237,7 @@ impl fmt::Display for Event {
                     OneLine(&names.join(", "))
                 )
             }
+            Self::PeerCame { .. } | Self::PeerWent { .. } | Self::PeersHidden { .. } => self.say_of_peers(f),
             Self::StoredCodeHidden { missing, reason } => say_hidden_code(f, missing, reason.as_deref()),
             Self::NotCompressed { wanted } => {
                 write!(
@@ -232,6 +254,33 @@ impl fmt::Display for Event {
 }
 
 impl Event {
+    /// What there is to say of other Onramps.
+    fn say_of_peers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PeerCame { slot, connection, host } => {
+                let from = if host.is_empty() { "" } else { " from " };
+                write!(
+                    f,
+                    "another Onramp is in front of the server, with slot {slot} (connection {connection} on the server{from}{}): \
+                     what the server is good for is divided (peers)",
+                    OneLine(host)
+                )
+            }
+            Self::PeerWent { slot, connection } => {
+                write!(f, "the Onramp with slot {slot} (connection {connection} on the server) has gone")
+            }
+            Self::PeersHidden { reason } => {
+                write!(
+                    f,
+                    "not all Onramps in front of the server can be counted ({}): each takes the server for its own, unless \
+                     max_backends, permits_max and permits say otherwise (peers, docs/CLUSTERS.md)",
+                    OneLine(reason)
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What there is to say where there are several servers.
     fn say_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use admin::Rows;
 use admin::tables::{
     AcceptQueue, Backend, Blocker, Change, Client, Event, Failover, Limit, Login, MemoryPart, Minute, Note,
-    Pin, PinCause, PinnedClient, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, Queued, Refusal, Server,
-    ServerCheck, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats, TpThreadState, Wait,
-    Worker,
+    Peer, Pin, PinCause, PinnedClient, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, Queued, Refusal,
+    Server, ServerCheck, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats, TpThreadState,
+    Wait, Worker,
 };
 use engine::{BackendState, BackendView, Digest, Histogram, PermitState, Reason, WaitReason, Waits};
 use seam::Signal;
@@ -70,6 +70,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     for whole in wholes.values() {
         whole.servers.iter().for_each(|server| servers::put(rows, server));
         whole.failovers.iter().for_each(|failover| servers::put_failover(rows, failover));
+        whole.peers.iter().for_each(|peer| servers::put_peer(rows, peer));
     }
     put_kinds(rows, &kinds);
     fill_wholes(control, rows, &wholes);
@@ -102,7 +103,10 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         memory: rows.wants::<MemoryPart>(),
         pins: rows.wants::<Pin>() || rows.wants::<PinCause>(),
         measures: rows.wants::<Login>(),
-        servers: rows.wants::<Server>() || rows.wants::<ServerCheck>() || rows.wants::<Failover>(),
+        servers: rows.wants::<Server>()
+            || rows.wants::<ServerCheck>()
+            || rows.wants::<Failover>()
+            || rows.wants::<Peer>(),
     };
     let whole = rows.wants::<Worker>()
         || rows.wants::<Limit>()

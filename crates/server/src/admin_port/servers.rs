@@ -1,10 +1,10 @@
-//! The servers behind several addresses, their checks, and the changes of the primary.
+//! The servers behind several addresses, their checks, and the changes of the primary; and the Onramps in front of them.
 
 use std::time::Duration;
 
 use admin::Rows;
-use admin::tables::{Failover, Server, ServerCheck, time_text};
-use engine::{Behind, FailoverView, ServerCheckView, ServerRole, ServerState, ServerView};
+use admin::tables::{Failover, Peer, Server, ServerCheck, time_text};
+use engine::{Behind, FailoverView, PeerView, ServerCheckView, ServerRole, ServerState, ServerView};
 
 use super::values::micros;
 use crate::control::Control;
@@ -70,6 +70,20 @@ pub(super) fn put_failover(rows: &mut Rows<'_>, view: &FailoverView) {
         longest_hold_us: micros(view.longest_hold),
         rolled_back: view.rolled_back,
         unknown: view.unknown,
+    });
+}
+
+/// Adds an Onramp.
+pub(super) fn put_peer(rows: &mut Rows<'_>, view: &PeerView) {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    rows.put(&Peer {
+        slot: view.slot,
+        own: view.is_own,
+        connection_id: view.connection,
+        host: (!view.host.is_empty()).then(|| view.host.clone()),
+        at_work: view.at_work,
+        since: time_text(now.saturating_sub(view.since)),
+        since_us: micros(view.since),
     });
 }
 

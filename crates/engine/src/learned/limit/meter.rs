@@ -113,8 +113,14 @@ impl<const LIMITS: usize> Meter<LIMITS> {
     }
 
     /// Counts what a worker has in its turn, and says which limits are in force from now on, where it has looked. How far away the server
-    /// is says how soon that can be seen.
-    pub(crate) fn take(&self, now: Instant, served: &Served, way: &Way) -> Option<[Option<u32>; LIMITS]> {
+    /// is says how soon that can be seen. Other limits are tried only where that `may_try`.
+    pub(crate) fn take(
+        &self,
+        now: Instant,
+        served: &Served,
+        way: &Way,
+        may_try: bool,
+    ) -> Option<[Option<u32>; LIMITS]> {
         let Served { statements, work } = *served;
         if statements > 0 {
             self.statements.fetch_add(statements, SeqCst);
@@ -137,7 +143,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         let mut trying = limits.iter().position(|limit| limit.as_ref().is_some_and(Limit::is_trying));
         for (number, limit) in limits.iter_mut().enumerate() {
             let Some(limit) = limit else { continue };
-            let may_try = trying.is_none_or(|trying| trying == number) && way.is_steady();
+            let may_try = may_try && trying.is_none_or(|trying| trying == number) && way.is_steady();
             limit.look(now, counts, way.round_trip(), may_try);
             if limit.is_trying() {
                 trying = Some(number);

@@ -107,6 +107,13 @@ impl Mixes {
         }
     }
 
+    /// Each limit that is known is another one from now on.
+    pub(super) fn change_each(&mut self, change: impl Fn(u32) -> u32) {
+        for known in &mut self.known {
+            known.best = known.best.map(&change);
+        }
+    }
+
     /// A measurement has ended, in which so much was done.
     pub(super) fn measured(&mut self, work: Work) -> Option<Change> {
         let shares = work.shares()?;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::workers::onramps::{Census, Onramps};
 
 /// A server as a formula: how many statements it ends in a second, given how many it has at a time.
 type Server = fn(f64) -> f64;
@@ -24,7 +25,7 @@ fn bound_by_both(threads: f64) -> f64 {
 }
 
 fn range(least: u32, most: u32) -> Range {
-    Range { least, most, start: 16, worth: Worth::Little }
+    Range { least, most, start: 16, worth: Worth::Little, onramps: 1 }
 }
 
 /// Time, counts, and a limit that looks at them every 10 ms.
@@ -47,6 +48,8 @@ struct Bench {
     /// How many there may be at a time: with a larger limit none waits.
     clients: f64,
     changes: Vec<(Instant, u32)>,
+    /// Whether it is its turn to try another limit.
+    may_try: bool,
 }
 
 impl Bench {
@@ -64,6 +67,7 @@ impl Bench {
             kind: 0,
             clients: f64::INFINITY,
             changes: Vec::new(),
+            may_try: true,
         }
     }
 
@@ -77,31 +81,36 @@ impl Bench {
 
     /// Runs for so long, waiting for permits for `used` of the time, and says how many statements ended in a second.
     fn run(&mut self, server: Server, time: Duration, used: f64) -> f64 {
-        const STRETCH: Duration = Duration::from_millis(10);
         let (until, before) = (self.now + time, self.ended);
         while self.now < until {
-            let in_force = self.limit.in_force();
-            // Half of it is left after 200 ms.
-            let keeps = 0.5f64.powf(STRETCH.as_secs_f64() / 0.2);
-            let push: f64 = (0..3).map(|_| self.random()).sum();
-            self.machine = self.machine * keeps + self.unrest * (1.0 - keeps * keeps).sqrt() * push;
-            self.machine_time += self.machine.exp() * STRETCH.as_secs_f64();
-            let chance = (1.0 + self.noise * self.random()) * self.machine.exp();
-            self.ended +=
-                server(f64::from(in_force).min(self.clients)) * used * chance * STRETCH.as_secs_f64();
-            self.now = self.now + STRETCH;
-            self.counts.statements = self.ended as u64;
-            self.counts.work = Work::default();
-            self.counts.work.add(self.kind << 59, (self.ended * 100.0) as u64);
-            if f64::from(in_force) < self.clients {
-                self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
-            }
-            let next = self.limit.look(self.now, self.counts, Duration::ZERO, true);
-            if next != in_force {
-                self.changes.push((self.now, next));
-            }
+            let speed = server(f64::from(self.limit.in_force()).min(self.clients));
+            self.stretch(speed, used);
         }
         (self.ended - before) / time.as_secs_f64()
+    }
+
+    /// 10 ms at this speed.
+    fn stretch(&mut self, speed: f64, used: f64) {
+        const STRETCH: Duration = Duration::from_millis(10);
+        let in_force = self.limit.in_force();
+        // Half of it is left after 200 ms.
+        let keeps = 0.5f64.powf(STRETCH.as_secs_f64() / 0.2);
+        let push: f64 = (0..3).map(|_| self.random()).sum();
+        self.machine = self.machine * keeps + self.unrest * (1.0 - keeps * keeps).sqrt() * push;
+        self.machine_time += self.machine.exp() * STRETCH.as_secs_f64();
+        let chance = (1.0 + self.noise * self.random()) * self.machine.exp();
+        self.ended += speed * used * chance * STRETCH.as_secs_f64();
+        self.now = self.now + STRETCH;
+        self.counts.statements = self.ended as u64;
+        self.counts.work = Work::default();
+        self.counts.work.add(self.kind << 59, (self.ended * 100.0) as u64);
+        if f64::from(in_force) < self.clients {
+            self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
+        }
+        let next = self.limit.look(self.now, self.counts, Duration::ZERO, self.may_try);
+        if next != in_force {
+            self.changes.push((self.now, next));
+        }
     }
 }
 
@@ -354,4 +363,86 @@ fn with_another_server_it_starts_low_and_finds_itself_again() {
     assert!(before < bench.limit.range.start, "{before}");
     bench.limit.begin_elsewhere(bench.now);
     assert_eq!(bench.limit.in_force(), before);
+}
+
+/// Several Onramps in front of one server, each of which gets what part of its statements there are its own.
+struct Together {
+    benches: Vec<Bench>,
+    turns: Vec<Onramps>,
+}
+
+impl Together {
+    fn new(onramps: u32, noise: f64, seed: u64) -> Self {
+        let bench = |number: u32| {
+            let mut bench = Bench::new(noise, seed * 100 + u64::from(number));
+            bench.limit.change_range(divided(onramps));
+            bench
+        };
+        let turns = |rank: u32| {
+            let turns = Onramps::default();
+            turns.take(Census { present: onramps, at_work: onramps, rank, others: 0 });
+            turns
+        };
+        Self { benches: (0..onramps).map(bench).collect(), turns: (0..onramps).map(turns).collect() }
+    }
+
+    fn limits(&self) -> Vec<u32> {
+        self.benches.iter().map(|bench| bench.limit.in_force()).collect()
+    }
+
+    /// Runs for so long, and says how many statements ended in a second.
+    fn run(&mut self, server: Server, time: Duration) -> f64 {
+        let before: f64 = self.benches.iter().map(|bench| bench.ended).sum();
+        let until = self.benches[0].now + time;
+        while self.benches[0].now < until {
+            let all: u32 = self.limits().iter().sum();
+            let speed = server(f64::from(all)) / f64::from(all);
+            let now = self.benches[0].now;
+            for (bench, turns) in self.benches.iter_mut().zip(&self.turns) {
+                bench.may_try = turns.may_try(now);
+                bench.stretch(f64::from(bench.limit.in_force()) * speed, 1.0);
+            }
+        }
+        let after: f64 = self.benches.iter().map(|bench| bench.ended).sum();
+        (after - before) / time.as_secs_f64()
+    }
+}
+
+/// The range of one of so many Onramps, as the settings have it for a server that takes 256.
+fn divided(onramps: u32) -> Range {
+    let part = |limit: u32| limit.div_ceil(onramps);
+    Range { least: part(2), most: part(256), start: part(16), worth: Worth::Little, onramps }
+}
+
+#[test]
+fn several_come_near_the_best_together() {
+    for onramps in [2, 3, 5, 16] {
+        for (name, server) in SERVERS {
+            // Each has one at least.
+            let best = (onramps..=256).map(|limit| server(f64::from(limit))).fold(0.0, f64::max);
+            for seed in 1..=4 {
+                let mut together = Together::new(onramps, 0.1, seed);
+                together.run(server, until_found());
+                let share = together.run(server, Duration::from_secs(60)) / best;
+                assert!(
+                    share > 0.9,
+                    "{onramps}, {name}, seed {seed}: {share:.3} with {:?}",
+                    together.limits()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_found_is_divided_and_made_whole_again() {
+    let mut bench = Bench::new(0.02, 1);
+    bench.limit.change_range(divided(1));
+    bench.run(bound_by_disk, until_found(), 1.0);
+    let whole = bench.limit.best;
+    assert!((45..=91).contains(&whole), "{whole}");
+    bench.limit.change_range(divided(3));
+    assert_eq!(bench.limit.in_force(), whole.div_ceil(3));
+    bench.limit.change_range(divided(1));
+    assert!((whole..=whole + 2).contains(&bench.limit.in_force()), "rounded up: {}", bench.limit.in_force());
 }

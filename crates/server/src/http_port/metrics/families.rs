@@ -123,6 +123,21 @@ pub(super) const ALL: &[Family] = &[
         },
     },
     Family {
+        name: "peers",
+        help: "Other Onramps in front of the server, and whether their statements wait, or have lately; none where peers is off.",
+        kind: Kind::Gauge,
+        labels: &["at_work"],
+        figures: |scene, figures| {
+            let all = || scene.glance.wholes.values().flat_map(|whole| &whole.peers);
+            for (label, at_work) in [("no", false), ("yes", true)] {
+                let peers = all().filter(|peer| !peer.is_own && peer.at_work == at_work).count();
+                if all().next().is_some() {
+                    figures.count(&[("at_work", label)], peers as u64);
+                }
+            }
+        },
+    },
+    Family {
         name: "accept_queue_connections",
         help: "Connections that the kernel holds until a worker accepts them, by the address that clients connect to; not of Unix sockets.",
         kind: Kind::Gauge,

@@ -81,7 +81,16 @@ pub enum Question {
     CodeRights,
     /// A kind of stored code; there is none.
     Code,
+    /// Onramp's first free slot, and the connection's number.
+    Slot,
+    /// Who holds the slots, who is at work, and what time it is.
+    SlotHolders,
+    /// A lock that tells whether it is at work, taken or given back.
+    AtWork,
 }
+
+/// Slots twice over, and the time.
+pub const SLOT_HOLDERS: usize = 2 * 16 + 1;
 
 impl Command {
     /// Reads a packet.
@@ -126,7 +135,10 @@ impl Part {
 impl Question {
     /// By words that only this question has. Who waits for whom stands in tables with other names in MariaDB and in MySQL.
     fn find(text: &str) -> Option<Self> {
-        const WORDS: [(&str, Question); 21] = [
+        const WORDS: [(&str, Question); 24] = [
+            ("CASE WHEN GET_LOCK(", Question::Slot),
+            ("IS_USED_LOCK(", Question::SlotHolders),
+            ("LOCK('onramp.", Question::AtWork),
             ("mysql.func", Question::Functions),
             ("Com_create_trigger", Question::CodeCounts),
             ("USER_PRIVILEGES", Question::CodeRights),
@@ -155,10 +167,19 @@ impl Question {
     /// How many columns its answer has.
     pub fn width(self) -> usize {
         match self {
-            Self::LastInsertId | Self::OtherWaiters | Self::Functions | Self::Changes | Self::CodeRights => 1,
-            Self::CurrentUser | Self::LockWaitCount | Self::LockWaits | Self::CodeCounts | Self::Defaults => {
-                2
-            }
+            Self::LastInsertId
+            | Self::OtherWaiters
+            | Self::Functions
+            | Self::Changes
+            | Self::CodeRights
+            | Self::AtWork => 1,
+            Self::SlotHolders => SLOT_HOLDERS,
+            Self::Slot
+            | Self::CurrentUser
+            | Self::LockWaitCount
+            | Self::LockWaits
+            | Self::CodeCounts
+            | Self::Defaults => 2,
             Self::Code => 4,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
             Self::Accounts => 10,
@@ -177,9 +198,14 @@ impl Question {
             Self::CodeRights => {
                 ["SELECT", "SHOW VIEW", "TRIGGER"].iter().map(|right| row(&[right])).collect()
             }
-            Self::Warnings | Self::LockWaitCount | Self::LockWaits | Self::OtherWaiters | Self::Code => {
-                Vec::new()
-            }
+            Self::AtWork => vec![row(&["1"])],
+            Self::Warnings
+            | Self::LockWaitCount
+            | Self::LockWaits
+            | Self::OtherWaiters
+            | Self::Code
+            | Self::Slot
+            | Self::SlotHolders => Vec::new(),
             Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
             // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.
             Self::Server => {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::super::locks::{Key, Mode};
 use super::super::scenario::Time;
 use super::super::statement::{Action, Origin, Statement};
-use super::command::{Command, Part};
+use super::command::{Command, Part, SLOT_HOLDERS};
 use super::disks::Wait;
 use super::reply::{self, Reply};
 use super::{Question, Server, Session, Wake};
@@ -353,6 +353,13 @@ impl Server {
                 .filter(|(key, ..)| !matches!(key, Key::Row(..)))
                 .map(|(_, waiter, _)| vec![thread(waiter)])
                 .collect(),
+            // There is one Onramp, which gets the first.
+            Question::Slot => vec![vec!["1".to_owned(), session.thread.to_string()]],
+            Question::SlotHolders => {
+                let mut holders = vec![String::new(); SLOT_HOLDERS];
+                holders[0] = session.thread.to_string();
+                vec![holders]
+            }
             question => question.fixed_answer(session.user.as_deref().unwrap_or_default()),
         }
     }

@@ -1,0 +1,484 @@
+//! Other Onramps in front of the same server: its peers.
+//!
+//! They share nothing but the server. Each takes a *slot* there, a named lock that goes with the service account's connection, so that one
+//! that dies or is cut off has left its slot as soon as the server has noticed. Who holds the slots is asked every second. Anybody can take a
+//! named lock, so a holder counts only where its connection is the service account's as well: the server's list of threads is asked for
+//! that, once for each connection.
+//!
+//! An Onramp whose statements wait takes a second lock. The permits that a server is good for are divided among those that do, so that one
+//! that stands by takes nothing away from another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use seam::Instant;
+
+use crate::backend::kept::{Row, rows_of};
+use crate::control::question::Question;
+use crate::outside::event::Event;
+use crate::outside::views::Views;
+use crate::pool::Pool;
+use crate::server::Server;
+use crate::settings::Settings;
+use crate::workers::onramps::{Census, Onramps, SLOTS};
+
+/// The names of both locks but for the slot's number. A server's lock may have 64 characters (MySQL).
+const SLOT: &str = "onramp.slot.";
+const AT_WORK: &str = "onramp.at_work.";
+
+/// The holders of the slots are asked for this often: what a peer leaves is given to others within seconds, and one short question a
+/// second is little beside the accounts, which are asked for as often.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// A peer that has not been seen so many times in a row is gone: its service account's connection may be lost and come back.
+const GONE: u32 = 3;
+
+/// An Onramp whose statements have waited is at work for so long: loads come in bursts, and each change of the permits is a new start for
+/// those who find their limit.
+const AT_WORK_FOR: Duration = Duration::from_secs(10);
+
+/// A server that refuses is asked again after a while: it may be a matter of its configuration.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+
+/// The server closes a connection that has been silent for a minute, where that is the one with the slot, which is never silent for longer than
+/// [`EVERY`]. Without that the locks of a machine that has vanished would stay for hours.
+const SILENCE: &str = "SET @@session.wait_timeout = 60";
+
+/// Seconds since 1970 with a fraction: by the server's clock they try other limits one after the other.
+const CLOCK: &str = "UNIX_TIMESTAMP(NOW(6))";
+
+/// What the service account asks about peers, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeersQuestion {
+    /// For the first slot that is free.
+    Slot,
+    /// To be forgotten soon.
+    Silence,
+    /// Who holds which slot, and who is at work?
+    Holders,
+    /// Whose connections are these?
+    Accounts,
+    /// This one is at work from now on, or not any more.
+    AtWork(bool),
+}
+
+/// What is known of the Onramps in front of the server.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    /// The number of our connection on the server.
+    own: u64,
+    slot: Option<u32>,
+    /// The slot on a former connection, which is taken again where it is free: ids of clients have it in them.
+    former: Option<u32>,
+    /// The server has been told how long this connection may be silent.
+    is_short_lived: bool,
+    /// Since when the slot is held.
+    since: Instant,
+    asked: Option<Instant>,
+    refused: Option<Instant>,
+    /// Until when we are at work.
+    works_until: Option<Instant>,
+    /// The server knows that.
+    says_at_work: bool,
+    /// By their slots.
+    peers: BTreeMap<u32, Peer>,
+    /// Connections of others that hold a slot.
+    strangers: BTreeSet<u64>,
+    /// The latest answer about slots, until it is known whose they are.
+    holders: Vec<Holder>,
+    /// What has been said.
+    said: BTreeSet<Obstacle>,
+}
+
+/// Another Onramp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Peer {
+    /// Of its service account, on the server.
+    connection: u64,
+    /// Where that comes from, as the server says it; empty where it does not.
+    host: String,
+    since: Instant,
+    at_work: bool,
+    /// So many times in a row it has not been seen.
+    missed: u32,
+}
+
+/// Who holds a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Holder {
+    slot: u32,
+    connection: u64,
+    at_work: bool,
+}
+
+/// Why not all are counted; each is said once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Obstacle {
+    Refused,
+    Strangers,
+    NoSlot,
+}
+
+/// An Onramp in front of the server as it looks from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerView {
+    /// Its slot, from 1; `None` where this one has none.
+    pub slot: Option<u32>,
+    /// Whether it is this one.
+    pub is_own: bool,
+    /// The number of its service account's connection on the server.
+    pub connection: u64,
+    /// Where that comes from, as the server says it; empty of this one, and where the server does not say.
+    pub host: String,
+    /// Whether its statements wait, or have lately.
+    pub at_work: bool,
+    /// How long it has been known.
+    pub since: Duration,
+}
+
+/// What is at hand where an answer is taken in.
+struct Hearing<'a> {
+    now: Instant,
+    service_user: &'a str,
+    onramps: &'a Onramps,
+    views: &'a mut Views,
+}
+
+impl Server {
+    /// Whether this worker counts peers: one does for all.
+    pub(super) fn counts_peers(settings: &Settings, pool: &Pool) -> bool {
+        settings.counts_peers && pool.worker == 0
+    }
+
+    /// When the server is to be asked for peers.
+    pub(super) fn next_look_at_peers(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
+        Self::counts_peers(settings, pool).then(|| self.control.peers.next())
+    }
+
+    /// The server has answered a question about peers, or refused it. Limits are divided anew where that says so.
+    pub(super) fn take_peers(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        pool: &Pool,
+        views: &mut Views,
+        question: PeersQuestion,
+        answer: Result<&[u8], String>,
+    ) {
+        let onramps = &pool.workers.onramps;
+        let present = onramps.present();
+        let mut hearing = Hearing { now, service_user: &settings.service_user, onramps, views };
+        let next = self.control.peers.take(&mut hearing, question, answer);
+        if let Some(census) = self.control.peers.census(next)
+            && onramps.take(census)
+        {
+            pool.workers.change_permits(settings);
+        }
+        if onramps.present() != present {
+            self.control.room.asked_anew();
+        }
+        // The slot is taken before clients are greeted, whose ids have it in them; what is left of the login goes first.
+        if self.pending_facts.is_some() {
+            self.ask(now, Question::Collations);
+        } else if let Some(next) = next {
+            self.ask(now, Question::Peers(next));
+        }
+    }
+
+    /// The Onramps in front of the server, by their slots; empty where they are not counted, and on all workers but the first.
+    pub(crate) fn peer_views(&self, now: Instant, settings: &Settings, pool: &Pool) -> Vec<PeerView> {
+        if Self::counts_peers(settings, pool) { self.control.peers.views(now) } else { Vec::new() }
+    }
+}
+
+impl Peers {
+    /// The service account has logged in anew, maybe to another server.
+    pub(crate) fn asked_anew(&mut self) {
+        self.former = self.slot.take().or(self.former);
+        self.is_short_lived = false;
+        self.says_at_work = false;
+        self.asked = None;
+        self.refused = None;
+        self.strangers.clear();
+        // Numbers of connections are another server's, maybe.
+        self.peers.values_mut().for_each(|peer| peer.connection = 0);
+    }
+
+    fn next(&self) -> Instant {
+        let after_refusal = self.refused.map(|at| at + REFUSED_FOR);
+        after_refusal.or(self.asked.map(|at| at + EVERY)).unwrap_or(Instant::START)
+    }
+
+    /// The question with which a look begins.
+    pub(crate) fn first_question(&self) -> PeersQuestion {
+        match self.slot {
+            None => PeersQuestion::Slot,
+            Some(_) if !self.is_short_lived => PeersQuestion::Silence,
+            Some(_) => PeersQuestion::Holders,
+        }
+    }
+
+    pub(crate) fn is_asked(&mut self, now: Instant) {
+        self.asked = Some(now);
+        self.refused = None;
+    }
+
+    /// A question, as the server is asked.
+    pub(crate) fn text(&self, question: PeersQuestion) -> String {
+        match question {
+            PeersQuestion::Slot => self.slot_text(),
+            PeersQuestion::Silence => String::from(SILENCE),
+            PeersQuestion::Holders => {
+                let holders =
+                    |name: &'static str| (1..=SLOTS).map(move |slot| format!("IS_USED_LOCK('{name}{slot}')"));
+                let all: Vec<_> = holders(SLOT).chain(holders(AT_WORK)).collect();
+                format!("SELECT {}, {CLOCK}", all.join(", "))
+            }
+            PeersQuestion::Accounts => {
+                let ids: Vec<_> = self.unknown().map(|holder| holder.connection.to_string()).collect();
+                // Of each account the server shows its own threads, whatever else it may not see.
+                format!(
+                    "SELECT ID, USER, HOST FROM information_schema.PROCESSLIST WHERE ID IN ({})",
+                    ids.join(", ")
+                )
+            }
+            PeersQuestion::AtWork(at_work) => {
+                let slot = self.slot.unwrap_or(0);
+                if at_work {
+                    format!("SELECT GET_LOCK('{AT_WORK}{slot}', 0)")
+                } else {
+                    format!("SELECT RELEASE_LOCK('{AT_WORK}{slot}')")
+                }
+            }
+        }
+    }
+
+    /// The server takes the first that is free, and no second one: CASE goes no further than to what is true.
+    fn slot_text(&self) -> String {
+        let mut text = String::from("SELECT CASE");
+        for slot in self.former.into_iter().chain((1..=SLOTS).filter(|&slot| Some(slot) != self.former)) {
+            let _ = write!(text, " WHEN GET_LOCK('{SLOT}{slot}', 0) THEN {slot}");
+        }
+        text + " END, CONNECTION_ID()"
+    }
+
+    /// Takes in an answer. Returns the question that comes next, if any.
+    fn take(
+        &mut self,
+        hearing: &mut Hearing<'_>,
+        question: PeersQuestion,
+        answer: Result<&[u8], String>,
+    ) -> Option<PeersQuestion> {
+        let rows = match answer {
+            Ok(bytes) => rows_of(bytes),
+            // Locks of a machine that vanishes stay for longer then.
+            Err(_) if question == PeersQuestion::Silence => Vec::new(),
+            Err(reason) => {
+                self.say(hearing.views, Obstacle::Refused, reason);
+                self.refused = Some(hearing.now);
+                return None;
+            }
+        };
+        let row = rows.first().map(Vec::as_slice).unwrap_or_default();
+        match question {
+            PeersQuestion::Slot => {
+                self.take_slot(hearing, row);
+                Some(if self.slot.is_some() { PeersQuestion::Silence } else { PeersQuestion::Holders })
+            }
+            PeersQuestion::Silence => {
+                self.is_short_lived = true;
+                Some(PeersQuestion::Holders)
+            }
+            PeersQuestion::Holders => {
+                self.take_holders(hearing, row);
+                if self.unknown().next().is_some() {
+                    return Some(PeersQuestion::Accounts);
+                }
+                self.settle(hearing, &BTreeMap::new());
+                self.change_of_work()
+            }
+            PeersQuestion::Accounts => {
+                self.take_accounts(hearing, &rows);
+                self.change_of_work()
+            }
+            PeersQuestion::AtWork(at_work) => {
+                self.says_at_work = at_work;
+                None
+            }
+        }
+    }
+
+    fn take_slot(&mut self, hearing: &mut Hearing<'_>, row: &[Option<Vec<u8>>]) {
+        self.own = number(row.get(1)).unwrap_or(0);
+        self.slot = number(row.first()).and_then(|slot| u32::try_from(slot).ok());
+        self.since = hearing.now;
+        hearing.onramps.set_slot(self.slot.unwrap_or(0));
+        if self.slot.is_none() {
+            self.say(hearing.views, Obstacle::NoSlot, format!("all {SLOTS} slots are taken"));
+        }
+    }
+
+    fn take_holders(&mut self, hearing: &mut Hearing<'_>, row: &[Option<Vec<u8>>]) {
+        let holder = |place: u32| number(row.get(place as usize));
+        let slots = (1..=SLOTS).filter_map(|slot| {
+            let connection = holder(slot - 1)?;
+            let at_work = holder(SLOTS + slot - 1) == Some(connection);
+            Some(Holder { slot, connection, at_work })
+        });
+        self.holders = slots.collect();
+        if let Some(millis) = row.get(2 * SLOTS as usize).and_then(millis) {
+            hearing.onramps.set_clock(hearing.now, millis);
+        }
+        // Whatever has become of it: it is taken anew at the next look.
+        let is_ours = |holder: &Holder| Some(holder.slot) == self.slot && holder.connection == self.own;
+        if !self.holders.iter().any(is_ours) {
+            self.slot = None;
+            self.says_at_work = false;
+        }
+        self.holders.retain(|holder| holder.connection != self.own);
+        self.strangers.retain(|stranger| self.holders.iter().any(|holder| holder.connection == *stranger));
+        // One that has ended meanwhile is nobody's.
+        if !self.strangers.is_empty() {
+            let reason = format!(
+                "{} of the named locks {SLOT}1 to {SLOT}{SLOTS} are held by connections of other accounts, which are not \
+                 counted: Onramps in front of one server need the same service account",
+                self.strangers.len()
+            );
+            self.say(hearing.views, Obstacle::Strangers, reason);
+        }
+        if hearing.onramps.have_waited() {
+            self.works_until = Some(hearing.now + AT_WORK_FOR);
+        } else if self.works_until.is_some_and(|until| until <= hearing.now) {
+            self.works_until = None;
+        }
+    }
+
+    /// Connections that hold a slot, and of which it is not known whose they are.
+    fn unknown(&self) -> impl Iterator<Item = &Holder> {
+        self.holders.iter().filter(|holder| {
+            let is_known =
+                self.peers.get(&holder.slot).is_some_and(|peer| peer.connection == holder.connection);
+            !is_known && !self.strangers.contains(&holder.connection)
+        })
+    }
+
+    /// The server has said whose connections those are. It does not show those of others to an account without the right to see them.
+    fn take_accounts(&mut self, hearing: &mut Hearing<'_>, rows: &[Row]) {
+        let hosts: BTreeMap<u64, String> = rows
+            .iter()
+            .filter(|row| row.get(1).and_then(Option::as_deref) == Some(hearing.service_user.as_bytes()))
+            .filter_map(|row| {
+                let host = row.get(2)?.as_deref().unwrap_or_default();
+                Some((number(row.first())?, String::from_utf8_lossy(host).into_owned()))
+            })
+            .collect();
+        let strangers: Vec<u64> = self
+            .unknown()
+            .map(|holder| holder.connection)
+            .filter(|connection| !hosts.contains_key(connection))
+            .collect();
+        self.strangers.extend(strangers);
+        self.settle(hearing, &hosts);
+    }
+
+    /// Who is there is known: notes who has come and gone.
+    fn settle(&mut self, hearing: &mut Hearing<'_>, hosts: &BTreeMap<u64, String>) {
+        for peer in self.peers.values_mut() {
+            peer.missed += 1;
+        }
+        for Holder { slot, connection, at_work } in std::mem::take(&mut self.holders) {
+            if self.strangers.contains(&connection) {
+                continue;
+            }
+            let peer = self.peers.entry(slot).or_insert_with(|| {
+                let host = hosts.get(&connection).cloned().unwrap_or_default();
+                hearing.views.event(Event::PeerCame { slot, connection, host });
+                Peer { connection: 0, host: String::new(), since: hearing.now, at_work: false, missed: 0 }
+            });
+            if peer.connection != connection {
+                peer.connection = connection;
+                peer.host = hosts.get(&connection).cloned().unwrap_or_default();
+            }
+            peer.at_work = at_work;
+            peer.missed = 0;
+        }
+        self.peers.retain(|&slot, peer| {
+            let stays = peer.missed < GONE;
+            if !stays {
+                hearing.views.event(Event::PeerWent { slot, connection: peer.connection });
+            }
+            stays
+        });
+    }
+
+    /// Whether the server is to be told that we are at work, or not any more.
+    fn change_of_work(&self) -> Option<PeersQuestion> {
+        let at_work = self.works_until.is_some();
+        (self.slot.is_some() && at_work != self.says_at_work).then_some(PeersQuestion::AtWork(at_work))
+    }
+
+    /// What is counted, once it is known whose all the slots are.
+    fn census(&self, next: Option<PeersQuestion>) -> Option<Census> {
+        if matches!(next, Some(PeersQuestion::Accounts | PeersQuestion::Silence | PeersQuestion::Holders)) {
+            return None;
+        }
+        let count_of = |slots: &mut dyn Iterator<Item = u32>| slots.map(|_| 1).sum::<u32>();
+        Some(Census {
+            present: 1 + count_of(&mut self.peers.keys().copied()),
+            at_work: 1 + count_of(&mut self.working()),
+            rank: count_of(&mut self.working().filter(|&slot| self.slot.is_none_or(|own| slot < own))),
+            others: self.peers.keys().fold(0, |others, slot| others | 1 << (slot - 1)),
+        })
+    }
+
+    /// The slots of peers that are at work.
+    fn working(&self) -> impl Iterator<Item = u32> {
+        self.peers.iter().filter(|(_, peer)| peer.at_work).map(|(&slot, _)| slot)
+    }
+
+    /// Once.
+    fn say(&mut self, views: &mut Views, obstacle: Obstacle, reason: String) {
+        if self.said.insert(obstacle) {
+            views.event(Event::PeersHidden { reason });
+        }
+    }
+
+    fn views(&self, now: Instant) -> Vec<PeerView> {
+        let own = PeerView {
+            slot: self.slot,
+            is_own: true,
+            connection: self.own,
+            host: String::new(),
+            at_work: self.works_until.is_some(),
+            since: now.since(self.since),
+        };
+        let others = self.peers.iter().map(|(&slot, peer)| PeerView {
+            slot: Some(slot),
+            is_own: false,
+            connection: peer.connection,
+            host: peer.host.clone(),
+            at_work: peer.at_work,
+            since: now.since(peer.since),
+        });
+        let mut all: Vec<_> = std::iter::once(own).chain(others).collect();
+        all.sort_by_key(|view| view.slot.unwrap_or(u32::MAX));
+        all
+    }
+}
+
+/// A field with seconds and a fraction, in milliseconds.
+fn millis(field: &Option<Vec<u8>>) -> Option<u64> {
+    let text = std::str::from_utf8(field.as_deref()?).ok()?;
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = format!("{fraction:0<3}");
+    Some(seconds.parse::<u64>().ok()?.checked_mul(1000)? + fraction.get(..3)?.parse::<u64>().ok()?)
+}
+
+/// A field that is a number.
+fn number(field: Option<&Option<Vec<u8>>>) -> Option<u64> {
+    std::str::from_utf8(field?.as_deref()?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+use std::time::Duration;
+
+use super::*;
+
+/// A server with named locks and a list of threads.
+#[derive(Default)]
+struct Locks {
+    held: BTreeMap<String, u64>,
+    /// By the numbers of connections: the user, where that is to be seen.
+    threads: BTreeMap<u64, &'static str>,
+    /// Questions that it refuses, by what is in them.
+    refuses: Option<&'static str>,
+    /// What it was asked.
+    asked: Vec<String>,
+}
+
+impl Locks {
+    /// Answers with a row of texts, or several.
+    fn answer(&mut self, connection: u64, text: &str) -> Result<Vec<u8>, String> {
+        self.asked.push(text.to_owned());
+        if let Some(word) = self.refuses.filter(|word| text.contains(word)) {
+            return Err(format!("error 1305: FUNCTION {word} does not exist"));
+        }
+        let rows = if text.starts_with("SELECT CASE") {
+            vec![vec![self.first_free(connection, text), Some(connection.to_string())]]
+        } else if text.contains("IS_USED_LOCK") {
+            let names = text.split("IS_USED_LOCK('").skip(1).map(|part| part.split('\'').next().unwrap());
+            let holders = names.map(|name| self.held.get(name).map(u64::to_string));
+            vec![holders.chain([Some(String::from("1769860800.25"))]).collect()]
+        } else if text.contains("PROCESSLIST") {
+            let ids = text.split(['(', ')']).nth(1).unwrap().split(", ").map(|id| id.parse::<u64>().unwrap());
+            let seen = ids.filter_map(|id| {
+                let user = self.threads.get(&id)?;
+                Some([id.to_string(), (*user).to_owned(), format!("10.0.0.{id}:4000")].map(Some).to_vec())
+            });
+            seen.collect()
+        } else if let Some(name) = text.split('\'').nth(1) {
+            match text.contains("RELEASE") {
+                true => self.held.remove(name),
+                false => self.held.insert(name.to_owned(), connection),
+            };
+            Vec::new()
+        } else {
+            Vec::new()
+        };
+        Ok(bytes_of(&rows))
+    }
+
+    fn first_free(&mut self, connection: u64, text: &str) -> Option<String> {
+        let name = text.split('\'').skip(1).step_by(2).find(|&name| !self.held.contains_key(name))?;
+        self.held.insert(name.to_owned(), connection);
+        name.strip_prefix(SLOT).map(str::to_owned)
+    }
+
+    /// A connection ends, and its locks go with it.
+    fn end(&mut self, connection: u64) {
+        self.held.retain(|_, holder| *holder != connection);
+        self.threads.remove(&connection);
+    }
+}
+
+/// An answer as it is kept.
+fn bytes_of(rows: &[Vec<Option<String>>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut put = |payload: &[u8]| {
+        let start = wire::begin_packet(&mut out);
+        out.extend_from_slice(payload);
+        wire::end_packet(&mut out, start, &mut 0);
+    };
+    // Without definitions of columns, at which nobody looks.
+    put(&[0]);
+    for row in rows {
+        let mut payload = Vec::new();
+        for field in row {
+            match field {
+                None => payload.push(0xfb),
+                Some(text) => {
+                    payload.push(u8::try_from(text.len()).unwrap());
+                    payload.extend_from_slice(text.as_bytes());
+                }
+            }
+        }
+        put(&payload);
+    }
+    put(&[0xfe, 0, 0, 0, 0]);
+    out
+}
+
+/// An Onramp's service account.
+struct Onramp {
+    peers: Peers,
+    connection: u64,
+    onramps: Onramps,
+    views: Views,
+    now: Instant,
+    changes: u32,
+}
+
+impl Onramp {
+    fn new(server: &mut Locks, connection: u64) -> Self {
+        let mut onramp = Self {
+            peers: Peers::default(),
+            connection,
+            onramps: Onramps::default(),
+            views: Views::default(),
+            now: Instant::START + Duration::from_secs(1),
+            changes: 0,
+        };
+        onramp.log_in(server, connection);
+        onramp
+    }
+
+    fn log_in(&mut self, server: &mut Locks, connection: u64) {
+        self.connection = connection;
+        server.threads.insert(connection, "onramp");
+        self.peers.asked_anew();
+    }
+
+    /// What is asked once it is time, until nothing more follows.
+    fn look(&mut self, server: &mut Locks) {
+        self.now = self.peers.next().max(self.now);
+        let mut question = Some(self.peers.first_question());
+        while let Some(asked) = question {
+            self.peers.is_asked(self.now);
+            let answer = server.answer(self.connection, &self.peers.text(asked));
+            let mut hearing = Hearing {
+                now: self.now,
+                service_user: "onramp",
+                onramps: &self.onramps,
+                views: &mut self.views,
+            };
+            let answer = answer.as_deref().map_err(Clone::clone);
+            question = self.peers.take(&mut hearing, asked, answer);
+            if let Some(census) = self.peers.census(question) {
+                self.changes += u32::from(self.onramps.take(census));
+            }
+        }
+    }
+
+    fn counts(&self) -> [u32; 2] {
+        [self.onramps.present(), self.onramps.at_work()]
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.views.next_event()).collect()
+    }
+}
+
+#[test]
+fn one_alone_asks_one_question_a_second() {
+    let mut server = Locks::default();
+    let mut onramp = Onramp::new(&mut server, 7);
+    assert_eq!(onramp.peers.next(), Instant::START, "at once");
+    onramp.look(&mut server);
+    assert_eq!((onramp.onramps.slot(), onramp.counts()), (Some(1), [1, 1]));
+    assert_eq!(server.asked.len(), 3, "{:?}", server.asked);
+    server.asked.clear();
+    for _ in 0..10 {
+        let before = onramp.now;
+        onramp.look(&mut server);
+        assert_eq!(onramp.now.since(before), Duration::from_secs(1));
+    }
+    assert_eq!(server.asked.len(), 10);
+    assert!(server.asked.iter().all(|text| text.starts_with("SELECT IS_USED_LOCK('onramp.slot.1'), ")));
+    assert_eq!((onramp.changes, onramp.events()), (0, Vec::new()));
+}
+
+#[test]
+fn names_fit_a_lock_of_mysql() {
+    for name in [SLOT, AT_WORK] {
+        assert!(format!("{name}{SLOTS}").len() <= 64);
+    }
+}
+
+#[test]
+fn two_see_each_other_and_one_that_dies_is_forgotten() {
+    let mut server = Locks::default();
+    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
+    one.look(&mut server);
+    two.look(&mut server);
+    one.look(&mut server);
+    assert_eq!([one.onramps.slot(), two.onramps.slot()], [Some(1), Some(2)]);
+    assert_eq!([one.counts(), two.counts()], [[2, 1], [2, 1]], "neither has anything to do");
+    assert!(one.onramps.is_of_another(2) && two.onramps.is_of_another(1));
+    let came = Event::PeerCame { slot: 2, connection: 8, host: String::from("10.0.0.8:4000") };
+    assert_eq!(one.events(), [came]);
+    let asked = server.asked.len();
+    one.look(&mut server);
+    assert_eq!(server.asked.len(), asked + 1, "whose connection it is, is known");
+    server.end(8);
+    for looks in 1..GONE {
+        one.look(&mut server);
+        assert_eq!(one.counts(), [2, 1], "{looks}: it may come back");
+    }
+    one.look(&mut server);
+    assert_eq!(one.counts(), [1, 1]);
+    assert_eq!(one.events(), [Event::PeerWent { slot: 2, connection: 8 }]);
+}
+
+#[test]
+fn permits_are_divided_among_those_that_are_at_work() {
+    let mut server = Locks::default();
+    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
+    for _ in 0..2 {
+        one.look(&mut server);
+        two.look(&mut server);
+    }
+    one.onramps.wait();
+    one.look(&mut server);
+    two.look(&mut server);
+    assert_eq!([one.counts(), two.counts()], [[2, 1], [2, 2]], "the idle one is to begin with its part");
+    two.onramps.wait();
+    two.look(&mut server);
+    one.onramps.wait();
+    one.look(&mut server);
+    assert_eq!([one.counts(), two.counts()], [[2, 2], [2, 2]]);
+    let at_work =
+        |onramp: &Onramp| onramp.peers.views(onramp.now).iter().map(|view| view.at_work).collect::<Vec<_>>();
+    assert_eq!([at_work(&one), at_work(&two)], [[true, true], [true, true]]);
+    for _ in 0..11 {
+        one.onramps.wait();
+        one.look(&mut server);
+        two.look(&mut server);
+    }
+    one.look(&mut server);
+    assert_eq!([one.counts(), two.counts()], [[2, 1], [2, 2]], "the other has had nothing to do for long");
+}
+
+#[test]
+fn a_connection_that_comes_back_is_the_same_onramp() {
+    let mut server = Locks::default();
+    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
+    for _ in 0..2 {
+        one.look(&mut server);
+        two.look(&mut server);
+    }
+    one.events();
+    server.end(8);
+    one.look(&mut server);
+    two.log_in(&mut server, 9);
+    two.look(&mut server);
+    one.look(&mut server);
+    assert_eq!([one.onramps.slot(), two.onramps.slot()], [Some(1), Some(2)], "its former slot was free");
+    assert_eq!(([one.counts(), two.counts()], one.events()), ([[2, 1], [2, 1]], Vec::new()));
+    let connections: Vec<_> = one.peers.views(one.now).iter().map(|view| view.connection).collect();
+    assert_eq!(connections, [7, 9]);
+    // Its slot may be another's by now.
+    server.end(7);
+    server.held.insert(String::from("onramp.slot.1"), 8);
+    server.threads.insert(8, "onramp");
+    one.log_in(&mut server, 10);
+    one.look(&mut server);
+    assert_eq!((one.onramps.slot(), one.counts()), (Some(3), [3, 1]));
+}
+
+#[test]
+fn locks_of_others_count_for_nothing() {
+    let mut server = Locks::default();
+    server.threads.extend([(20, "app"), (21, "app")]);
+    server.held.extend([(String::from("onramp.slot.1"), 20), (String::from("onramp.slot.2"), 21)]);
+    // That one cannot be seen.
+    server.held.insert(String::from("onramp.slot.3"), 22);
+    let mut onramp = Onramp::new(&mut server, 7);
+    for _ in 0..5 {
+        onramp.look(&mut server);
+    }
+    assert_eq!((onramp.onramps.slot(), onramp.counts()), (Some(4), [1, 1]));
+    assert!(!onramp.onramps.is_of_another(1));
+    let lists = server.asked.iter().filter(|text| text.contains("PROCESSLIST")).count();
+    assert_eq!(lists, 1, "once for each of them");
+    let [Event::PeersHidden { reason }] = &onramp.events()[..] else { panic!("it is said once") };
+    assert!(reason.starts_with("3 of the named locks"), "{reason}");
+    // Somebody else's lock of being at work says nothing of who holds the slot.
+    let mut peer = Onramp::new(&mut server, 8);
+    peer.look(&mut server);
+    server.held.insert(String::from("onramp.at_work.5"), 20);
+    onramp.look(&mut server);
+    assert_eq!((peer.onramps.slot(), onramp.counts()), (Some(5), [2, 1]));
+}
+
+#[test]
+fn without_a_slot_others_are_counted_all_the_same() {
+    let mut server = Locks::default();
+    let mut all: Vec<_> = (1..=18).map(|connection| Onramp::new(&mut server, connection)).collect();
+    for _ in 0..2 {
+        all.iter_mut().for_each(|onramp| onramp.look(&mut server));
+    }
+    let slots: Vec<_> = all.iter().map(|onramp| onramp.onramps.slot()).collect();
+    assert_eq!(slots[..16], (1..=16).map(Some).collect::<Vec<_>>(), "each another one");
+    assert_eq!(slots[16..], [None, None]);
+    assert_eq!([all[0].counts(), all[17].counts()], [[16, 1], [17, 1]]);
+    let hidden =
+        |event: &Event| matches!(event, Event::PeersHidden { reason } if reason.contains("all 16 slots"));
+    let events = all[17].events();
+    assert_eq!(events.iter().filter(|event| hidden(event)).count(), 1, "{events:?}");
+    server.end(3);
+    all[17].look(&mut server);
+    assert_eq!(all[17].onramps.slot(), Some(3), "as soon as one is free");
+}
+
+#[test]
+fn a_server_that_refuses_is_asked_seldom_and_it_is_said_once() {
+    for word in ["GET_LOCK", "IS_USED_LOCK", "PROCESSLIST"] {
+        let mut server = Locks { refuses: Some(word), ..Locks::default() };
+        server.held.insert(String::from("onramp.slot.9"), 99);
+        let mut onramp = Onramp::new(&mut server, 7);
+        onramp.look(&mut server);
+        for _ in 0..3 {
+            let before = onramp.now;
+            onramp.look(&mut server);
+            assert_eq!(onramp.now.since(before), REFUSED_FOR, "{word}");
+        }
+        assert_eq!(onramp.counts(), [1, 1]);
+        let events = onramp.events();
+        assert!(
+            matches!(&events[..], [Event::PeersHidden { reason }] if reason.contains("1305")),
+            "{events:?}"
+        );
+    }
+    // That one is not needed.
+    let mut server = Locks { refuses: Some("wait_timeout"), ..Locks::default() };
+    let mut onramp = Onramp::new(&mut server, 7);
+    onramp.look(&mut server);
+    onramp.look(&mut server);
+    assert_eq!((onramp.onramps.slot(), onramp.events()), (Some(1), Vec::new()));
+}
+
+#[test]
+fn the_servers_clock_is_read() {
+    let field = |text: &str| Some(text.as_bytes().to_vec());
+    for (text, expected) in [
+        ("1769860800.250000", Some(1_769_860_800_250)),
+        ("1769860800", Some(1_769_860_800_000)),
+        ("1769860800.5", Some(1_769_860_800_500)),
+        ("99999999999999999999", None),
+        ("1.x", None),
+        ("", None),
+    ] {
+        assert_eq!(millis(&field(text)), expected, "{text}");
+    }
+    assert_eq!(millis(&None), None);
+}

@@ -1,0 +1,242 @@
+"""Several Onramps in front of one server: they count each other by named locks, and divide what the server is good for."""
+
+import contextlib
+import signal
+import threading
+
+import pytest
+
+from harness import raw
+from harness.counted import Counted
+from harness.metrics import Metrics
+from harness.raw import Err, Ok
+from harness.server import SERVICE, free_port
+from harness.waiting import in_background, until
+
+# Each Onramp has a process, and its statements wait when two of them run.
+USUAL = {"workers": 1, "max_backends": 0, "permits_min": 2, "permits_max": 2, "user_backends_share": 100}
+
+
+@pytest.fixture
+def start(own_server, folder):
+    """Onramps in front of one server, each of which stops at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**options):
+            onramp = Counted(own_server, folder, **{**USUAL, **options})
+            stack.callback(onramp.stop)
+            return onramp.start()
+
+        yield start
+
+
+def peers(onramp, columns="slot, own"):
+    with onramp.admin() as admin:
+        answer = admin.query(f"SELECT {columns} FROM peers ORDER BY slot")
+        return [tuple(field.decode() if field is not None else None for field in row) for row in answer.rows]
+
+
+def until_slots(onramp, slots):
+    until(lambda: [slot for slot, _ in peers(onramp)] == slots, lambda: f"not {slots}: {peers(onramp)}\n{onramp.log_text()[-3000:]}")
+
+
+def bound(onramp, option="max_backends"):
+    with onramp.admin() as admin:
+        return int(admin.value(f"SELECT bound FROM limits WHERE option = '{option}'"))
+
+
+def until_bound(onramp, least, most, option="max_backends"):
+    until(lambda: least <= bound(onramp, option) <= most, lambda: f"{option} is {bound(onramp, option)}\n{onramp.log_text()[-3000:]}")
+
+
+def kill(onramp):
+    """By SIGKILL: it says good-bye to nobody."""
+    onramp.process.send_signal(signal.SIGKILL)
+    onramp.process.wait()
+
+
+def test_connections_are_divided_and_one_that_is_killed_leaves_its_part(own_admin, start):
+    assert isinstance(own_admin.query("SET GLOBAL max_connections = 600"), Ok)
+    one = start()
+    until_slots(one, ["1"])
+    # 37 stay free; what the tests connect with besides comes and goes.
+    until_bound(one, 550, 563)
+    two = start()
+    until_slots(one, ["1", "2"])
+    until_slots(two, ["1", "2"])
+    assert (peers(one), peers(two)) == ([("1", "1"), ("2", "0")], [("1", "0"), ("2", "1")])
+    until_bound(one, 270, 282)
+    until_bound(two, 270, 282)
+    # The connection that is shown is the service account's.
+    [(of_two, host)] = [row[1:] for row in peers(one, "slot, connection_id, host") if row[0] == "2"]
+    whose = f"SELECT USER FROM information_schema.PROCESSLIST WHERE ID = {of_two}"
+    assert own_admin.value(whose).decode() == SERVICE[0]
+    assert own_admin.value("SELECT IS_USED_LOCK('onramp.slot.2')").decode() == of_two
+    assert host
+    one.says("another Onramp is in front of the server, with slot 2", times=1)
+    kill(two)
+    until_slots(one, ["1"])
+    until_bound(one, 550, 563)
+    one.says("the Onramp with slot 2", times=1)
+
+
+def test_slots_of_many_that_start_at_once_differ(own_server, folder):
+    all = [Counted(own_server, folder, **USUAL) for _ in range(4)]
+    try:
+        for onramp in all:
+            onramp.start(wait=False)
+        for onramp in all:
+            onramp.wait_until_ready()
+        for onramp in all:
+            until_slots(onramp, ["1", "2", "3", "4"])
+        own = [[slot for slot, own in peers(onramp) if own == "1"] for onramp in all]
+        assert sorted(own) == [["1"], ["2"], ["3"], ["4"]]
+    finally:
+        for onramp in all:
+            onramp.stop()
+
+
+@contextlib.contextmanager
+def load(onramp):
+    """More statements at a time than there are permits. None of them fails."""
+    ends = threading.Event()
+
+    def run(client):
+        answers = []
+        while not ends.is_set():
+            answers.append(client.query("SELECT SLEEP(0.02)"))
+        return answers
+
+    clients = [raw.connect(onramp) for _ in range(32)]
+    joins = [in_background(run, client) for client in clients]
+    try:
+        yield ends
+    finally:
+        ends.set()
+        answers = [answer for join in joins for answer in join()]
+        for client in clients:
+            client.close()
+    assert not [answer for answer in answers if isinstance(answer, Err)]
+
+
+def until_at_work(onramp, values):
+    seen = lambda: [at_work for _, at_work in peers(onramp, "slot, at_work")]
+    until(lambda: seen() == values, lambda: f"not {values}: {seen()}\n{onramp.log_text()[-3000:]}")
+
+
+def test_permits_are_divided_among_those_whose_statements_wait(start):
+    options = {"permits_min": 8, "permits_max": 8}
+    one, two = start(**options), start(**options)
+    until_slots(one, ["1", "2"])
+    with load(one):
+        until_at_work(one, ["1", "0"])
+        until_at_work(two, ["1", "0"])
+        assert bound(one, "permits") == 8, "the other has nothing to do"
+        # That one begins with its part.
+        until_bound(two, 4, 7, "permits")
+        with load(two):
+            until_at_work(one, ["1", "1"])
+            until_bound(one, 4, 7, "permits")
+        # Ten seconds later.
+        until_at_work(one, ["1", "0"])
+        until_bound(one, 8, 8, "permits")
+
+
+def test_given_numbers_are_one_onramps_own(start):
+    one, two = start(permits=6, max_backends=20), start(permits=6, max_backends=20)
+    until_slots(two, ["1", "2"])
+    with load(one), load(two):
+        until_at_work(one, ["1", "1"])
+        until_at_work(two, ["1", "1"])
+        assert [bound(onramp, option) for onramp in (one, two) for option in ("permits", "max_backends")] == [6, 20] * 2
+
+
+def test_another_service_account_is_none_of_them(own_admin, start):
+    """It sees others' locks, and no more of them."""
+    for statement in ("CREATE USER 'second'@'%' IDENTIFIED BY 'second-secret'", "GRANT SELECT ON mysql.* TO 'second'@'%'"):
+        assert isinstance(own_admin.query(statement), Ok)
+    one, two = start(), start()
+    third = start(service=("second", "second-secret"))
+    third.says("2 of the named locks onramp.slot.1 to onramp.slot.16 are held by connections of other accounts", times=1)
+    until_slots(third, ["3"])
+    until_slots(one, ["1", "2"])
+    one.says("1 of the named locks onramp.slot.1 to onramp.slot.16 are held", times=1)
+    assert bound(third) > bound(one)
+    with raw.connect(third) as client:
+        assert client.value("SELECT 1") == b"1"
+
+
+def test_named_locks_of_anybody_take_nothing_away(own_server, start):
+    """All slots are some client's: Onramp works, and says it."""
+    with raw.connect(own_server) as hostile:
+        for slot in range(1, 17):
+            assert hostile.value(f"SELECT GET_LOCK('onramp.slot.{slot}', 0)") == b"1"
+        one = start()
+        one.says("all 16 slots are taken", times=1)
+        until(lambda: peers(one) == [(None, "1")], lambda: f"{peers(one)}")
+        until_bound(one, 500, 563)
+        with raw.connect(one) as client:
+            assert client.value("SELECT 1") == b"1"
+    until_slots(one, ["1"])
+
+
+def test_off_takes_no_slot_and_is_not_counted(own_admin, start):
+    one = start()
+    until_slots(one, ["1"])
+    off = start(peers="off")
+    with off.admin() as admin:
+        assert admin.query("SELECT * FROM peers").rows == []
+    second = start()
+    # Whoever came before has been seen by then.
+    until_slots(one, ["1", "2"])
+    until_slots(second, ["1", "2"])
+    assert own_admin.value("SELECT IS_USED_LOCK('onramp.slot.3')") is None
+
+
+def test_a_lost_connection_takes_its_slot_again(own_admin, start):
+    one, two = start(), start()
+    until_slots(one, ["1", "2"])
+    until_slots(two, ["1", "2"])
+    before = peers(one, "slot, connection_id")
+    own_admin.query(f"KILL {dict(before)['2']}")
+    until(lambda: dict(peers(one, "slot, connection_id")).get("2") not in (None, dict(before)["2"]), "it does not come back")
+    assert [slot for slot, _ in peers(one)] == ["1", "2"]
+    assert dict(peers(two)) == {"1": "0", "2": "1"}
+
+
+def test_ids_say_whose_client_it_is(start):
+    one, two = start(), start()
+    until_slots(one, ["1", "2"])
+    until_slots(two, ["1", "2"])
+    with raw.connect(one) as client, raw.connect(two) as other:
+        ids = [int(connection.value("SELECT CONNECTION_ID()")) for connection in (client, other)]
+        assert [(id - (1 << 30)) >> 26 for id in ids] == [0, 1]
+        answer = client.query(f"KILL QUERY {ids[1]}")
+        assert isinstance(answer, Err) and answer.code == 1094 and "the Onramp with slot 2" in answer.message, answer
+        assert isinstance(other.query(f"KILL QUERY {ids[0]}"), Err)
+        answer = client.query(f"KILL {(1 << 30) + 5}")
+        assert isinstance(answer, Err) and answer.code == 1094 and "slot" not in answer.message, "nobody's"
+        assert other.value("SELECT 1") == b"1"
+
+
+@pytest.mark.slow
+def test_a_connection_that_falls_silent_is_given_up_by_the_server(own_admin, start):
+    """A machine that vanishes closes nothing."""
+    one = start()
+    until_slots(one, ["1"])
+    one.process.send_signal(signal.SIGSTOP)
+    try:
+        until(lambda: own_admin.value("SELECT IS_USED_LOCK('onramp.slot.1')") is None, "the lock stays")
+    finally:
+        one.process.send_signal(signal.SIGCONT)
+    until_slots(one, ["1"])
+
+
+def test_metrics_count_the_others(start):
+    port = free_port()
+    one = start(http_listen=f"127.0.0.1:{port}")
+    metrics = Metrics(port)
+    metrics.wait(0, "onramp_peers", at_work="no")
+    start()
+    metrics.wait(1, "onramp_peers", at_work="no")
+    assert metrics.get("onramp_peers", at_work="yes") == 0
