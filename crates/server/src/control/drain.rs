@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Behind, DrainOrder, DrainOutcome, ServerView, SwitchStep, compare_positions};
+use engine::{Behind, DrainOrder, DrainOutcome, ServerState, ServerView, SwitchStep, compare_positions};
 use seam::Signal;
 
 use super::Control;
@@ -102,6 +102,12 @@ impl Control {
         let last = ended + times.timeout;
         loop {
             let servers = self.look_at_servers().servers;
+            // Who waits is better off with whatever server there is by now.
+            let is_away = |place: &&usize| servers.get(**place).is_some_and(|it| it.state != ServerState::Up);
+            if let Some(&away) = [from, to].iter().find(is_away) {
+                let server = &servers[away];
+                return Err(format!("{} is {} meanwhile: {}", server.address, server.state, server.reason));
+            }
             let asked = |place: usize| servers.get(place).filter(|server| was_asked(server, ended.elapsed()));
             let behind =
                 asked(from).zip(asked(to)).map(|(from, to)| compare_positions(&from.position, &to.position));
