@@ -359,7 +359,7 @@ impl Engine {
         }
         match question {
             Question::Limits if Server::counts_peers(&self.settings, &self.pool) => {
-                self.servers[server].ask(self.now, Question::Peers(PeersQuestion::Slot));
+                self.servers[server].ask(self.now, Question::Peers(PeersQuestion::Silence));
             }
             Question::Limits => self.servers[server].ask(self.now, Question::Collations),
             Question::Collations => {

@@ -51,10 +51,10 @@ const CLOCK: &str = "UNIX_TIMESTAMP(NOW(6))";
 /// What the service account asks about peers, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeersQuestion {
-    /// For the first slot that is free.
-    Slot,
     /// To be forgotten soon.
     Silence,
+    /// For the first slot that is free.
+    Slot,
     /// Who holds which slot, and who is at work?
     Holders,
     /// Whose connections are these?
@@ -179,7 +179,7 @@ impl Server {
             self.control.room.asked_anew();
         }
         // The slot is taken before clients are greeted, whose ids have it in them; what is left of the login goes first.
-        if self.pending_facts.is_some() {
+        if self.pending_facts.is_some() && next != Some(PeersQuestion::Slot) {
             self.ask(now, Question::Collations);
         } else if let Some(next) = next {
             self.ask(now, Question::Peers(next));
@@ -213,8 +213,8 @@ impl Peers {
     /// The question with which a look begins.
     pub(crate) fn first_question(&self) -> PeersQuestion {
         match self.slot {
+            _ if !self.is_short_lived => PeersQuestion::Silence,
             None => PeersQuestion::Slot,
-            Some(_) if !self.is_short_lived => PeersQuestion::Silence,
             Some(_) => PeersQuestion::Holders,
         }
     }
@@ -284,11 +284,11 @@ impl Peers {
         match question {
             PeersQuestion::Slot => {
                 self.take_slot(hearing, row);
-                Some(if self.slot.is_some() { PeersQuestion::Silence } else { PeersQuestion::Holders })
+                Some(PeersQuestion::Holders)
             }
             PeersQuestion::Silence => {
                 self.is_short_lived = true;
-                Some(PeersQuestion::Holders)
+                Some(PeersQuestion::Slot)
             }
             PeersQuestion::Holders => {
                 self.take_holders(hearing, row);
@@ -420,7 +420,7 @@ impl Peers {
 
     /// What is counted, once it is known whose all the slots are.
     fn census(&self, next: Option<PeersQuestion>) -> Option<Census> {
-        if matches!(next, Some(PeersQuestion::Accounts | PeersQuestion::Silence | PeersQuestion::Holders)) {
+        if matches!(next, Some(PeersQuestion::Accounts | PeersQuestion::Slot | PeersQuestion::Holders)) {
             return None;
         }
         let count_of = |slots: &mut dyn Iterator<Item = u32>| slots.map(|_| 1).sum::<u32>();
