@@ -287,7 +287,7 @@ impl Engine {
                         self.servers[server].control.connection.expect("its bytes have just come");
                     self.servers[server].control.capabilities = established.capabilities;
                     self.io.start_server_compression(connection, established.capabilities);
-                    self.note_missing_compression(&established);
+                    self.views.note_missing_compression(&self.settings, &self.pool, &established);
                     self.servers[server].pending_facts = Some(Facts::new(&established));
                     self.servers[server].control.changes.asked_anew();
                     self.servers[server].control.code.asked_anew();

@@ -274,7 +274,7 @@ impl Engine {
             (Role::Backend(key), false) => {
                 if let Some(client) = self.servers[key].holder {
                     self.server_keeps_up(client);
-                    self.has_arrived(client);
+                    self.hoards.has_arrived(&mut self.clients[client]);
                 }
             }
             (Role::Control(_) | Role::Check(_) | Role::Free, _) => {}

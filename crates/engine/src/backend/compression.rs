@@ -5,11 +5,12 @@
 use seam::{Compression, CompressionSide, ConnectionId};
 use wire::Capabilities;
 
-use crate::engine::Engine;
 use crate::io::Io;
 use crate::outside::event::Event;
+use crate::outside::views::Views;
+use crate::pool::Pool;
 use crate::server_login::Established;
-use crate::settings::ServerCompression;
+use crate::settings::{ServerCompression, Settings};
 
 /// The level that MySQL's own clients ask for (`default_zstd_compression_level` in `include/compression.h`).
 pub(crate) const ZSTD_LEVEL: u8 = 3;
@@ -43,18 +44,23 @@ impl Io {
     }
 }
 
-impl Engine {
-    /// Says so where the server does not offer what it is asked for: connections go on without, as those of its own clients do
+impl Views {
+    /// Says so where a server does not offer what it is asked for: connections go on without, as those of its own clients do
     /// (`--compress`).
-    pub(crate) fn note_missing_compression(&mut self, established: &Established) {
-        let (asked_for, wanted) = match self.settings.server_compression {
+    pub(crate) fn note_missing_compression(
+        &mut self,
+        settings: &Settings,
+        pool: &Pool,
+        established: &Established,
+    ) {
+        let (asked_for, wanted) = match settings.server_compression {
             ServerCompression::Off => return,
             ServerCompression::Zlib => (Capabilities::COMPRESS, "zlib"),
             ServerCompression::Zstd => (Capabilities::ZSTD_COMPRESSION, "zstd"),
         };
         // Each worker has asked the same server.
-        if self.pool.worker == 0 && !established.offered.contains(asked_for) {
-            self.views.event(Event::NotCompressed { wanted });
+        if pool.worker == 0 && !established.offered.contains(asked_for) {
+            self.event(Event::NotCompressed { wanted });
         }
     }
 }

@@ -450,14 +450,16 @@ impl Engine {
     ) {
         let Client { capabilities, .. } = self.clients[key];
         let status = self.clients[key].reader().status();
-        let foreseen = self.foreseen(key, request);
+        let foreseen = self.clients[key].foreseen(request);
         let known_metadata = self.known_metadata(key, request);
         // It looks at the text.
         let code_change = self.code_change(key, request);
-        let handed_on = if kept { None } else { self.hand_on(backend_key, request, &ahead.texts) };
+        let parameters = self.sessions.parameters_of(request);
+        let backend = &mut self.servers[backend_key];
+        let handed_on = if kept { None } else { backend.hand_on(&mut self.io.outbox, request, &ahead.texts) };
         let first_sequence =
-            handed_on.unwrap_or_else(|| self.put_message(backend_key, request, &ahead.texts));
-        self.note_last(backend_key, key);
+            handed_on.unwrap_or_else(|| backend.put_message(parameters, request, &ahead.texts));
+        backend.note_last(self.clients[key].id);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
         let backend = &mut self.servers[backend_key];
         let preludes = ahead.count();

@@ -7,9 +7,7 @@
 
 use sql::{Effects, Kind, Reads};
 
-use super::{Backend, InFlight};
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use super::{Backend, Summary};
 use crate::request::{Request, RequestKind, Statement};
 
 /// Clears the list of warnings and leaves nothing of its own but an OK: on both servers a statement with a table does (MariaDB's
@@ -49,29 +47,24 @@ impl Leftovers {
     }
 }
 
-impl Engine {
-    /// A client's statement is sent.
-    pub(super) fn note_last(&mut self, key: BackendKey, client: ClientKey) {
-        self.servers[key].leftovers.last = self.clients[client].id;
+impl Backend {
+    /// A statement of the client with this id is sent.
+    pub(super) fn note_last(&mut self, client: u32) {
+        self.leftovers.last = client;
     }
 
-    /// Nothing is left of others: the client has seen to that.
-    pub(super) fn leftovers_are_cleared(&mut self, key: BackendKey, client: ClientKey) {
-        self.servers[key].leftovers = Leftovers { last: self.clients[client].id, diagnostics: 0 };
+    /// Nothing is left of others: the client with this id has seen to that.
+    pub(super) fn leftovers_are_cleared(&mut self, client: u32) {
+        self.leftovers = Leftovers { last: client, diagnostics: 0 };
     }
 
-    /// Notes that a statement has ended, of any client.
-    pub(super) fn note_leftovers(&mut self, key: BackendKey, statement: &InFlight) {
-        let summary = &statement.summary;
+    /// Notes that a statement has ended: of the client with this id, where it is still there.
+    pub(super) fn note_leftovers(&mut self, client: Option<u32>, summary: &Summary) {
         if summary.error.is_some() || summary.warnings > 0 {
-            let owner = statement.owner.client().and_then(|client| self.clients.get(client));
-            let Some(backend) = self.servers.get_mut(key) else { return };
-            backend.leftovers.diagnostics = owner.map_or(GONE, |client| client.id);
+            self.leftovers.diagnostics = client.unwrap_or(GONE);
         }
     }
-}
 
-impl Backend {
     /// Says whether the server's list of warnings and errors is empty.
     pub(crate) fn has_no_diagnostics(&self) -> bool {
         self.leftovers.diagnostics == 0

@@ -9,12 +9,13 @@ use zeroize::Zeroize;
 
 use super::Backend;
 use super::compression::is_compressed;
+use crate::client::Client;
+use crate::client::hoards::Hoards;
 use crate::client::reading::says_from;
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
 use crate::outbox::Outbox;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::server::Server;
+use crate::session::SessionTables;
 
 /// The command's byte, the statement's number, the flags and the iteration count of COM_STMT_EXECUTE.
 const BEFORE_VALUES: usize = 1 + 4 + 1 + 4;
@@ -44,18 +45,18 @@ impl Server {
     }
 }
 
-impl Engine {
-    /// Appends a request to what is sent to its backend, in one text with what goes ahead of it. Gives the number of the
-    /// answer's first packet.
-    pub(super) fn put_message(
-        &mut self,
-        backend_key: BackendKey,
-        request: &Request,
-        ahead: &[Vec<u8>],
-    ) -> u8 {
+impl SessionTables {
+    /// How many parameters the statement has that a request executes.
+    pub(super) fn parameters_of(&self, request: &Request) -> u16 {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
-        let parameters = about.map_or(0, |about| self.sessions.definitions.get(about.definition).parameters);
-        let backend = &mut self.servers[backend_key];
+        about.map_or(0, |about| self.definitions.get(about.definition).parameters)
+    }
+}
+
+impl Backend {
+    /// Appends a request to what is sent to the backend, in one text with what goes ahead of it; `parameters` as the prepared statement has
+    /// them. Gives the number of the answer's first packet.
+    pub(super) fn put_message(&mut self, parameters: u16, request: &Request, ahead: &[Vec<u8>]) -> u8 {
         let query = request.command == RequestKind::Query;
         if let Some(text) = request.text().filter(|_| !ahead.is_empty()) {
             let mut preludes = Vec::new();
@@ -63,45 +64,42 @@ impl Engine {
                 preludes.extend_from_slice(prelude);
                 preludes.push(b';');
             }
-            return backend.put_text(&request.attributes, &preludes, text);
+            return self.put_text(&request.attributes, &preludes, text);
         }
-        if query && backend.takes_attributes() {
+        if query && self.takes_attributes() {
             return match request.text() {
-                Some(text) => backend.put_text(&request.attributes, &[], text),
-                None => backend.put_text(&request.attributes, &[], &request.whole_text()),
+                Some(text) => self.put_text(&request.attributes, &[], text),
+                None => self.put_text(&request.attributes, &[], &request.whole_text()),
             };
         }
         let among_values = request.attributes == QueryAttributes::AmongValues;
-        if parameters > 0 && backend.takes_attributes() && !among_values {
-            return backend.put_named(&request.raw, usize::from(parameters));
+        if parameters > 0 && self.takes_attributes() && !among_values {
+            return self.put_named(&request.raw, usize::from(parameters));
         }
-        if among_values && !backend.takes_attributes() {
-            return backend.put_malformed(&request.raw);
+        if among_values && !self.takes_attributes() {
+            return self.put_malformed(&request.raw);
         }
-        backend.out.extend_from_slice(&request.raw);
+        self.out.extend_from_slice(&request.raw);
         request.server_answer()
     }
-}
 
-impl Engine {
-    /// A large request that is not needed here any more goes to the driver as it is, behind what is sent to its backend already. Gives the
+    /// A large request that is not needed here any more goes to the driver as it is, behind what is sent to the backend already. Gives the
     /// number of the answer's first packet; `None` where it has to be put together first.
     pub(super) fn hand_on(
         &mut self,
-        backend_key: BackendKey,
+        outbox: &mut Outbox,
         request: &mut Request,
         ahead: &[Vec<u8>],
     ) -> Option<u8> {
-        let backend = &self.servers[backend_key];
         let (takes, among_values) =
-            (backend.takes_attributes(), request.attributes == QueryAttributes::AmongValues);
+            (self.takes_attributes(), request.attributes == QueryAttributes::AmongValues);
         let as_it_is = match request.command {
             RequestKind::Query | RequestKind::Other => true,
             RequestKind::Execute => takes == among_values,
             _ => false,
         };
         let large = request.raw.len() > BUFFER_KEPT && ahead.is_empty() && as_it_is;
-        let connection = backend.connection.filter(|_| large && backend.is_ready())?;
+        let connection = self.connection.filter(|_| large && self.is_ready())?;
         if takes && request.command == RequestKind::Query {
             wire::unpack_message(&mut request.raw);
             request.raw.splice(1..1, in_front(&request.attributes).iter().copied());
@@ -109,29 +107,32 @@ impl Engine {
         }
         let answer = request.server_answer();
         let raw = std::mem::take(&mut request.raw);
-        let backend = &mut self.servers[backend_key];
-        self.io.outbox.send(connection, &backend.out);
-        backend.out.clear();
+        outbox.send(connection, &self.out);
+        self.out.clear();
         request.on_its_way = raw.len();
-        self.io.outbox.send_whole(connection, raw);
+        outbox.send_whole(connection, raw);
         Some(answer)
     }
+}
 
-    /// The server takes what is sent to it: what was on its way there is so no more.
-    pub(crate) fn has_arrived(&mut self, client: ClientKey) {
-        if let Some(request) = self.clients[client].request.as_mut()
+impl Hoards {
+    /// The server takes what is sent to it: what was on its way there of a client's statement is so no more.
+    pub(crate) fn has_arrived(&mut self, client: &mut Client) {
+        if let Some(request) = client.request.as_mut()
             && std::mem::take(&mut request.on_its_way) > 0
         {
             let bytes = request.bytes();
-            self.hoards.statements.set(&mut request.counted, bytes);
+            self.statements.set(&mut request.counted, bytes);
         }
     }
+}
 
+impl Client {
     /// The flags that stand in front of a result set of this request's beside those from before it, as far as they can be known
     /// there: the rest the server tells at the end.
-    pub(super) fn foreseen(&self, key: ClientKey, request: &Request) -> StatusFlags {
+    pub(super) fn foreseen(&self, request: &Request) -> StatusFlags {
         let statement = &request.statement;
-        let autocommit = self.clients[key].status.contains(StatusFlags::AUTOCOMMIT);
+        let autocommit = self.status.contains(StatusFlags::AUTOCOMMIT);
         // Reading a table begins a transaction then, unless its engine has none.
         let reads_tables = !matches!(statement.kind, Kind::Show | Kind::Explain)
             && !request.without_tables

@@ -327,7 +327,10 @@ impl Engine {
             self.take_over_emptied(key, &mut statement);
         }
         self.note_long(key, &statement, took);
-        self.note_leftovers(key, &statement);
+        let owner = statement.owner.client().and_then(|client| self.clients.get(client));
+        if let Some(backend) = self.servers.get_mut(key) {
+            backend.note_leftovers(owner.map(|client| client.id), &statement.summary);
+        }
         // Whoever was slow has its answer now, and what follows is for somebody else.
         self.resume_backend(key);
         match statement.owner {

@@ -154,7 +154,7 @@ impl Engine {
             self.transaction_started(client);
         }
         if effects.clear {
-            self.leftovers_are_cleared(key, client);
+            self.servers[key].leftovers_are_cleared(self.clients[client].id);
         }
         self.state_stands(key, client, effects.set_insert_id, chooses_schema);
     }
