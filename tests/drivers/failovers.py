@@ -165,6 +165,15 @@ def writer_killed(cluster, onramp):
     return time.monotonic(), cluster.servers.first()
 
 
+def writer_drained(cluster, onramp):
+    """DRAIN of the node that writes, which is stopped then."""
+    writer = cluster.writer()
+    rows(onramp, f"DRAIN '127.0.0.1:{cluster.servers.servers[writer].port}'")
+    drained = time.monotonic()
+    cluster.servers.servers[writer].stop()
+    return drained, rows(onramp, "SELECT in_use FROM servers").index({"in_use": 1})
+
+
 def other_node_killed(cluster, onramp):
     """kill -9 of a node that does not write."""
     writer = cluster.writer()
@@ -174,7 +183,8 @@ def other_node_killed(cluster, onramp):
 
 SCENARIOS = {
     "primary-killed": (Replicas, primary_killed), "replica-killed": (Replicas, replica_killed), "switchover": (Replicas, switchover),
-    "galera-writer-killed": (Nodes, writer_killed), "galera-other-killed": (Nodes, other_node_killed)}
+    "galera-writer-killed": (Nodes, writer_killed), "galera-writer-drained": (Nodes, writer_drained),
+    "galera-other-killed": (Nodes, other_node_killed)}
 
 
 def once(name, folder, template, clients, outcome):
