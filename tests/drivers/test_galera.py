@@ -93,6 +93,21 @@ def drained(onramp):
     return [row["drained"] for row in rows(onramp, "SELECT drained FROM servers")]
 
 
+def test_a_drain_rolls_back_nothing_that_a_pause_keeps_open(cluster, start):
+    onramp = start(switchover_wait="1s")
+    writer = cluster.first()
+    with raw.connect(onramp, schema="onramp_app") as client:
+        for statement in ("BEGIN", "INSERT INTO markers VALUES (1)"):
+            assert isinstance(client.query(statement), Ok)
+        rows(onramp, "PAUSE")
+        try:
+            assert "RESUME first" in order(onramp, cluster, "DRAIN", writer)
+        finally:
+            rows(onramp, "RESUME")
+        assert isinstance(client.query("COMMIT"), Ok)
+    assert (in_use(onramp), drained(onramp)) == (only(writer), [0] * 3)
+
+
 def test_the_writer_is_drained_and_started_anew_and_nobody_has_an_error(cluster, start):
     # Nothing here is to take part of it but what a test leaves open.
     onramp = start(switchover_wait="60s", switchover_timeout="60s")

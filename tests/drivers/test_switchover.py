@@ -180,6 +180,21 @@ def test_a_command_that_fails_leaves_the_primary_as_it_was(cluster, start):
     assert cluster.order(0, "SELECT id FROM onramp_app.markers WHERE id IN (-1, -2)").rows == []
 
 
+def test_what_a_pause_keeps_open_is_not_rolled_back(cluster, start):
+    onramp = start("#!/bin/sh\necho it was run\n", switchover_wait="1s")
+    with raw.connect(onramp, schema="onramp_app") as client:
+        for statement in ("BEGIN", "INSERT INTO markers VALUES (-9)"):
+            assert isinstance(client.query(statement), Ok)
+        rows(onramp, "PAUSE")
+        try:
+            assert "RESUME first" in switch_over(onramp, cluster.servers[1])
+        finally:
+            rows(onramp, "RESUME")
+        assert isinstance(client.query("COMMIT"), Ok)
+    assert "it was run" not in onramp.log_text()
+    assert cluster.order(0, "DELETE FROM onramp_app.markers WHERE id = -9").affected == 1
+
+
 def test_a_command_that_does_not_end_is_killed(cluster, start):
     onramp = start("#!/bin/sh\nexec sleep 1000\n", switchover_timeout="1s")
     assert "switchover_timeout" in switch_over(onramp, cluster.servers[1])

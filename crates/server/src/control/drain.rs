@@ -94,7 +94,12 @@ impl Control {
         loop {
             // A worker may be starting something in the turn in which it hears of this.
             std::thread::sleep(LOOK);
-            if !self.look_at_servers().leaves_server || Instant::now() >= deadline {
+            let seen = self.look_at_servers();
+            if !seen.leaves_server {
+                break;
+            }
+            if Instant::now() >= deadline {
+                seen.may_end_what_is_open()?;
                 break;
             }
         }

@@ -50,6 +50,22 @@ pub(super) struct Seen {
     pub(super) transactions: usize,
     /// A worker has clients or statements on a server that is not the primary.
     pub(super) leaves_server: bool,
+    is_paused: bool,
+}
+
+impl Seen {
+    /// Whether what is still open may be ended: it has had the time to come to its end by itself.
+    ///
+    /// # Errors
+    /// It has not, as PAUSE holds its statements, and nobody but the operator can change that.
+    pub(super) fn may_end_what_is_open(&self) -> Result<(), String> {
+        if self.is_paused {
+            return Err(String::from(
+                "PAUSE keeps what is open from its end, and it would be rolled back: RESUME first",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// The place of the server with this address.
@@ -162,7 +178,12 @@ impl Control {
         loop {
             // A worker may be starting one in the turn in which it hears of this.
             thread::sleep(LOOK);
-            if self.look_at_servers().transactions == 0 || Instant::now() >= deadline {
+            let seen = self.look_at_servers();
+            if seen.transactions == 0 {
+                break;
+            }
+            if Instant::now() >= deadline {
+                seen.may_end_what_is_open()?;
                 break;
             }
         }
@@ -202,6 +223,7 @@ impl Control {
                 let Whole { view, servers, .. } = *whole;
                 seen.transactions += view.transactions;
                 seen.leaves_server |= view.leaves_server;
+                seen.is_paused |= view.paused;
                 seen.servers.extend(servers);
             }
         }
