@@ -180,6 +180,29 @@ def test_named_locks_of_anybody_take_nothing_away(own_server, start):
     until_slots(one, ["1"])
 
 
+def test_who_connects_while_an_onramp_starts_has_an_id_of_its_slot(own_server, folder, start):
+    """Whoever waits for it to come back is there before its slot is known."""
+    until_slots(start(), ["1"])
+    two = Counted(own_server, folder, **USUAL)
+    ids = []
+    try:
+        own_server.process.send_signal(signal.SIGSTOP)
+        two.start(wait=False)
+        two.says("ready: listening")
+        early = [in_background(raw.connect, two) for _ in range(4)]
+        with two.admin() as admin:
+            until(lambda: admin.value("SELECT COUNT(*) FROM clients") == b"4", "they are not there")
+        own_server.process.send_signal(signal.SIGCONT)
+        for join in early:
+            with join() as client:
+                ids.append(client.id)
+                assert int(client.value("SELECT CONNECTION_ID()")) == client.id
+    finally:
+        own_server.process.send_signal(signal.SIGCONT)
+        two.stop()
+    assert [(id - (1 << 30)) >> 26 for id in ids] == [1] * 4
+
+
 def test_off_takes_no_slot_and_is_not_counted(own_admin, start):
     one = start()
     until_slots(one, ["1"])

@@ -536,6 +536,7 @@ impl Engine {
             .filter(|(_, client)| matches!(client.phase(), crate::client::Phase::AwaitingServer))
             .map(|(key, _)| key)
             .collect();
+        self.renew_ids(&waiting);
         for key in waiting {
             self.greet(key);
         }

@@ -28,3 +28,17 @@ pub(crate) struct Logins {
     /// Schemas that a user was allowed to use, and when.
     pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
 }
+
+impl Logins {
+    /// Clients that have not been greeted yet have other ids, by their former ones.
+    pub(crate) fn ids_are_renewed(&mut self, renewed: &BTreeMap<u32, u32>) {
+        if renewed.is_empty() {
+            return;
+        }
+        for (_, client) in &mut self.by_deadline {
+            if let Some(&id) = renewed.get(&client.id) {
+                client.id = id;
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! the server's own PROCESSLIST means the server's thread: such a KILL goes to the server as it is. Where the server's count has come
 //! that far all the same, an id that no client has is the server's.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use seam::Instant;
@@ -109,11 +110,15 @@ fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
     }
 }
 
+/// Whose clients have ids like this one; 0 is nobody's.
+fn slot_of(id: u64) -> u64 {
+    id.checked_sub(FIRST_ID.into()).map_or(0, |place| place / u64::from(IDS_OF_SLOT) + 1)
+}
+
 impl Pool {
     /// No client of ours has this id: says whose it is, where it is that of another Onramp's client.
     fn no_such_client(&self, id: u64) -> MySqlError {
-        let slot = id.checked_sub(FIRST_ID.into()).map_or(0, |place| place / u64::from(IDS_OF_SLOT) + 1);
-        match u32::try_from(slot) {
+        match u32::try_from(slot_of(id)) {
             Ok(slot) if self.workers.onramps.is_of_another(slot) => MySqlError::client_of_peer(id, slot),
             _ => MySqlError::no_such_client(id),
         }
@@ -139,6 +144,26 @@ impl Engine {
                 return id;
             }
         }
+    }
+
+    /// Clients that came before it was known which slot this one has get ids of that. Nobody has been told theirs yet.
+    pub(crate) fn renew_ids(&mut self, waiting: &[ClientKey]) {
+        let Some(slot) = self.pool.workers.onramps.slot() else { return };
+        let mut renewed = BTreeMap::new();
+        for &key in waiting {
+            let former = self.clients[key].id;
+            if slot_of(former.into()) == u64::from(slot) {
+                continue;
+            }
+            // The same place in the slot, so that nobody is counted twice.
+            let same = FIRST_ID + (slot - 1) * IDS_OF_SLOT + (former - FIRST_ID) % IDS_OF_SLOT;
+            let id = if self.client_ids.contains_key(&same) { self.next_client_id() } else { same };
+            self.clients[key].id = id;
+            self.client_ids.remove(&former);
+            self.client_ids.insert(id, key);
+            renewed.insert(former, id);
+        }
+        self.logins.ids_are_renewed(&renewed);
     }
 
     /// COM_PROCESS_KILL.
@@ -482,6 +507,28 @@ mod tests {
         engine.pool.workers.onramps.set_slot(SLOTS);
         engine.last_client_id = IDS_OF_SLOT - 2;
         assert_eq!(engine.next_client_id(), i32::MAX as u32, "the last of the last slot");
+    }
+
+    #[test]
+    fn clients_that_have_come_before_the_slot_was_known_get_ids_of_it() {
+        let mut engine = engine(3, Settings::default());
+        let keys: Vec<_> = engine.clients.iter().map(|(key, _)| key).collect();
+        engine.begin_login(keys[0]);
+        engine.renew_ids(&keys);
+        assert_eq!(engine.clients[keys[0]].id, FIRST_ID + 1, "there is no slot");
+        engine.pool.workers.onramps.set_slot(3);
+        // That one has come since.
+        let id = engine.next_client_id();
+        engine.client_ids.remove(&engine.clients[keys[2]].id);
+        engine.client_ids.insert(id, keys[2]);
+        engine.clients[keys[2]].id = id;
+        engine.renew_ids(&keys);
+        let first = FIRST_ID + 2 * IDS_OF_SLOT;
+        let of_clients: Vec<_> = keys.iter().map(|&key| engine.clients[key].id).collect();
+        assert_eq!(of_clients, [first + 1, first + 2, id]);
+        assert_eq!(engine.client_ids.keys().copied().collect::<Vec<_>>(), [first + 1, first + 2, id]);
+        let (_, waits) = engine.logins.by_deadline[0];
+        assert!(engine.clients.find(waits).is_some(), "its time ends as before");
     }
 
     #[test]
