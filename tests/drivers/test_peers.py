@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -178,6 +179,36 @@ def test_named_locks_of_anybody_take_nothing_away(own_server, start):
         with raw.connect(one) as client:
             assert client.value("SELECT 1") == b"1"
     until_slots(one, ["1"])
+
+
+def test_a_lock_of_being_at_work_is_taken_as_soon_as_it_is_free(own_server, start):
+    """Anybody may hold it."""
+    one, two = start(), start()
+    until_slots(one, ["1", "2"])
+    until_slots(two, ["1", "2"])
+    with raw.connect(own_server) as hostile:
+        assert hostile.value("SELECT GET_LOCK('onramp.at_work.1', 0)") == b"1"
+        with load(one):
+            one.says("another connection holds the named lock onramp.at_work.1", times=1)
+            assert hostile.value("SELECT RELEASE_LOCK('onramp.at_work.1')") == b"1"
+            until_at_work(two, ["1", "0"])
+
+
+def test_an_onramp_in_front_of_another_one_counts_nobody(own_server, own_admin, folder, start):
+    """There it cannot even tell itself from others."""
+    inner = start(max_backends=8)
+    until_slots(inner, ["1"])
+    outer = Counted(SimpleNamespace(host=inner.host, port=inner.port), folder, **{**USUAL, "max_backends": 4})
+    outer.start()
+    try:
+        outer.says("something between, another Onramp for one, gives numbers of its own", times=1)
+        until(lambda: own_admin.value("SELECT IS_USED_LOCK('onramp.slot.2')") is None, "it keeps a slot")
+        assert [row[1] for row in peers(outer)] == ["1"]
+        until_slots(inner, ["1"])
+        with raw.connect(outer) as client:
+            assert client.value("SELECT 1") == b"1"
+    finally:
+        outer.stop()
 
 
 def test_who_connects_while_an_onramp_starts_has_an_id_of_its_slot(own_server, folder, start):

@@ -38,12 +38,16 @@ const GONE: u32 = 3;
 /// those who find their limit.
 const AT_WORK_FOR: Duration = Duration::from_secs(10);
 
-/// A server that refuses is asked again after a while: it may be a matter of its configuration.
-const REFUSED_FOR: Duration = Duration::from_secs(60);
+/// A server that refuses is asked again after a while: it may be a matter of its configuration. Where it refuses what comes behind [`SILENCE`],
+/// nothing else may be asked for longer than that, and it would close the connection.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// The server closes a connection that has been silent for a minute, where that is the one with the slot, which is never silent for longer than
 /// [`EVERY`]. Without that the locks of a machine that has vanished would stay for hours.
 const SILENCE: &str = "SET @@session.wait_timeout = 60";
+
+/// As it was before [`SILENCE`]: where nobody is counted, nothing is asked every second.
+const USUAL_SILENCE: &str = "SET @@session.wait_timeout = DEFAULT";
 
 /// Seconds since 1970 with a fraction: by the server's clock they try other limits one after the other.
 const CLOCK: &str = "UNIX_TIMESTAMP(NOW(6))";
@@ -61,6 +65,10 @@ pub(crate) enum PeersQuestion {
     Accounts,
     /// This one is at work from now on, or not any more.
     AtWork(bool),
+    /// The slot is given back.
+    Leave,
+    /// The connection may be silent for as long as any other.
+    UsualSilence,
 }
 
 /// What is known of the Onramps in front of the server.
@@ -71,6 +79,8 @@ pub(crate) struct Peers {
     slot: Option<u32>,
     /// The slot on a former connection, which is taken again where it is free: ids of clients have it in them.
     former: Option<u32>,
+    /// Something between gives connections numbers of its own, so that nobody here can be told from anybody else.
+    is_behind_other: bool,
     /// The server has been told how long this connection may be silent.
     is_short_lived: bool,
     /// Since when the slot is held.
@@ -118,6 +128,8 @@ enum Obstacle {
     Refused,
     Strangers,
     NoSlot,
+    AtWorkTaken,
+    BehindOther,
 }
 
 /// An Onramp in front of the server as it looks from outside.
@@ -153,7 +165,7 @@ impl Server {
 
     /// When the server is to be asked for peers.
     pub(super) fn next_look_at_peers(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
-        Self::counts_peers(settings, pool).then(|| self.control.peers.next())
+        self.control.peers.next().filter(|_| Self::counts_peers(settings, pool))
     }
 
     /// The server has answered a question about peers, or refused it. Limits are divided anew where that says so.
@@ -196,6 +208,7 @@ impl Peers {
     /// The service account has logged in anew, maybe to another server.
     pub(crate) fn asked_anew(&mut self) {
         self.former = self.slot.take().or(self.former);
+        self.is_behind_other = false;
         self.is_short_lived = false;
         self.says_at_work = false;
         self.asked = None;
@@ -205,9 +218,11 @@ impl Peers {
         self.peers.values_mut().for_each(|peer| peer.connection = 0);
     }
 
-    fn next(&self) -> Instant {
+    /// `None` as long as this connection lasts, where that is of no use.
+    fn next(&self) -> Option<Instant> {
         let after_refusal = self.refused.map(|at| at + REFUSED_FOR);
-        after_refusal.or(self.asked.map(|at| at + EVERY)).unwrap_or(Instant::START)
+        let next = after_refusal.or(self.asked.map(|at| at + EVERY)).unwrap_or(Instant::START);
+        (!self.is_behind_other).then_some(next)
     }
 
     /// The question with which a look begins.
@@ -251,6 +266,8 @@ impl Peers {
                     format!("SELECT RELEASE_LOCK('{AT_WORK}{slot}')")
                 }
             }
+            PeersQuestion::Leave => format!("SELECT RELEASE_LOCK('{SLOT}{}')", self.former.unwrap_or(0)),
+            PeersQuestion::UsualSilence => String::from(USUAL_SILENCE),
         }
     }
 
@@ -292,6 +309,9 @@ impl Peers {
             }
             PeersQuestion::Holders => {
                 self.take_holders(hearing, row);
+                if self.is_behind_other {
+                    return Some(PeersQuestion::Leave);
+                }
                 if self.unknown().next().is_some() {
                     return Some(PeersQuestion::Accounts);
                 }
@@ -303,9 +323,18 @@ impl Peers {
                 self.change_of_work()
             }
             PeersQuestion::AtWork(at_work) => {
-                self.says_at_work = at_work;
+                self.says_at_work = at_work && number(row.first()) == Some(1);
+                if at_work && !self.says_at_work {
+                    let slot = self.slot.unwrap_or(0);
+                    let reason = format!(
+                        "another connection holds the named lock {AT_WORK}{slot}: the other Onramps do not know that statements wait here"
+                    );
+                    self.say(hearing.views, Obstacle::AtWorkTaken, reason);
+                }
                 None
             }
+            PeersQuestion::Leave => Some(PeersQuestion::UsualSilence),
+            PeersQuestion::UsualSilence => None,
         }
     }
 
@@ -330,11 +359,16 @@ impl Peers {
         if let Some(millis) = row.get(2 * SLOTS as usize).and_then(millis) {
             hearing.onramps.set_clock(hearing.now, millis);
         }
-        // Whatever has become of it: it is taken anew at the next look.
-        let is_ours = |holder: &Holder| Some(holder.slot) == self.slot && holder.connection == self.own;
-        if !self.holders.iter().any(is_ours) {
-            self.slot = None;
-            self.says_at_work = false;
+        let of_own = self.holders.iter().find(|holder| Some(holder.slot) == self.slot);
+        match of_own.map(|holder| holder.connection) {
+            Some(connection) if connection == self.own => {}
+            // A lock that this connection has got is no other's as long as it lasts.
+            Some(connection) => return self.is_behind(hearing, connection),
+            // Whatever has become of it: it is taken anew at the next look.
+            None => {
+                self.slot = None;
+                self.says_at_work = false;
+            }
         }
         self.holders.retain(|holder| holder.connection != self.own);
         self.strangers.retain(|stranger| self.holders.iter().any(|holder| holder.connection == *stranger));
@@ -352,6 +386,23 @@ impl Peers {
         } else if self.works_until.is_some_and(|until| until <= hearing.now) {
             self.works_until = None;
         }
+    }
+
+    /// The server knows this connection by another number than what stands between has told.
+    fn is_behind(&mut self, hearing: &mut Hearing<'_>, connection: u64) {
+        let reason = format!(
+            "the server knows connection {} by the number {connection}: something between, another Onramp for one, gives numbers of its \
+             own, so that nobody is counted",
+            self.own
+        );
+        self.say(hearing.views, Obstacle::BehindOther, reason);
+        self.is_behind_other = true;
+        self.former = self.slot.take();
+        self.says_at_work = false;
+        hearing.onramps.set_slot(0);
+        self.holders.clear();
+        self.strangers.clear();
+        self.peers.clear();
     }
 
     /// Connections that hold a slot, and of which it is not known whose they are.

@@ -12,6 +12,8 @@ struct Locks {
     refuses: Option<&'static str>,
     /// What it was asked.
     asked: Vec<String>,
+    /// What stands between adds so much to numbers of connections.
+    between: u64,
 }
 
 impl Locks {
@@ -22,7 +24,7 @@ impl Locks {
             return Err(format!("error 1305: FUNCTION {word} does not exist"));
         }
         let rows = if text.starts_with("SELECT CASE") {
-            vec![vec![self.first_free(connection, text), Some(connection.to_string())]]
+            vec![vec![self.first_free(connection, text), Some((connection + self.between).to_string())]]
         } else if text.contains("IS_USED_LOCK") {
             let names = text.split("IS_USED_LOCK('").skip(1).map(|part| part.split('\'').next().unwrap());
             let holders = names.map(|name| self.held.get(name).map(u64::to_string));
@@ -35,11 +37,12 @@ impl Locks {
             });
             seen.collect()
         } else if let Some(name) = text.split('\'').nth(1) {
-            match text.contains("RELEASE") {
-                true => self.held.remove(name),
-                false => self.held.insert(name.to_owned(), connection),
+            let is_others = |held: &BTreeMap<String, u64>| held.get(name).is_some_and(|&it| it != connection);
+            let done = match text.contains("RELEASE") {
+                true => self.held.remove(name).is_some(),
+                false => !is_others(&self.held) && self.held.insert(name.to_owned(), connection).is_none(),
             };
-            Vec::new()
+            vec![vec![Some(u64::from(done).to_string())]]
         } else {
             Vec::new()
         };
@@ -118,7 +121,7 @@ impl Onramp {
 
     /// What is asked once it is time, until nothing more follows.
     fn look(&mut self, server: &mut Locks) {
-        self.now = self.peers.next().max(self.now);
+        self.now = self.peers.next().expect("it counts").max(self.now);
         let mut question = Some(self.peers.first_question());
         while let Some(asked) = question {
             self.peers.is_asked(self.now);
@@ -150,7 +153,7 @@ impl Onramp {
 fn one_alone_asks_one_question_a_second() {
     let mut server = Locks::default();
     let mut onramp = Onramp::new(&mut server, 7);
-    assert_eq!(onramp.peers.next(), Instant::START, "at once");
+    assert_eq!(onramp.peers.next(), Some(Instant::START), "at once");
     onramp.look(&mut server);
     assert_eq!((onramp.onramps.slot(), onramp.counts()), (Some(1), [1, 1]));
     assert_eq!(server.asked.len(), 3, "{:?}", server.asked);
@@ -276,6 +279,50 @@ fn locks_of_others_count_for_nothing() {
     server.held.insert(String::from("onramp.at_work.5"), 20);
     onramp.look(&mut server);
     assert_eq!((peer.onramps.slot(), onramp.counts()), (Some(5), [2, 1]));
+}
+
+#[test]
+fn a_lock_of_being_at_work_that_somebody_else_holds_is_tried_again() {
+    let mut server = Locks::default();
+    server.held.insert(String::from("onramp.at_work.1"), 20);
+    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
+    for _ in 0..3 {
+        one.onramps.wait();
+        one.look(&mut server);
+        two.look(&mut server);
+    }
+    assert_eq!(two.counts(), [2, 1], "it cannot be known");
+    let hidden =
+        |event: &Event| matches!(event, Event::PeersHidden { reason } if reason.contains("onramp.at_work.1"));
+    assert_eq!(one.events().iter().filter(|event| hidden(event)).count(), 1, "once");
+    server.end(20);
+    one.look(&mut server);
+    two.look(&mut server);
+    assert_eq!(two.counts(), [2, 2]);
+}
+
+#[test]
+fn behind_something_with_numbers_of_its_own_nobody_is_counted() {
+    let mut server = Locks::default();
+    let (mut inner, mut outer) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
+    inner.look(&mut server);
+    server.between = 1 << 30;
+    outer.look(&mut server);
+    assert_eq!((outer.onramps.slot(), outer.counts()), (None, [1, 1]));
+    assert_eq!(server.held.keys().collect::<Vec<_>>(), ["onramp.slot.1"], "it has given its slot back");
+    assert_eq!(outer.peers.next(), None);
+    let [Event::PeersHidden { reason }] = &outer.events()[..] else { panic!("it is said once") };
+    assert!(reason.contains("connection 1073741832 by the number 8"), "{reason}");
+    assert_eq!(server.asked.last().map(String::as_str), Some(USUAL_SILENCE));
+    for _ in 0..GONE {
+        inner.look(&mut server);
+    }
+    assert_eq!(inner.counts(), [1, 1]);
+    // Another connection may lead to the server itself.
+    server.between = 0;
+    outer.log_in(&mut server, 9);
+    outer.look(&mut server);
+    assert_eq!((outer.onramps.slot(), outer.counts()), (Some(2), [2, 1]));
 }
 
 #[test]
