@@ -35,9 +35,9 @@ const LOOKED_AT: usize = 256;
 /// come back together, and stand where nobody has looked.
 const COUNTED: usize = 16_384;
 
-/// Where so many have been counted for nothing, the queues are looked into again as much later as usual, or as many times as much later as they are
-/// more: counting takes a two-hundredth of the time then.
-const COUNTED_FOR_A_LOOK: usize = 512;
+/// Where so many have been counted, in all queues together, they are looked into again as much later as usual, or as many times as much later as
+/// these are more: counting takes a two-hundredth of the time then.
+const COUNTED_FOR_A_LOOK: u64 = 512;
 
 /// Of users who want the same, one that has as few waiting as a light one has is met with a probability of e to the power of minus this: of a
 /// hundred users, counted for an hour, in one second or two.
@@ -131,24 +131,26 @@ impl Engine {
         if self.now < self.scheduling.shares.crowding.look_at {
             return;
         }
+        let (mut stands, mut counted) = (false, 0);
         // Each queue for itself: who waits for long ones to end is not crowded out by short ones.
         for class in Class::ALL {
             let oldest = self.scheduling.scheduler.oldest_plain(class);
             if oldest.is_none_or(|(_, since)| self.now.since(since) < STANDS) {
                 continue;
             }
-            let looks_so = self.waiting_of_users(class, LOOKED_AT).has(is_light);
-            let crowded = looks_so && {
-                let mut users = self.waiting_of_users(class, COUNTED);
-                self.add_in_flight(&mut users);
-                users.has(stands_out)
-            };
-            let counted = if looks_so { self.scheduling.scheduler.new_of(class).min(COUNTED) } else { 0 };
-            if crowded {
+            stands = true;
+            if !self.waiting_of_users(class, LOOKED_AT).has(is_light) {
+                continue;
+            }
+            let mut users = self.waiting_of_users(class, COUNTED);
+            counted += users.all();
+            self.add_in_flight(&mut users);
+            if users.has(stands_out) {
                 self.pool.workers.prolong_crowding(self.now + LASTS);
             }
-            let looks = u32::try_from(counted / COUNTED_FOR_A_LOOK).expect("few are counted").max(1);
-            self.scheduling.shares.crowding.look_at = self.now + looks * LOOK_AGAIN;
+        }
+        if stands {
+            self.scheduling.shares.crowding.look_at = self.now + until_next_look(counted);
         }
     }
 
@@ -217,9 +219,14 @@ impl Engine {
 struct OfUsers<'a>(BTreeMap<&'a [u8], u64>);
 
 impl OfUsers<'_> {
+    /// How many all have together.
+    fn all(&self) -> u64 {
+        self.0.values().sum()
+    }
+
     /// Says whether one of several users has so few, by how many all have together, and how many users there are.
     fn has(&self, so_few: fn(u64, u64, u64) -> bool) -> bool {
-        let (all, users) = (self.0.values().sum::<u64>(), self.0.len() as u64);
+        let (all, users) = (self.all(), self.0.len() as u64);
         users > 1 && self.0.values().any(|&of_user| so_few(of_user, all, users))
     }
 }
@@ -227,6 +234,12 @@ impl OfUsers<'_> {
 /// Says whether one user's statements are few, where so many users have that many in all.
 pub(super) fn is_light(of_user: u64, all: u64, users: u64) -> bool {
     of_user * LIGHT_PART * users <= all
+}
+
+/// How long the queues are left alone, where so many statements have been counted there.
+fn until_next_look(counted: u64) -> Duration {
+    let looks = u32::try_from(counted / COUNTED_FOR_A_LOOK).expect("few are counted");
+    looks.max(1) * LOOK_AGAIN
 }
 
 /// Says whether they are few, and hardly ever as few where users want the same: by Chernoff's bound for the lower tail of a Poisson distribution.
@@ -250,7 +263,14 @@ impl super::Shares {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
+    use crate::accounts::secret::Secret;
+    use crate::accounts::{Account, Credential};
+    use crate::client::commands::tests::engine;
+    use crate::ids::client_key;
+    use crate::scheduler::{Lane, Need};
 
     #[test]
     fn a_user_is_light_beside_a_crowd_and_not_beside_its_equals() {
@@ -277,5 +297,34 @@ mod tests {
             }
             assert!(tail < 1e-8, "{tail} at {few} of {usual}");
         }
+    }
+
+    #[test]
+    fn the_more_are_counted_the_seldomer() {
+        let looks = [0, 512, 1_535, 4 * COUNTED as u64].map(until_next_look);
+        assert_eq!(looks, [1, 1, 2, 128].map(|looks| looks * LOOK_AGAIN));
+    }
+
+    #[test]
+    fn queues_are_left_alone_for_what_has_been_counted_in_any_of_them() {
+        let mut engine = engine(1_202, Settings::default());
+        let other = Rc::new(Account::of_test("other", "%", Credential::Empty));
+        let other = engine.logins.identities.hold(&other, b"other", Secret::None);
+        engine.clients[client_key(0)].identity = Some(other);
+        for number in 0..1_202 {
+            let lane = if number == 1_201 { Lane::Long } else { Lane::Low };
+            let standing = Standing::default();
+            engine.scheduling.scheduler.enqueue(
+                Instant::START,
+                client_key(number),
+                lane,
+                Need::Any,
+                standing,
+            );
+        }
+        engine.now = Instant::START + STANDS;
+        engine.look_for_crowding();
+        assert_eq!(engine.pool.workers.crowded_until(), engine.now + LASTS);
+        assert_eq!(engine.scheduling.shares.crowding.look_at, engine.now + 2 * LOOK_AGAIN);
     }
 }
