@@ -75,6 +75,26 @@ fn a_crowd_of_one_user_leaves_the_others_what_they_ask_for() {
     assert!(good as f64 > 0.95 * 3.0 * 2_000.0, "{good}");
 }
 
+/// How long one client of a user waits that asks now and then, beside 60 of another that do not pause, on a server of 200 statements a second.
+fn alone_beside_dozens(adjust: fn(Profile, &mut Settings)) -> u64 {
+    let alone = Group {
+        user: OTHER_USER,
+        think: Time::about(100_000),
+        ..Group::new("alone", 1, vec![read("alone")])
+    };
+    let mut scenario = scenario(vec![alone, Group::new("dozens", 60, vec![read("dozens")])], 20, adjust);
+    scenario.server.tables[0].cpu = Time::micros(20_000);
+    let found = run(&scenario, Profile::Native, 1).outcome;
+    found.class("alone").response.per_mille(500)
+}
+
+#[test]
+fn who_is_alone_does_not_wait_behind_dozens() {
+    let [found, always, without] = [exact, always_with_shares, without_shares].map(alone_beside_dozens);
+    assert!(without > 200_000, "{without} us without shares");
+    assert!(found < 150_000, "{found} us, and {always} us where there are always shares");
+}
+
 #[test]
 fn a_crowd_of_the_only_user_is_served_as_it_comes() {
     let crowd =

@@ -40,8 +40,13 @@ const COUNTED: usize = 16_384;
 const COUNTED_FOR_A_LOOK: u64 = 512;
 
 /// Of users who want the same, one that has as few waiting as a light one has is met with a probability of e to the power of minus this: of a
-/// hundred users, counted for an hour, in one second or two.
+/// hundred users, counted for an hour, in one second or two. That is for queues of more than [`LOOKED_AT`], in which what has been served
+/// together makes chance greater than that.
 const BEYOND_CHANCE: f64 = 18.0;
+
+/// In shorter queues shares may be there for nothing in so much of the time, where users want the same: to take turns costs next to nothing
+/// there, and who is alone beside dozens has to be seen.
+const FOR_NOTHING: f64 = 0.01;
 
 /// Shares last for so long after the last light user has come, or has waited: users pause between their statements.
 const LASTS: Duration = Duration::from_secs(1);
@@ -135,7 +140,8 @@ impl Engine {
         // Each queue for itself: who waits for long ones to end is not crowded out by short ones.
         for class in Class::ALL {
             let oldest = self.scheduling.scheduler.oldest_plain(class);
-            if oldest.is_none_or(|(_, since)| self.now.since(since) < STANDS) {
+            let waited = oldest.map_or(Duration::ZERO, |(_, since)| self.now.since(since));
+            if waited < STANDS {
                 continue;
             }
             stands = true;
@@ -145,7 +151,7 @@ impl Engine {
             let mut users = self.waiting_of_users(class, COUNTED);
             counted += users.all();
             self.add_in_flight(&mut users);
-            if users.has(stands_out) {
+            if users.has(|of_user, all, users| stands_out(of_user, all, users, waited)) {
                 self.pool.workers.prolong_crowding(self.now + LASTS);
             }
         }
@@ -225,7 +231,7 @@ impl OfUsers<'_> {
     }
 
     /// Says whether one of several users has so few, by how many all have together, and how many users there are.
-    fn has(&self, so_few: fn(u64, u64, u64) -> bool) -> bool {
+    fn has(&self, so_few: impl Fn(u64, u64, u64) -> bool) -> bool {
         let (all, users) = (self.all(), self.0.len() as u64);
         users > 1 && self.0.values().any(|&of_user| so_few(of_user, all, users))
     }
@@ -243,9 +249,17 @@ fn until_next_look(counted: u64) -> Duration {
 }
 
 /// Says whether they are few, and hardly ever as few where users want the same: by Chernoff's bound for the lower tail of a Poisson distribution.
-fn stands_out(of_user: u64, all: u64, users: u64) -> bool {
+/// The first in the queue has waited for so long, and after as long it is another queue, in which chance may have it otherwise.
+fn stands_out(of_user: u64, all: u64, users: u64, waited: Duration) -> bool {
     let (few, usual) = (of_user as f64, all as f64 / users as f64);
-    is_light(of_user, all, users) && usual - few + few * (few / usual).ln() >= BEYOND_CHANCE
+    let beyond_chance = if all > LOOKED_AT as u64 {
+        BEYOND_CHANCE
+    } else {
+        // Each user may be met so in each such queue, and shares last.
+        let queues = (LASTS.as_secs_f64() / waited.as_secs_f64()).max(1.0);
+        (users as f64 * queues / FOR_NOTHING).ln()
+    };
+    is_light(of_user, all, users) && usual - few + few * (few / usual).ln() >= beyond_chance
 }
 
 impl super::Shares {
@@ -281,22 +295,49 @@ mod tests {
         assert!(is_light(6, 130, 3));
     }
 
+    /// The probability of no more than so many where that many are usual: of a Poisson distribution.
+    fn tail(usual: f64, few: u64) -> f64 {
+        let mut term = (-usual).exp();
+        let mut tail = term;
+        for count in 1..=few {
+            term *= usual / count as f64;
+            tail += term;
+        }
+        tail
+    }
+
     #[test]
     fn chance_makes_nobody_light() {
-        assert!(stands_out(10, 210, 2) && stands_out(1, 256, 2) && stands_out(6, 130, 3));
-        assert!(!stands_out(1, 256, 40), "one of six that there should be");
-        assert!(stands_out(2, 1_200, 40) && !stands_out(2, 1_200, 100));
+        let so = |of_user, all, users| stands_out(of_user, all, users, STANDS);
+        assert!(so(10, 210, 2) && so(1, 256, 2) && so(6, 130, 3));
+        assert!(!so(1, 256, 40), "one of six that there should be");
+        assert!(so(2, 1_200, 40) && !so(2, 1_200, 100));
         // The tail itself, for means at which so few are light: not met in a hundred million looks.
         for (usual, few) in [(24_u64, 1_u64), (40, 4), (60, 12)] {
-            assert!(stands_out(few, 100 * usual, 100));
-            let mut term = (-(usual as f64)).exp();
-            let mut tail = term;
-            for count in 1..=few {
-                term *= usual as f64 / count as f64;
-                tail += term;
-            }
+            assert!(so(few, 100 * usual, 100));
+            let tail = tail(usual as f64, few);
             assert!(tail < 1e-8, "{tail} at {few} of {usual}");
         }
+    }
+
+    #[test]
+    fn short_queues_have_shares_for_nothing_in_a_hundredth_of_the_time() {
+        for (users, all, millis) in (2..13_u64)
+            .flat_map(|users| (users..=256).flat_map(move |all| [20, 200, 5_000].map(|ms| (users, all, ms))))
+        {
+            let waited = Duration::from_millis(millis);
+            let met = (1..=all).take_while(|&few| stands_out(few, all, users, waited)).last();
+            let queues = (1_000.0 / millis as f64).max(1.0);
+            let time = met.map_or(0.0, |few| users as f64 * queues * tail(all as f64 / users as f64, few));
+            assert!(time <= FOR_NOTHING, "{time} with {all} of {users}, {millis} ms");
+        }
+    }
+
+    #[test]
+    fn who_is_alone_beside_dozens_stands_out() {
+        let [soon, later] = [20, 1_000].map(Duration::from_millis);
+        assert!(stands_out(1, 31, 2, soon) && stands_out(1, 21, 2, later));
+        assert!(!stands_out(1, 21, 2, soon) && !stands_out(1, 9, 2, later), "which may be chance");
     }
 
     #[test]
