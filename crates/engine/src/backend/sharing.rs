@@ -67,8 +67,9 @@ struct Share {
 /// The states of an account are counted over so long: many times what a short read takes, and soon enough behind a change.
 const COUNTED_FOR: Duration = Duration::from_secs(1);
 
-/// For so long from the moment at which it began to read, a backend is followed out of turn: a hundred short reads, after which those behind it in
-/// the queue's order have it for themselves. Nobody waits for longer by being overtaken so.
+/// For so long from the moment at which it began to read, a backend is followed out of turn: a hundred short reads, after which its permit goes by
+/// the queue's order again. Whenever an account in front of it gets a permit by its own place, a statement is overtaken for so long, and for
+/// what is in flight then.
 const OUT_OF_TURN: Duration = Duration::from_millis(2);
 
 /// So many statements behind the first are looked at for such that can follow, which takes some microseconds a turn.
