@@ -90,19 +90,7 @@ impl Control {
 
     /// Waits until nothing of a client is on the present primary, and the next one has all that it has.
     fn empty(&self, times: &Times, (from, to): (usize, usize), to_name: &str) -> Result<(), String> {
-        let deadline = Instant::now() + times.wait;
-        loop {
-            // A worker may be starting something in the turn in which it hears of this.
-            std::thread::sleep(LOOK);
-            let seen = self.look_at_servers();
-            if !seen.leaves_server {
-                break;
-            }
-            if Instant::now() >= deadline {
-                seen.may_end_what_is_open()?;
-                break;
-            }
-        }
+        self.until_it_has_ended(Instant::now() + times.wait, |seen| seen.leaves_server)?;
         let ended = Instant::now();
         let last = ended + times.timeout;
         loop {

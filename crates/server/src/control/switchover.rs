@@ -53,21 +53,6 @@ pub(super) struct Seen {
     is_paused: bool,
 }
 
-impl Seen {
-    /// Whether what is still open may be ended: it has had the time to come to its end by itself.
-    ///
-    /// # Errors
-    /// It has not, as PAUSE holds its statements, and nobody but the operator can change that.
-    pub(super) fn may_end_what_is_open(&self) -> Result<(), String> {
-        if self.is_paused {
-            return Err(String::from(
-                "PAUSE keeps what is open from its end, and it would be rolled back: RESUME first",
-            ));
-        }
-        Ok(())
-    }
-}
-
 /// The place of the server with this address.
 ///
 /// # Errors
@@ -175,18 +160,7 @@ impl Control {
     fn change_roles(&self, plan: &Plan) -> Result<String, String> {
         let [from, to] = &plan.names;
         let deadline = Instant::now() + plan.wait;
-        loop {
-            // A worker may be starting one in the turn in which it hears of this.
-            thread::sleep(LOOK);
-            let seen = self.look_at_servers();
-            if seen.transactions == 0 {
-                break;
-            }
-            if Instant::now() >= deadline {
-                seen.may_end_what_is_open()?;
-                break;
-            }
-        }
+        self.until_it_has_ended(deadline, |seen| seen.transactions > 0)?;
         let ended = Instant::now();
         let last = ended + plan.timeout;
         loop {
@@ -212,6 +186,34 @@ impl Control {
         }
         self.step(SwitchStep::EndTransactions)?;
         run(&plan.command, from, to, last.saturating_duration_since(Instant::now()))
+    }
+
+    /// Waits until nothing is open any more, or may be ended since it has had until then.
+    ///
+    /// # Errors
+    /// PAUSE holds statements without which it cannot end, and nobody but the operator can change that.
+    pub(super) fn until_it_has_ended(
+        &self,
+        deadline: Instant,
+        is_open: impl Fn(&Seen) -> bool,
+    ) -> Result<(), String> {
+        loop {
+            // A worker may be starting something in the turn in which it hears of this.
+            thread::sleep(LOOK);
+            let seen = self.look_at_servers();
+            if !is_open(&seen) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return if seen.is_paused {
+                    Err(String::from(
+                        "PAUSE keeps what is open from its end, and it would be rolled back: RESUME first",
+                    ))
+                } else {
+                    Ok(())
+                };
+            }
+        }
     }
 
     pub(super) fn look_at_servers(&self) -> Seen {
