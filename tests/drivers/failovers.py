@@ -110,9 +110,7 @@ class Replicas:
 
     def __init__(self, folder, template):
         self.servers = Cluster(folder, template)
-        self.servers.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
-        self.servers.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
-        self.servers.until_followed()
+        self.servers.hold_markers()
 
     def writer(self):
         return 0

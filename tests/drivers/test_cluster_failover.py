@@ -20,9 +20,7 @@ from harness.waiting import in_background, until
 def cluster(folder, template):
     cluster = Cluster(folder, template)
     try:
-        cluster.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
-        cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
-        cluster.until_followed()
+        cluster.hold_markers()
         yield cluster
     finally:
         cluster.discard()

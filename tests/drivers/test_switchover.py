@@ -13,7 +13,7 @@ from harness import raw, several
 from harness.admin import rows
 from harness.cluster import Cluster
 from harness.raw import Err, Ok
-from harness.server import ADMIN, SERVICE
+from harness.server import ADMIN
 from harness.several import Load, in_use, until_in_use, until_seen
 from harness.waiting import in_background
 
@@ -49,9 +49,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "CLUSTERS.md").read_text(
 def primary_and_replica(folder, template):
     cluster = Cluster(folder, template)
     try:
-        cluster.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
-        cluster.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
-        cluster.until_followed()
+        cluster.hold_markers()
         yield cluster
     finally:
         cluster.discard()

@@ -3,7 +3,7 @@
 import pymysql
 
 from . import raw
-from .server import ADMIN, Server
+from .server import ADMIN, SERVICE, Server
 from .waiting import until
 
 # A commit is acknowledged when a replica has it, and waits for that for as long as it takes.
@@ -54,6 +54,12 @@ class Cluster(Servers):
         except BaseException:
             self.discard()
             raise
+
+    def hold_markers(self):
+        """With the table that loads write into, and the right by which the service account sees who replicates from whom."""
+        self.order(0, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'",
+                   "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
+        self.until_followed()
 
     def start(self, number, read_only):
         """A server that comes up, or comes back."""
