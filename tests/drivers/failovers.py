@@ -4,7 +4,7 @@
 
 Of each scenario it tells, for all its times together: the writes that were acknowledged, refused, and in doubt; errors of clients outside of
 transactions by their codes; transactions that were ended, and connections that were lost, with one; how long after the moment at which a server
-took writes again the first write was acknowledged; and the longest that one of those clients waited for an answer.
+took writes again (of an order, from its answer on) the first write was acknowledged; and the longest that one of those clients waited for an answer.
 
 A client waits between two of its events, as clients do; each event is timed by its client, in one process: with a thousand clients on a busy
 machine that is exact to some ten milliseconds.
@@ -24,14 +24,13 @@ import pymysql
 
 from harness import admin, folders, galera
 from harness.admin import rows
-from harness.cluster import Cluster
+from harness.cluster import CHANGE, Cluster
 from harness.galera import Galera
 from harness.onramp import Onramp
 from harness.raw import Err
 from harness.server import SERVICE, end_in_order_on_sigterm, free_port, make_template
 from harness.several import Load, until_in_use
 from harness.waiting import until
-from test_switchover import CHANGE
 
 # Seconds between two events of a client, on average.
 PAUSE = 0.5
@@ -103,79 +102,77 @@ class Outcome:
         self.longest.append(max(took for at, took in load.waits if at >= changed))
 
 
-class Replicas:
+class Replicas(Cluster):
     """A primary and a replica that has all that was acknowledged."""
 
     undecided = ()
 
-    def __init__(self, folder, template):
-        self.servers = Cluster(folder, template)
-        self.servers.hold_markers()
+    def prepare(self):
+        self.hold_markers()
 
     def writer(self):
         return 0
 
 
-class Nodes:
+class Nodes(Galera):
     """Three nodes of a Galera."""
 
     undecided = UNDECIDED
 
-    def __init__(self, folder, template):
-        self.servers = Galera(folder, template)
-        self.servers.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
+    def prepare(self):
+        self.order(0, "CREATE TABLE onramp_app.markers (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
 
     def writer(self):
-        return self.servers.first()
+        return self.first()
 
 
 def primary_killed(cluster, onramp):
     """kill -9 of the primary; somebody's script promotes the replica after three seconds."""
-    cluster.servers.servers[0].kill()
+    cluster.servers[0].kill()
     time.sleep(SCRIPT)
-    cluster.servers.promote(1)
+    cluster.promote(1)
     return time.monotonic(), 1
 
 
 def replica_killed(cluster, onramp):
     """kill -9 of the replica, which is started again at once, so that commits find one again."""
-    cluster.servers.servers[1].kill()
-    cluster.servers.start(1, read_only=True)
-    cluster.servers.order(1, "START SLAVE")
-    cluster.servers.until_replicas_are_there(1)
+    cluster.servers[1].kill()
+    cluster.start(1, read_only=True)
+    cluster.order(1, "START SLAVE")
+    cluster.until_replicas_are_there(1)
     return time.monotonic(), 0
 
 
 def switchover(cluster, onramp):
     """SWITCHOVER TO the replica."""
-    rows(onramp, f"SWITCHOVER TO '127.0.0.1:{cluster.servers.servers[1].port}'")
+    rows(onramp, f"SWITCHOVER TO '127.0.0.1:{cluster.servers[1].port}'")
     return time.monotonic(), 1
 
 
 def writer_killed(cluster, onramp):
     """kill -9 of the node that writes."""
     writer = cluster.writer()
-    cluster.servers.servers[writer].kill()
+    cluster.servers[writer].kill()
     # The cluster takes writes again as soon as the others have agreed that it is gone.
-    until(lambda: any(server.running and cluster.servers.status(number, "wsrep_cluster_status") == "Primary"
-                      and cluster.servers.status(number, "wsrep_cluster_size") == "2"
-                      for number, server in enumerate(cluster.servers.servers)), "the others do not agree")
-    return time.monotonic(), cluster.servers.first()
+    until(lambda: any(server.running and cluster.status(number, "wsrep_cluster_status") == "Primary"
+                      and cluster.status(number, "wsrep_cluster_size") == "2"
+                      for number, server in enumerate(cluster.servers)), "the others do not agree")
+    return time.monotonic(), cluster.first()
 
 
 def writer_drained(cluster, onramp):
     """DRAIN of the node that writes, which is stopped then."""
     writer = cluster.writer()
-    rows(onramp, f"DRAIN '127.0.0.1:{cluster.servers.servers[writer].port}'")
+    rows(onramp, f"DRAIN '127.0.0.1:{cluster.servers[writer].port}'")
     drained = time.monotonic()
-    cluster.servers.servers[writer].stop()
+    cluster.servers[writer].stop()
     return drained, rows(onramp, "SELECT in_use FROM servers").index({"in_use": 1})
 
 
 def other_node_killed(cluster, onramp):
     """kill -9 of a node that does not write."""
     writer = cluster.writer()
-    cluster.servers.servers[(writer + 1) % 3].kill()
+    cluster.servers[(writer + 1) % 3].kill()
     return time.monotonic(), writer
 
 
@@ -191,15 +188,16 @@ def once(name, folder, template, clients, outcome):
     cluster = kind(folder, template)
     onramp = None
     try:
+        cluster.prepare()
         command = Path(folder) / "change-primary"
         command.write_text(CHANGE)
         command.chmod(0o755)
         port = free_port()
         onramp = Onramp(
-            cluster.servers.servers[0], folder, backend=cluster.servers.backends(*SERVICE), failover_hold="60s", workers=1,
+            cluster.servers[0], folder, backend=cluster.backends(*SERVICE), failover_hold="60s", workers=1,
             switchover_command=command, admin_listen=f"127.0.0.1:{port}").start()
         onramp.admin = pymysql.connect(host="127.0.0.1", port=port, user="admin", password=admin.PASSWORD)
-        in_use = lambda number: [int(each == number) for each in range(len(cluster.servers.servers))]
+        in_use = lambda number: [int(each == number) for each in range(len(cluster.servers))]
         until_in_use(onramp, in_use(cluster.writer()))
         load = TimedLoad(onramp, clients, cluster.undecided)
         load.until_acknowledged(WRITES_FOR_EACH * clients // 2)
@@ -208,12 +206,12 @@ def once(name, folder, template, clients, outcome):
         until_in_use(onramp, in_use(writer))
         load.until_acknowledged(WRITES_FOR_EACH * clients // 2)
         load.stop()
-        load.balance(cluster.servers, writer)
+        load.balance(cluster, writer)
         outcome.add(load, changed, writable)
     finally:
         if onramp is not None:
             onramp.stop()
-        cluster.servers.discard()
+        cluster.discard()
 
 
 def told(outcome):

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import re
-import sys
 from pathlib import Path
 
 import pymysql
@@ -11,34 +10,11 @@ import pytest
 
 from harness import raw, several
 from harness.admin import rows
-from harness.cluster import Cluster
+from harness.cluster import CHANGE, Cluster
 from harness.raw import Err, Ok
 from harness.server import ADMIN
 from harness.several import Load, in_use, until_in_use, until_seen
 from harness.waiting import in_background
-
-# What an operator's program does: the first argument is the primary's address, the second that of the new one.
-CHANGE = f"""#!{sys.executable}
-import os, sys, time
-import pymysql
-
-assert not any(name.startswith("ONRAMP_") for name in os.environ), "it has got Onramp's own variables"
-
-def order(address, *statements):
-    host, port = address.split(":")
-    with pymysql.connect(host=host, port=int(port), user="{ADMIN[0]}", password="{ADMIN[1]}") as admin, admin.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-        return cursor.fetchone()
-
-former, new = sys.argv[1:]
-order(former, "SET GLOBAL read_only = 1")
-position = order(former, "SELECT @@global.gtid_binlog_pos")
-while order(new, "SELECT @@global.gtid_binlog_pos") != position:
-    time.sleep(0.01)
-order(new, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = 0")
-print("promoted", new)
-"""
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "CLUSTERS.md").read_text(encoding="utf-8")
 # The example there, as it stands.

@@ -1,5 +1,7 @@
 """Several servers. Of MariaDB, with one that the others replicate from, by GTIDs and semi-synchronously: what was acknowledged is on a replica."""
 
+import sys
+
 import pymysql
 
 from . import raw
@@ -12,6 +14,29 @@ REPLICATION = [
     "--rpl-semi-sync-slave-enabled=ON", "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
     "--rpl-semi-sync-master-timeout=100000000", "--rpl-semi-sync-master-wait-no-slave=OFF", "--slave-net-timeout=5",
 ]
+
+# What an operator's program does: the first argument is the primary's address, the second that of the new one.
+CHANGE = f"""#!{sys.executable}
+import os, sys, time
+import pymysql
+
+assert not any(name.startswith("ONRAMP_") for name in os.environ), "it has got Onramp's own variables"
+
+def order(address, *statements):
+    host, port = address.split(":")
+    with pymysql.connect(host=host, port=int(port), user="{ADMIN[0]}", password="{ADMIN[1]}") as admin, admin.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return cursor.fetchone()
+
+former, new = sys.argv[1:]
+order(former, "SET GLOBAL read_only = 1")
+position = order(former, "SELECT @@global.gtid_binlog_pos")
+while order(new, "SELECT @@global.gtid_binlog_pos") != position:
+    time.sleep(0.01)
+order(new, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = 0")
+print("promoted", new)
+"""
 
 
 class Servers:
