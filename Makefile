@@ -201,7 +201,7 @@ compare-overload:
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/overload.py $(ARGUMENTS)
 
-# About 22 minutes; `make compare-limit ARGUMENTS="--quick --only sleep"` takes two.
+# About 25 minutes; `make compare-limit ARGUMENTS="--quick --only sleep"` takes two.
 compare-limit:
 	@.ci/install test
 	cargo build --release --locked --package onramp

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares limits that find themselves with none and with fixed ones, and writes their part of docs/BENCHMARKS.md.
 
-    make compare-limit                                   one round, about 22 minutes
+    make compare-limit                                   one round, about 25 minutes
     make compare-limit ARGUMENTS="--only sleep --connections 64,512,4000 --rounds 2"
     make compare-limit ARGUMENTS="--quick --only fixed"  a look, which leaves the page alone
 
 - sleep: statements that take 1, 5 or 50 ms and no processor.
 - fixed: point selects, and transactions that read and write, beside every number of permits that is tried by hand.
-- accounts: point selects of 1 to 1,000 accounts and 200 schemas, in a new process each.
+- accounts: point selects of up to 1,000 accounts and 10,000 schemas, of drivers and session states unlike each other, in a new process each.
 - changes: 512 clients with statements that wait, read, and read and write, in turn, twice.
 """
 
