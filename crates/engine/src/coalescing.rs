@@ -348,8 +348,7 @@ impl Engine {
         self.queue_alone(key, lane, since);
     }
 
-    /// A statement that has run for too long is about to be ended: the others that wait for its answer are told so. Returns how
-    /// many they were.
+    /// A statement that has run for too long is about to be ended: the others that wait for its answer are told so.
     pub(crate) fn end_group(&mut self, backend_key: BackendKey, error: &MySqlError) {
         for follower in self.followers_behind(backend_key) {
             self.cancel_queued(follower, error);

@@ -1,4 +1,4 @@
-//! Checks what must agree between clients and backends, after each turn of a debug build, in the simulator first of all.
+//! Checks what must agree between clients, servers and backends, after each turn of a debug build, in the simulator first of all.
 
 use crate::backend::{Backend, Owner, Permit};
 use crate::client::login::Login;

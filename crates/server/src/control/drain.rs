@@ -24,7 +24,7 @@ impl Control {
     /// Drains the server with this address, or ends that. Returns what there is to say of it.
     ///
     /// # Errors
-    /// Why nothing has changed.
+    /// Why nothing has changed; or, where that was ordered, why no other server has become the primary yet.
     pub(crate) fn drain_server(&self, address: &str, drains: bool) -> Result<String, String> {
         let _alone = self.alone()?;
         let servers = self.look_at_servers().servers;
