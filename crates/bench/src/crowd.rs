@@ -78,10 +78,10 @@ impl Crowd {
         Some(format!("SET NAMES {character_set}, time_zone = '{hours:+03}:00'"))
     }
 
-    /// The same, half of whose connections log in as drivers do that know no CLIENT_DEPRECATE_EOF, and a third with CLIENT_MULTI_STATEMENTS.
+    /// The same; where drivers are mixed, half of its connections log in as drivers do that know no CLIENT_DEPRECATE_EOF, and a third with CLIENT_MULTI_STATEMENTS.
     #[must_use]
-    pub fn with_mixed_drivers(self) -> Self {
-        Self { mixed_drivers: true, ..self }
+    pub fn with_mixed_drivers(self, mixed_drivers: bool) -> Self {
+        Self { mixed_drivers, ..self }
     }
 
     /// The same in so many session states, [`MOST_SESSION_STATES`] at most; 0 leaves that of the login.
@@ -113,6 +113,18 @@ mod tests {
         assert!(names.contains("shop1") && names.contains("shop10"));
         assert_eq!(name(3), name(3));
         assert_eq!(crowd.member(0).schema(), Some("db"));
+    }
+
+    #[test]
+    fn mixed_drivers_have_each_class_in_its_part() {
+        let common = Credentials::new("root", "", None, false);
+        let crowd = Crowd::drawn(common.clone(), None, None, Shape::Uniform, 7).with_mixed_drivers(true);
+        let alike = |credentials: &Credentials| {
+            (0..600).filter(|&connection| crowd.member(connection).class() == credentials.class()).count()
+        };
+        let (old, several) = (common.clone().with_eof_packets(), common.clone().with_multi_statements());
+        let both = old.clone().with_multi_statements();
+        assert_eq!([alike(&common), alike(&old), alike(&several), alike(&both)], [200, 200, 100, 100]);
     }
 
     #[test]

@@ -66,9 +66,9 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
 
 /// Who logs in, and how.
 fn crowd(options: &RunOptions, common: Credentials, seed: u64) -> Crowd {
-    let crowd = Crowd::drawn(common, options.users, options.schemas, options.crowd_shape(), seed)
-        .with_session_states(options.session_states);
-    if options.mixed_drivers { crowd.with_mixed_drivers() } else { crowd }
+    Crowd::drawn(common, options.users, options.schemas, options.crowd_shape(), seed)
+        .with_session_states(options.session_states)
+        .with_mixed_drivers(options.mixed_drivers)
 }
 
 /// The driver of the load, with the descriptors that it takes.

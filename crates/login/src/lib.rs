@@ -134,6 +134,11 @@ impl Credentials {
         self.schema.as_deref()
     }
 
+    /// What of [`Capabilities::DEPRECATE_EOF`] and [`Capabilities::MULTI_STATEMENTS`] is asked for.
+    pub fn class(&self) -> Capabilities {
+        self.class
+    }
+
     fn response(&self, plugin: &[u8], scramble: &[u8; 20]) -> Result<Vec<u8>, LoginError> {
         let Some((stage1, digest1)) = &self.digests else { return Ok(Vec::new()) };
         match plugin {
