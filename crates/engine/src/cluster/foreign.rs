@@ -7,7 +7,7 @@ const LONGEST_REASON: usize = 500;
 const LONGEST_IDENTITY: usize = 5_000;
 
 /// Of so many letters, and none that could begin another line, colour a terminal or turn the direction of a text.
-pub(super) fn reason(text: &str) -> String {
+pub(crate) fn reason(text: &str) -> String {
     shortened(text, LONGEST_REASON)
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod choice;
 pub(crate) mod chosen;
 pub(crate) mod drain;
 pub(crate) mod follow;
-mod foreign;
+pub(crate) mod foreign;
 pub(crate) mod position;
 pub(crate) mod primary;
 pub(crate) mod reading;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::backend::kept::{Row, rows_of};
+use crate::cluster::foreign;
 use crate::control::question::Question;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
@@ -106,6 +107,8 @@ pub(crate) struct Peers {
 struct Peer {
     /// Of its service account, on the server.
     connection: u64,
+    /// That connection has been seen since our own login.
+    is_confirmed: bool,
     /// Where that comes from, as the server says it; empty where it does not.
     host: String,
     since: Instant,
@@ -215,7 +218,7 @@ impl Peers {
         self.refused = None;
         self.strangers.clear();
         // Numbers of connections are another server's, maybe.
-        self.peers.values_mut().for_each(|peer| peer.connection = 0);
+        self.peers.values_mut().for_each(|peer| peer.is_confirmed = false);
     }
 
     /// `None` as long as this connection lasts, where that is of no use.
@@ -294,6 +297,9 @@ impl Peers {
             Err(reason) => {
                 self.say(hearing.views, Obstacle::Refused, reason);
                 self.refused = Some(hearing.now);
+                // Nobody is seen there, as at a server to which a failover has led.
+                self.holders.clear();
+                self.settle(hearing, &BTreeMap::new());
                 return None;
             }
         };
@@ -340,7 +346,10 @@ impl Peers {
 
     fn take_slot(&mut self, hearing: &mut Hearing<'_>, row: &[Option<Vec<u8>>]) {
         self.own = number(row.get(1)).unwrap_or(0);
-        self.slot = number(row.first()).and_then(|slot| u32::try_from(slot).ok());
+        // Ids of clients follow from it, and whatever answers here may say anything.
+        self.slot = number(row.first())
+            .and_then(|slot| u32::try_from(slot).ok())
+            .filter(|slot| (1..=SLOTS).contains(slot));
         self.since = hearing.now;
         hearing.onramps.set_slot(self.slot.unwrap_or(0));
         if self.slot.is_none() {
@@ -408,8 +417,10 @@ impl Peers {
     /// Connections that hold a slot, and of which it is not known whose they are.
     fn unknown(&self) -> impl Iterator<Item = &Holder> {
         self.holders.iter().filter(|holder| {
-            let is_known =
-                self.peers.get(&holder.slot).is_some_and(|peer| peer.connection == holder.connection);
+            let is_known = self
+                .peers
+                .get(&holder.slot)
+                .is_some_and(|peer| peer.is_confirmed && peer.connection == holder.connection);
             !is_known && !self.strangers.contains(&holder.connection)
         })
     }
@@ -421,7 +432,7 @@ impl Peers {
             .filter(|row| row.get(1).and_then(Option::as_deref) == Some(hearing.service_user.as_bytes()))
             .filter_map(|row| {
                 let host = row.get(2)?.as_deref().unwrap_or_default();
-                Some((number(row.first())?, String::from_utf8_lossy(host).into_owned()))
+                Some((number(row.first())?, foreign::reason(&String::from_utf8_lossy(host))))
             })
             .collect();
         let strangers: Vec<u64> = self
@@ -445,10 +456,18 @@ impl Peers {
             let peer = self.peers.entry(slot).or_insert_with(|| {
                 let host = hosts.get(&connection).cloned().unwrap_or_default();
                 hearing.views.event(Event::PeerCame { slot, connection, host });
-                Peer { connection: 0, host: String::new(), since: hearing.now, at_work: false, missed: 0 }
+                Peer {
+                    connection,
+                    is_confirmed: false,
+                    host: String::new(),
+                    since: hearing.now,
+                    at_work: false,
+                    missed: 0,
+                }
             });
-            if peer.connection != connection {
+            if !peer.is_confirmed || peer.connection != connection {
                 peer.connection = connection;
+                peer.is_confirmed = true;
                 peer.host = hosts.get(&connection).cloned().unwrap_or_default();
             }
             peer.at_work = at_work;

@@ -230,6 +230,43 @@ fn permits_are_divided_among_those_that_are_at_work() {
 }
 
 #[test]
+fn a_slot_that_there_is_not_is_none() {
+    for said in ["0", "17", "33", "4294967295", "18446744073709551615", "a"] {
+        let mut onramp = Onramp::new(&mut Locks::default(), 7);
+        let mut hearing = Hearing {
+            now: onramp.now,
+            service_user: "onramp",
+            onramps: &onramp.onramps,
+            views: &mut onramp.views,
+        };
+        let row = bytes_of(&[vec![Some(said.to_owned()), Some(String::from("7"))]]);
+        onramp.peers.take(&mut hearing, PeersQuestion::Slot, Ok(&row));
+        assert_eq!((onramp.peers.slot, onramp.onramps.slot()), (None, None), "{said}");
+    }
+}
+
+#[test]
+fn peers_are_gone_at_a_server_that_shows_none() {
+    let mut server = Locks::default();
+    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
+    for _ in 0..2 {
+        one.look(&mut server);
+        two.look(&mut server);
+    }
+    assert_eq!(one.counts()[0], 2);
+    one.events();
+    // The next primary has its own numbers of connections, and no such locks.
+    let mut next = Locks { refuses: Some("LOCK"), ..Locks::default() };
+    one.log_in(&mut next, 3);
+    for look in 1..=GONE {
+        one.look(&mut next);
+        assert_eq!(one.counts()[0], if look < GONE { 2 } else { 1 }, "look {look}");
+    }
+    let went = Event::PeerWent { slot: 2, connection: 8 };
+    assert!(one.events().contains(&went), "with the number that it had");
+}
+
+#[test]
 fn a_connection_that_comes_back_is_the_same_onramp() {
     let mut server = Locks::default();
     let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
