@@ -140,8 +140,7 @@ impl Servers {
 
     /// How many backends are not idle.
     pub(crate) fn backends_in_use(&self) -> u32 {
-        let in_use: usize = self.all.iter().map(|server| server.backends.len() - server.idle.len()).sum();
-        u32::try_from(in_use).unwrap_or(u32::MAX)
+        u32::try_from(self.backend_count() - self.idle_count()).unwrap_or(u32::MAX)
     }
 
     /// Slots of all tables of backends, used or not.

@@ -40,7 +40,7 @@ pub enum DrainOutcome {
 /// What is drained.
 #[derive(Debug, Default)]
 pub(super) struct Drains {
-    /// By the places of the addresses that orders have named.
+    /// By the places of addresses: those that orders have named, and others of the same servers, as far as these were known.
     ordered: Vec<bool>,
     /// Since when nobody takes writes but what is drained.
     without_others: Option<Instant>,
@@ -112,9 +112,7 @@ impl Cluster {
                 }
             }
         }
-        for (own, after) in self.drains.ordered.iter_mut().zip(&after) {
-            *own = *after;
-        }
+        self.drains.ordered = after;
         self.told.push(Event::DrainChanged { address: address.clone(), is_drained: drains });
         Ok(DrainOutcome::Done)
     }

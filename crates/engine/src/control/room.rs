@@ -113,12 +113,13 @@ impl Server {
         let facts = self.facts.as_ref().expect("known before it is asked");
         let max_connections = number(0).unwrap_or(facts.max_connections);
         // Each worker has a connection of the service account. Those that have just begun or ended make no difference that lasts.
-        let ours = pool.workers.places.taken().saturating_add(pool.workers.count());
-        let others = number(1).map_or(0, |connected| connected.saturating_sub(ours));
+        let ours = pool.workers.places.taken();
+        let all_ours = ours.saturating_add(pool.workers.count());
+        let others = number(1).map_or(0, |connected| connected.saturating_sub(all_ours));
         let onramps = &pool.workers.onramps;
         let room = room(Connections {
             most: max_connections,
-            ours: pool.workers.places.taken(),
+            ours,
             others,
             onramps: onramps.present(),
             are_wanted: onramps.at_work() > 1,
