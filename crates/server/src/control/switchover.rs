@@ -385,16 +385,18 @@ mod tests {
         assert!(reason.contains("switchover_timeout"), "{reason}");
         let program = script("leaves", "sleep 1000 & echo \"at $!\"; wait");
         // As long as a busy machine takes to get there.
-        let said =
+        let mut said =
             (0..).map(|times| run(&program.0, "a", "b", Duration::from_millis(300 << times)).unwrap_err());
-        let said = said.into_iter().find(|said| said.contains("at ")).expect("it tries on");
+        let said = said.find(|said| said.contains("at ")).expect("it tries on");
         let left = said.split("at ").nth(1).expect("it has said who").trim();
         // Whoever takes its place as a parent may not have waited for it yet.
         let state = || std::fs::read_to_string(format!("/proc/{left}/stat")).unwrap_or_default();
         let runs = |stat: String| {
             stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
         };
+        let deadline = Instant::now() + LONG;
         while runs(state()) {
+            assert!(Instant::now() < deadline, "what it has started runs on");
             thread::sleep(LOOK);
         }
         let reason = run(Path::new("/nowhere/change"), "a", "b", LONG).unwrap_err();
