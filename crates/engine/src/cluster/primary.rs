@@ -252,10 +252,17 @@ impl Cluster {
         self.standings[place].state() == ServerState::Up
     }
 
+    /// Whether several addresses lead to one server, and that is there.
+    fn are_all_one_that_is_up(&self) -> bool {
+        self.standings.len() > 1
+            && (0..self.standings.len()).any(|place| self.is_up(place))
+            && (1..self.standings.len()).all(|place| self.is_same(place, 0))
+    }
+
     pub(super) fn say(&self, why: &NoPrimary, addresses: &[Address]) -> String {
         match why {
             NoPrimary::Untried => String::from("not all servers have been asked yet"),
-            NoPrimary::None if (1..self.standings.len()).all(|place| self.is_same(place, 0)) => String::from(
+            NoPrimary::None if self.are_all_one_that_is_up() => String::from(
                 "all addresses lead to one server, which takes no writes: give backend once to have it used as it is, or name the others",
             ),
             NoPrimary::None => String::from("no server is up and takes writes"),
@@ -330,6 +337,19 @@ mod tests {
         let (failover, counts) = cluster.failovers.iter(&chosen).next().expect("it is remembered");
         assert_eq!((failover.from, failover.to, failover.ended), (0, Some(1), Some(at(5))));
         assert_eq!(counts.unknown, 1);
+    }
+
+    #[test]
+    fn one_that_is_away_is_not_said_to_be_read_only() {
+        let mut settings = two_servers();
+        // The host of the other one has not been found.
+        settings.server.truncate(1);
+        let mut cluster = Cluster::new(&settings, 0);
+        cluster.seen(at(1), 0, Verdict::unreached("connection refused"));
+        let Some(Event::NoPrimary { reason }) = cluster.choose(at(1), &Chosen::default(), &settings) else {
+            panic!("there is none");
+        };
+        assert_eq!(reason, "no server is up and takes writes");
     }
 
     /// As MariaDB says how far it is.
