@@ -20,7 +20,7 @@ pub(super) fn position(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-fn shortened(text: &str, longest: usize) -> String {
+pub(super) fn shortened(text: &str, longest: usize) -> String {
     let mut letters = text.chars().map(shown);
     let mut kept: String = letters.by_ref().take(longest).collect();
     if letters.next().is_some() {

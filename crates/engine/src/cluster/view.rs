@@ -6,6 +6,7 @@ use seam::{Address, Instant};
 
 use super::Cluster;
 use super::chosen::{Chosen, Counts};
+use super::foreign;
 use super::position::Behind;
 use super::primary::Failover;
 use crate::outside::named::{ServerRole, ServerState};
@@ -77,8 +78,11 @@ pub struct FailoverView {
     pub unknown: u64,
 }
 
-/// Clients are told of so many servers, and of each reason so many letters: client libraries keep 512 bytes of an error (MYSQL_ERRMSG_SIZE).
-const TOLD: (usize, usize) = (3, 60);
+/// Clients are told of so many servers: client libraries keep 512 bytes of an error (MYSQL_ERRMSG_SIZE).
+const SERVERS_TOLD: usize = 3;
+
+/// And so many letters of the reason of each.
+const REASON_TOLD: usize = 60;
 
 impl Cluster {
     /// While there is no primary clients are told what each server is.
@@ -89,16 +93,14 @@ impl Cluster {
     }
 
     fn in_few_words(&self, addresses: &[Address]) -> String {
-        let (most, longest) = TOLD;
         let word = |(place, address): (usize, &Address)| {
-            let reason = self.reason_of(place, addresses);
-            let cut = reason.char_indices().nth(longest).map_or(reason.len(), |(at, _)| at);
-            let dots = if cut < reason.len() { "..." } else { "" };
-            format!("{address} is {} ({}{dots})", self.standings[place].state(), &reason[..cut])
+            let reason = foreign::shortened(&self.reason_of(place, addresses), REASON_TOLD);
+            format!("{address} is {} ({reason})", self.standings[place].state())
         };
-        let mut text = addresses.iter().enumerate().take(most).map(word).collect::<Vec<_>>().join(", ");
-        if addresses.len() > most {
-            text.push_str(&format!(" and {} more", addresses.len() - most));
+        let mut text =
+            addresses.iter().enumerate().take(SERVERS_TOLD).map(word).collect::<Vec<_>>().join(", ");
+        if addresses.len() > SERVERS_TOLD {
+            text.push_str(&format!(" and {} more", addresses.len() - SERVERS_TOLD));
         }
         text
     }
