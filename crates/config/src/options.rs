@@ -5,6 +5,7 @@ mod http;
 mod limits;
 mod places;
 mod program;
+mod reads;
 mod scheduling;
 mod shares;
 mod slow_log;
@@ -148,10 +149,12 @@ pub(crate) const OPTIONS: Options = Options(&[
     places::ADDRESSES,
     tls::TLS,
     scheduling::SCHEDULING,
+    reads::SPLIT,
     shares::FAIR_SHARES,
     limits::LIMITS,
     shares::LIMITS,
     timeouts::TIMEOUTS,
+    reads::BOUNDS,
     places::ADMIN_PORT,
     http::HTTP,
     places::PRIVATE_SERVER,

@@ -4,6 +4,7 @@ pub(crate) mod answer;
 pub(crate) mod defaults;
 pub(crate) mod facts;
 pub(crate) mod peers;
+pub(crate) mod position;
 mod question;
 mod rights;
 mod room;
@@ -25,6 +26,7 @@ use crate::control::answer::Kept;
 use crate::control::defaults::Defaults;
 use crate::control::facts::{Facts, account_of_row};
 use crate::control::peers::{Peers, PeersQuestion};
+use crate::control::position::PositionWatch;
 use crate::control::question::Question;
 use crate::control::room::Room;
 use crate::engine::{Engine, Role};
@@ -78,6 +80,8 @@ pub(crate) struct Control {
     pub(crate) defaults: Defaults,
     room: Room,
     peers: Peers,
+    /// How far the server is, for reads on replicas.
+    pub(crate) position: PositionWatch,
 }
 
 enum State {
@@ -118,6 +122,7 @@ impl Control {
             defaults: Defaults::default(),
             room: Room::default(),
             peers: Peers::default(),
+            position: PositionWatch::default(),
         }
     }
 
@@ -245,7 +250,8 @@ impl Engine {
                     .into_iter()
                     .chain(self.servers[server].next_look_at_defaults(&self.settings))
                     .chain(self.servers[server].next_look_at_room(&self.settings, &self.pool))
-                    .chain(self.servers[server].next_look_at_peers(&self.settings, &self.pool));
+                    .chain(self.servers[server].next_look_at_peers(&self.settings, &self.pool))
+                    .chain(self.servers[server].control.position.next());
                 due.chain(self.next_suspicion(server)).chain(self.next_code_turn(server)).min()
             }
             _ => Some(self.servers[server].control.since + self.settings.backend_connect_timeout),
@@ -395,6 +401,7 @@ impl Engine {
             }
             Question::Room => self.servers[server].take_room(&self.settings, &self.pool, Some(&answer.bytes)),
             Question::Peers(question) => self.peers_answered(server, question, Ok(&answer.bytes)),
+            Question::Position => self.servers[server].control.position.answered(&answer.bytes),
             Question::Changes => {
                 self.servers[server].take_changes(self.now, &self.pool, &mut self.views, Ok(&answer.bytes));
             }
@@ -441,6 +448,8 @@ impl Engine {
             }
             Question::Defaults => self.servers[server].control.defaults.are_refused(),
             Question::Room => self.servers[server].take_room(&self.settings, &self.pool, None),
+            // It counts as behind as long as it does not say.
+            Question::Position => {}
             Question::Peers(question) => self.peers_answered(server, question, Err(error)),
             Question::Accounts | Question::Probe
                 if self.servers[server].rights_cannot_be_read(&self.pool, &mut self.views, &error) =>

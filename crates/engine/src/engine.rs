@@ -24,6 +24,8 @@ use crate::outside::orders::OutsideKill;
 use crate::outside::views::Views;
 use crate::outside::waits::{WaitReason, Waits};
 use crate::pool::Pool;
+use crate::readers::Readers;
+use crate::readers::guest::Guests;
 use crate::scheduler::Class;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
@@ -55,6 +57,10 @@ pub struct Engine {
     pub(crate) cluster: Cluster,
     /// What this worker knows of which of them is the primary.
     pub(crate) following: Following,
+    /// Those that read on replicas.
+    pub(crate) readers: Readers,
+    /// What a reader knows of its guests; `None` in the engine that clients come to.
+    pub(crate) guests: Option<Guests>,
     pub(crate) views: Views,
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Resume,
@@ -135,6 +141,7 @@ impl Engine {
     /// If there is no server, a bound is zero (the table of options does not let that through), or there is no such worker.
     pub fn join(settings: Settings, workers: Arc<Workers>, worker: usize) -> Self {
         assert!(worker < workers.count() as usize && !settings.server.is_empty(), "a worker of a pool");
+        let readers = Readers::new(&settings, &workers, worker);
         Self {
             now: Instant::START,
             io: Io::new(settings.entropy),
@@ -148,6 +155,8 @@ impl Engine {
             servers: Servers::new(),
             cluster: Cluster::new(&settings, worker),
             following: Following::new(),
+            readers,
+            guests: None,
             views: Views::default(),
             resume: Resume::default(),
             hoards: Hoards::default(),
@@ -161,13 +170,13 @@ impl Engine {
 
     /// The oldest event not yet reported.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.views.next_event()
+        self.views.next_event().or_else(|| self.readers.engines_mut().find_map(Self::poll_event))
     }
 
     /// The next message for another worker, and for which; whoever runs the engines hands it to [`Self::read_letter`] of
     /// that one. To be asked for at the end of each turn.
     pub fn poll_letter(&mut self) -> Option<(usize, Letter)> {
-        self.pool.next_letter()
+        self.pool.next_letter().or_else(|| self.readers.next_letter())
     }
 
     /// Takes in a message of another worker. A turn has to follow, with an end.
@@ -183,7 +192,16 @@ impl Engine {
             Letter::RoomMade { server } => self.servers[*server].room_was_made(),
             Letter::DefaultsChanged => self.servers.defaults_are_wanted(),
             Letter::CodeFound => self.renew_backends(),
+            Letter::OfReader { place, letter } => {
+                self.readers.enter(*place, self.now, &mut self.io, |reader| reader.read_letter(letter));
+            }
         }
+    }
+
+    /// Counts a turn that has taken so long, from its first input to the last of its outputs. The program around the engine has a
+    /// clock for that.
+    pub fn note_turn(&mut self, took: Duration) {
+        self.views.note_turn(self.now, took);
     }
 
     /// How full the tables are now.
@@ -266,10 +284,18 @@ impl Engine {
     }
 
     /// A connection's peer reads slowly, or has caught up.
-    fn stalled(&mut self, connection: ConnectionId, stalled: bool) {
+    pub(crate) fn stalled(&mut self, connection: ConnectionId, stalled: bool) {
         match (self.io.role(connection), stalled) {
-            (Role::Client(key), true) => self.client_stalled(key),
-            (Role::Client(key), false) => self.client_drained(key),
+            (Role::Client(key), stalled) => {
+                if stalled {
+                    self.client_stalled(key);
+                } else {
+                    self.client_drained(key);
+                }
+                if self.clients.contains(key) {
+                    self.lent_stalled(key, stalled);
+                }
+            }
             (Role::Backend(key), true) => self.server_stalled(key),
             (Role::Backend(key), false) => {
                 if let Some(client) = self.servers[key].holder {
@@ -285,6 +311,7 @@ impl Engine {
         self.pool.workers.awake(self.pool.worker);
         self.pool.workers.holds_bytes(self.pool.worker, self.hoards.statements.bytes());
         self.cluster_turn();
+        self.turn_of_readers();
         self.control_turn();
         self.expire_logins();
         self.tell_refusals();
@@ -307,6 +334,10 @@ impl Engine {
         self.go_on_with_claims();
         self.drain_turn();
         while let Some(key) = self.resume.pop() {
+            if self.is_reader() {
+                self.guest_rests(key);
+                continue;
+            }
             if self.clients.contains(key) && !self.clients[key].input.is_empty() {
                 self.continue_client(key);
             }
@@ -327,6 +358,7 @@ impl Engine {
             self.refuse_overload();
         }
         self.serve_other_workers();
+        self.turn_of_readers();
         self.control_turn();
         for server in self.servers.iter_mut() {
             server.send_to_backends(&mut self.io.outbox);
@@ -395,6 +427,14 @@ impl Engine {
         }
     }
 
+    /// Closes all backends.
+    fn leave_all(&mut self) {
+        let backends: Vec<_> = self.servers.backends().map(|(key, _)| key).collect();
+        for key in backends {
+            self.quit_backend(key);
+        }
+    }
+
     /// Leaves the server in the orderly way, and says that nothing is left to do.
     fn stop(&mut self) {
         // Whoever comes in the same turn is refused.
@@ -406,10 +446,8 @@ impl Engine {
                 self.drop_client(key);
             }
         }
-        let backends: Vec<_> = self.servers.backends().map(|(key, _)| key).collect();
-        for key in backends {
-            self.quit_backend(key);
-        }
+        self.leave_all();
+        self.readers.for_each(self.now, &mut self.io, Self::leave_all);
         self.io.outbox.finished();
     }
 }
@@ -418,6 +456,9 @@ impl Program for Engine {
     fn handle(&mut self, now: Instant, input: Input<'_>) {
         debug_assert!(now >= self.now, "time does not run backwards");
         self.now = now;
+        if let Some(place) = self.readers.of_input(&input, &self.io) {
+            return self.readers.enter(place, now, &mut self.io, |reader| reader.handle(now, input));
+        }
         match input {
             Input::Accepted { connection, listener, peer } => {
                 self.client_accepted(connection, listener, peer);

@@ -1,5 +1,6 @@
 //! The MySQL errors that Onramp gives of its own, with the codes and SQLSTATEs that clients know.
 
+use crate::backend::ServerError;
 use crate::overload::Bound;
 
 /// An error packet's content, before it is written.
@@ -296,6 +297,11 @@ impl MySqlError {
     /// ER_QUERY_INTERRUPTED.
     pub(crate) fn interrupted() -> Self {
         Self::new(1317, b"70100", "Query execution was interrupted")
+    }
+
+    /// A replica has refused a read, of which nothing has run there.
+    pub(crate) fn replica_refuses(error: &ServerError) -> Self {
+        Self::new(error.code, b"HY000", String::from_utf8_lossy(&error.message))
     }
 
     /// ER_NET_READ_INTERRUPTED.

@@ -32,6 +32,12 @@ impl Io {
         }
     }
 
+    /// Names of connections that are asked for, and of tasks, begin here.
+    pub(crate) fn begin_names(&mut self, first: u64) {
+        self.last_token = first;
+        self.tasks.begin_numbers(first);
+    }
+
     pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {
         let index = connection.index as usize;
         if self.roles.len() <= index {

@@ -49,6 +49,7 @@ mod outbox;
 mod outside;
 mod overload;
 mod pool;
+mod readers;
 mod request;
 mod scheduler;
 mod scheduling;
@@ -97,6 +98,7 @@ pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
 pub use outside::waits::{HeldUpBy, WaitReason, Waits};
 pub use overload::OverloadSettings;
+pub use readers::{ReadConsistency, ReadSettings, ReadSplit};
 pub use session::pin_counts::{PinCause, PinReason, PinReport};
 pub use session::pins::Pins;
 pub use settings::{

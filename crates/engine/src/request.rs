@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use seam::Instant;
 use sql::{
     CharsetSetting, Classification, Effects, Holding, Kind, LexMode, Reads, SessionCall, TransactionCommand,
     VariableUse,
@@ -102,6 +103,8 @@ pub(crate) struct Request {
     pub(crate) becomes: Option<Box<Attempt>>,
     /// Of a large text.
     pub(crate) found_ahead: Option<Box<FoundAhead>>,
+    /// Since when it counts for the primary's load by reads ([`crate::readers`]).
+    pub(crate) counts_for_primary: Option<Instant>,
     /// For the slow log, where that is on.
     pub(crate) at_start: Option<Box<AtStart>>,
 }
@@ -325,6 +328,7 @@ impl Request {
             contends: false,
             becomes: None,
             found_ahead: None,
+            counts_for_primary: None,
             at_start: None,
         }
     }

@@ -13,6 +13,7 @@ use crate::coalescing::CoalescingSettings;
 use crate::learned::limit::{Range, Worth};
 use crate::outside::slow_log::SlowLogSettings;
 use crate::overload::OverloadSettings;
+use crate::readers::ReadSettings;
 use crate::shares::{FairShare, SharesSettings};
 
 settings! {
@@ -25,6 +26,8 @@ settings! {
         pub server_names: Vec<Arc<str>> = Vec::new(), found;
         /// Whether these may be addresses of several servers, and how those are checked.
         pub cluster: ClusterSettings = ClusterSettings::default(), parts;
+        /// Which reads go to replicas.
+        pub reads: ReadSettings = ReadSettings::default(), parts;
         /// Whether the server is told, by a header of the PROXY protocol, from which address the client comes whose account a
         /// connection is for: the latest that has logged in to it.
         pub proxy_to_server: bool = false, start;

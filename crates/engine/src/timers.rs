@@ -66,6 +66,8 @@ timers! {
     ServerFull,
     /// Clients whose passwords the server has to judge get into line, or have their turn.
     Claim,
+    /// A reader of a replica has something to do, or a read has waited for a replica for long enough.
+    Readers,
     /// Clients that have sent ahead go on: they had their share of the turn that ends.
     Resume,
 }
@@ -95,6 +97,7 @@ impl Timer {
             | Self::Overdue
             | Self::Draining
             | Self::Claim
+            | Self::Readers
             | Self::Resume => false,
         }
     }
@@ -154,6 +157,7 @@ impl Engine {
                 until.filter(|&until| until > self.now).min()
             }
             Timer::Claim => self.next_claim(),
+            Timer::Readers => self.readers.next_turn(self.now, self),
             Timer::Resume => (!self.resume.is_empty()).then_some(self.now),
         }
     }

@@ -31,6 +31,7 @@ use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
 use crate::learned::way::Way;
 use crate::overload::QueueLengths;
+use crate::readers::replicas::Replicas;
 use crate::settings::{Settings, ThreadHandling};
 use crate::stored_code::SharedCode;
 use crate::workers::onramps::Onramps;
@@ -65,6 +66,7 @@ pub struct Workers {
     pub(crate) stored_code: SharedCode,
     pub(crate) chosen: Chosen,
     pub(crate) onramps: Onramps,
+    pub(crate) replicas: Replicas,
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: AtomicU32,
@@ -157,6 +159,7 @@ impl Workers {
             stored_code: SharedCode::default(),
             chosen: Chosen::default(),
             onramps: Onramps::default(),
+            replicas: Replicas::new(settings, count),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: AtomicU32::new(settings.shared_backends.max(1)),

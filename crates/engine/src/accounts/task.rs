@@ -196,6 +196,13 @@ pub(crate) struct Tasks {
     last: u64,
 }
 
+impl Tasks {
+    /// Their numbers begin here.
+    pub(crate) fn begin_numbers(&mut self, first: u64) {
+        self.last = first;
+    }
+}
+
 impl Io {
     /// Has something done, for somebody from this network where it is a client. Returns the task's number.
     pub(crate) fn give_task(&mut self, asker: Asker, work: Work, network: Option<IpAddr>) -> u64 {
@@ -219,11 +226,17 @@ impl Engine {
     /// Returns the next task for another thread than a worker's. Its outcome goes to [`Self::take_finding`], for whichever asker
     /// waits by then. The caller asks at the end of each turn.
     pub fn poll_task(&mut self) -> Option<Task> {
-        self.io.tasks.queue.pop_front()
+        let own = self.io.tasks.queue.pop_front();
+        own.or_else(|| self.readers.engines_mut().find_map(Self::poll_task))
     }
 
     /// Takes in what came of a task. A turn has to follow, with an end.
     pub fn take_finding(&mut self, number: u64, finding: Finding) {
+        if let Some(place) = self.readers.of_number(number) {
+            return self
+                .readers
+                .enter(place, self.now, &mut self.io, |reader| reader.take_finding(number, finding));
+        }
         match (self.io.tasks.askers.remove(&number).map(|(asker, _)| asker), finding) {
             (Some(Asker::Client(client)), Finding::Text(text)) => self.text_is_read(client, text),
             (Some(Asker::Client(client)), Finding::Lost) => {

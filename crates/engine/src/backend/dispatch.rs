@@ -21,7 +21,7 @@ use crate::settings::ThreadHandling;
 
 /// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
 /// might exceed the server's max_allowed_packet.
-pub(super) const LARGEST_JOINED: usize = 1 << 20;
+pub(crate) const LARGEST_JOINED: usize = 1 << 20;
 
 /// How far down the queue statements of other users are looked for when the first one finds no backend.
 const LOOK_BEHIND: usize = 32;

@@ -11,6 +11,8 @@
 //! the text does not show is a view that calls a function. So the service account asks first, each time, whether there is any stored
 //! or loaded function; where there is one, or that cannot be seen, nothing is sent again, and those behind the stuck one wait.
 
+use std::time::Duration;
+
 use seam::Instant;
 
 use super::{Backend, InFlight, Owner};
@@ -88,6 +90,16 @@ impl Rescues {
         let known = self.known.filter(|&(asked, _)| asked >= since);
         self.asks |= known.is_none();
         known.is_some_and(|(_, harmless)| harmless)
+    }
+
+    /// Whether the server has none, as far as it was asked within ten times `refresh`. It is asked again after each.
+    pub(crate) fn has_no_functions(&mut self, now: Instant, refresh: Duration) -> bool {
+        let Some((asked, harmless)) = self.known else {
+            self.asks = true;
+            return false;
+        };
+        self.asks |= now.since(asked) >= refresh;
+        harmless && now.since(asked) <= 10 * refresh
     }
 
     fn may_have_one(&self) -> bool {

@@ -11,6 +11,7 @@ use super::{Afterwards, InFlight, Owner, ServerError, Summary};
 use crate::client::priority::Priority;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::learned::digests::Execution;
 use crate::learned::history::Left;
@@ -205,6 +206,11 @@ impl Engine {
     ) {
         let error = summary.error.clone().expect("a failure has an error");
         self.servers[key].afterwards = Afterwards::Close;
+        if self.is_reader() {
+            // The session state is the primary's affair, and the statement has not run.
+            self.note_error_of_guest(client, &MySqlError::replica_refuses(&error));
+            return self.let_go(key, client);
+        }
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
         if state.killed || state.in_transaction() || !state.pins.is_empty() {

@@ -120,6 +120,9 @@ impl Engine {
 
     /// An error packet with this sequence number.
     pub(crate) fn answer_error(&mut self, client: ClientKey, sequence: u8, error: &MySqlError) {
+        if self.is_reader() {
+            return self.note_error_of_guest(client, error);
+        }
         let reader = self.reader(client);
         let state = &mut self.clients[client];
         let connection = state.connection;

@@ -29,6 +29,9 @@ impl Engine {
 
     /// Closes a client once what was sent to it is out.
     pub(crate) fn drop_client(&mut self, key: ClientKey) {
+        if self.is_reader() {
+            return self.return_guest(key, true);
+        }
         let connection = self.clients[key].connection;
         self.io.outbox.close(connection);
         self.forget_client(key);
@@ -53,7 +56,7 @@ impl Engine {
     }
 
     /// Takes a client out of everything. A statement of it that waits never runs; one that runs is answered to nobody.
-    fn forget_client(&mut self, key: ClientKey) {
+    pub(crate) fn forget_client(&mut self, key: ClientKey) {
         match self.clients[key].phase() {
             Phase::Queued => {
                 self.views.totals.cancelled += 1;
@@ -74,6 +77,7 @@ impl Engine {
                 self.logins.late_refusals.remove(&place);
             }
             Phase::Reading(_) => self.forget_reading(key),
+            Phase::Lent(_) => self.forget_lent(key),
             Phase::AwaitingServer
             | Phase::Login(_)
             | Phase::Idle

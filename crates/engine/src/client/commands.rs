@@ -321,12 +321,12 @@ impl Engine {
         if self.is_for_the_server(key, &mut request, text) {
             request.raw = raw.to_vec();
             request.attributes = attributes;
-            self.queue_request(key, request);
+            self.lend_or_queue(key, request);
         }
     }
 
     /// What has to be found out about a client's text.
-    pub(super) fn wants(&self, key: ClientKey) -> Wants {
+    pub(crate) fn wants(&self, key: ClientKey) -> Wants {
         let client = &self.clients[key];
         Wants {
             tables: !matches!(client.aftermath.diagnostics, Diagnostics::None)
@@ -550,7 +550,9 @@ impl Engine {
     /// The request of a client, with its bytes taken off the account.
     pub(crate) fn take_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
         self.scheduling.shares.ended(&self.settings.shares, key, self.now);
-        self.lift_request(key)
+        let request = self.lift_request(key)?;
+        self.note_end_for_readers(key, &request);
+        Some(request)
     }
 
     /// The same while the request goes on, see [`Self::put_request_back`].

@@ -108,8 +108,10 @@ impl Client {
     /// All that it has of [`Hoards::statements`].
     pub(crate) fn counted_statements(&self) -> usize {
         let reading = if let Phase::Reading(reading) = self.phase() { reading.counted.bytes() } else { 0 };
+        let lent = if let Phase::Lent(lent) = self.phase() { lent.counted().bytes() } else { 0 };
         self.counted.bytes()
             + reading
+            + lent
             + self.request.as_ref().map_or(0, |request| request.counted.bytes())
             + self.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
     }

@@ -366,6 +366,10 @@ impl Engine {
                 self.cancel_reading(victim, &MySqlError::interrupted());
                 Outcome::Done
             }
+            Phase::Lent(_) if query_only => {
+                self.end_lent(victim);
+                Outcome::Done
+            }
             _ if query_only => Outcome::Done,
             _ => {
                 self.close_client(victim, ClosedFor::Killed, "killed");

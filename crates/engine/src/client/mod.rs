@@ -12,6 +12,7 @@
 //! | `Running` | its reply's end |
 //! | `Settling` | what the reply left behind to be saved from its backend |
 //! | `Killing` | another worker to kill a client of its own |
+//! | `Lent` | a replica to answer, see [`crate::readers`] |
 
 pub(crate) mod answer;
 pub(crate) mod attributes;
@@ -129,6 +130,8 @@ pub(crate) struct Client {
     /// KILL CONNECTION came while its statement ran.
     pub(crate) killed: bool,
     pub(crate) transaction: Transaction,
+    /// Up to when it may have written something, where reads are split ([`crate::readers`]).
+    pub(crate) wrote: Option<Instant>,
     /// A statement of it has gone to a backend.
     pub(crate) has_begun: bool,
 }
@@ -221,6 +224,7 @@ impl Client {
             wants_end_for_loss: false,
             killed: false,
             transaction: Transaction::new(now),
+            wrote: None,
             has_begun: false,
         }
     }

@@ -26,7 +26,7 @@ use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
 /// The first bytes of the commands that have texts, and where these begin in a packet.
 const QUERY: u8 = CommandKind::Query as u8;
 const PREPARE: u8 = CommandKind::StmtPrepare as u8;
-pub(super) const TEXT_AT: usize = wire::HEADER_LEN + 1;
+pub(crate) const TEXT_AT: usize = wire::HEADER_LEN + 1;
 
 /// What has to be known of a text beside what it does, for the client that sends it.
 #[derive(Clone, Copy, Debug)]

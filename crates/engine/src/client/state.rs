@@ -9,6 +9,7 @@ use super::kill::Killing;
 use super::login::{Attempt, Login};
 use super::reading::Reading;
 use crate::moves::{self, Move};
+use crate::readers::lending::Lent;
 
 /// Where a client stands.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(crate) enum Phase {
     Running(Running),
     Settling,
     Killing(Box<Killing>),
+    Lent(Box<Lent>),
 }
 
 /// What a running statement is doing.
@@ -84,6 +86,7 @@ enum At {
     Uploading,
     Settling,
     Killing,
+    Lent,
 }
 
 impl At {
@@ -101,6 +104,7 @@ impl At {
             Phase::Running(Running::Uploading { .. }) => Self::Uploading,
             Phase::Settling => Self::Settling,
             Phase::Killing(_) => Self::Killing,
+            Phase::Lent(_) => Self::Lent,
         }
     }
 
@@ -162,6 +166,10 @@ const MOVES: &[Move<At>] = &[
     Move { by: "end_reading", from: &[At::Reading], to: &[At::Idle] },
     Move { by: "kill_elsewhere", from: &[At::Idle], to: &[At::Killing] },
     Move { by: "end_killing", from: &[At::Killing], to: &[At::Idle] },
+    // Of an engine that lends it, and in the one that it is lent to.
+    Move { by: "lend", from: &[At::Idle], to: &[At::Lent] },
+    Move { by: "come_back", from: &[At::Lent], to: &[At::Idle] },
+    Move { by: "be_lent", from: &[At::AwaitingServer], to: &[At::Idle] },
     // One that waits to hear of its schema asks by itself where the client that asked has gone.
     Move { by: "queue", from: &[At::Idle, At::AwaitingSchema], to: &[At::Queued] },
     Move { by: "follow", from: &[At::Idle], to: &[At::Following] },
@@ -281,6 +289,27 @@ impl Client {
             Phase::Killing(killing) => Some(*killing),
             _ => None,
         }
+    }
+
+    /// Its statement goes to a replica.
+    pub(crate) fn lend(&mut self, lent: Lent) {
+        self.go("lend", Phase::Lent(Box::new(lent)));
+    }
+
+    /// Its statement is over there, or goes elsewhere.
+    pub(crate) fn come_back(&mut self) -> Option<Lent> {
+        if !matches!(self.state.0, Phase::Lent(_)) {
+            return None;
+        }
+        match self.go("come_back", Phase::Idle) {
+            Phase::Lent(lent) => Some(*lent),
+            _ => None,
+        }
+    }
+
+    /// It is another engine's, for one statement.
+    pub(crate) fn be_lent(&mut self) {
+        self.go("be_lent", Phase::Idle);
     }
 
     /// Its statement waits for a permit and a backend.

@@ -126,6 +126,11 @@ impl Engine {
             if news.is_some() || (!was_settled && chosen.is_settled(chosen.get())) {
                 self.pool.write_to_others(&Letter::Wake);
             }
+            let replicas_have_news =
+                self.cluster.say_replicas(&self.pool.workers.chosen, &self.pool.workers.replicas);
+            if replicas_have_news {
+                self.pool.write_to_others(&Letter::Wake);
+            }
             self.cluster.tell_clients(&self.pool.workers.chosen, &self.settings.server);
             for news in self.cluster.told.drain(..).chain(news) {
                 self.views.event(news);
@@ -257,6 +262,7 @@ impl Engine {
         self.servers.primary_mut().full = None;
         self.servers.primary_mut().pending_facts = None;
         self.logins.known_schemas.clear();
+        self.readers.primary_changes();
         self.pool.workers.way.forget();
         self.leave_control(self.servers.primary().key);
         self.judge_again();
@@ -323,7 +329,7 @@ impl Engine {
 
     /// Says whether the service account may connect: with several servers, once one is the primary.
     pub(crate) fn has_primary(&self) -> bool {
-        !self.settings.cluster.several || self.following.has_primary()
+        self.takes_guests() && (!self.settings.cluster.several || self.following.has_primary())
     }
 
     /// Says whether backends may be opened.
@@ -427,6 +433,9 @@ impl Engine {
         else {
             return false;
         };
+        if self.is_reader() {
+            return true;
+        }
         if !self.settings.cluster.several {
             return false;
         }
@@ -447,6 +456,13 @@ impl Engine {
 
     /// The server has refused a statement for what it is to the others: nothing of it has run.
     pub(crate) fn refused_by_role(&mut self, backend: BackendKey, key: ClientKey, statement: &mut InFlight) {
+        if self.is_reader() {
+            // Something in it has begun to write, and has not: a function that a view calls.
+            let error = statement.summary.error.take().expect("a refusal is an error");
+            self.take_request(key);
+            self.note_error_of_guest(key, &MySqlError::replica_refuses(&error));
+            return self.let_go(backend, key);
+        }
         let doubts = !self.is_on_former_server(backend);
         if doubts && self.pool.workers.chosen.doubt(self.following.choice) {
             self.pool.write_to_others(&Letter::Wake);

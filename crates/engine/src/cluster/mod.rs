@@ -25,7 +25,7 @@ use std::time::Duration;
 use seam::{Address, ConnectionId, Instant};
 
 use self::check::Check;
-use self::chosen::{Choice, Counts};
+use self::chosen::{Choice, Chosen, Counts};
 use self::drain::Drains;
 use self::position::Behind;
 use self::primary::{Failovers, Known};
@@ -34,6 +34,8 @@ use self::switchover::Switching;
 use crate::accounts::task::Work;
 use crate::outbox::Outbox;
 use crate::outside::event::Event;
+use crate::outside::named::{ServerRole, ServerState};
+use crate::readers::replicas::Replicas;
 use crate::settings::Settings;
 
 settings! {
@@ -166,6 +168,22 @@ impl Cluster {
         let standing = &self.standings[place];
         let (state, role) = (standing.state(), standing.believed().role);
         Event::ServerChanged { address, state, role, reason: standing.verdict().reason.clone() }
+    }
+
+    /// Says which servers may be read from beside the primary. True where that has changed.
+    fn say_replicas(&self, chosen: &Chosen, replicas: &Replicas) -> bool {
+        let primary = chosen.get().place;
+        let is_node = |place: usize| self.standings[place].believed().role == ServerRole::Node;
+        replicas.say_of_primary(primary.is_some_and(is_node));
+        let say = |(place, standing): (usize, &Standing)| {
+            let serves = matches!(standing.believed().role, ServerRole::Replica | ServerRole::Node);
+            let is_other = primary.is_none_or(|primary| !self.is_same(primary, place));
+            let is_first = (0..place).all(|other| !self.is_same(place, other));
+            let is_up = standing.state() == ServerState::Up;
+            let is_fit = is_up && serves && is_other && is_first && !self.is_drained(place);
+            replicas.say(place, is_fit, is_node(place))
+        };
+        self.standings.iter().enumerate().map(say).fold(false, |before, news| before | news)
     }
 
     /// When [`Self::turn`] has something to do.

@@ -42,6 +42,8 @@ pub(super) enum Question {
     Functions,
     /// Which stored code is there?
     Code(CodeQuestion),
+    /// How far is the server?
+    Position,
     /// Which other Onramps are in front of the server? The slot before the collations, the rest again and again.
     Peers(PeersQuestion),
 }
@@ -54,6 +56,10 @@ impl Server {
     /// What is to be asked now, as far as the server alone decides that.
     pub(super) fn due_question(&self, now: Instant, settings: &Settings, pool: &Pool) -> Option<Question> {
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        // Clients wait for the answer.
+        if is_due(self.control.position.next()) {
+            return Some(Question::Position);
+        }
         if is_due(self.control.next_refresh(settings.accounts_refresh)) {
             return Some(if self.doubts_rights() { Question::Changes } else { Question::Probe });
         }
@@ -87,6 +93,7 @@ impl Server {
             Question::OtherWaiters => facts.waiters_query(),
             Question::Functions => facts.functions_query(),
             Question::Code(question) => self.code_text(question),
+            Question::Position => self.control.position.query(facts),
             Question::Peers(question) => {
                 of_peers = self.control.peers.text(question);
                 &of_peers
@@ -105,6 +112,7 @@ impl Server {
             Question::Defaults => control.defaults.are_asked_for(now),
             Question::Room => control.room.is_asked_for(now),
             Question::Peers(_) => control.peers.is_asked(now),
+            Question::Position => control.position.is_asked(now),
             _ => {}
         }
         let start = wire::begin_packet(&mut control.out);

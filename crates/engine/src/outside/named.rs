@@ -87,6 +87,8 @@ named! {
         Settling = "settling",
         /// Its KILL is under way.
         Killing = "killing",
+        /// A replica answers its statement, or is waited for.
+        OnReplica = "on_replica",
     }
 }
 
@@ -103,6 +105,7 @@ impl ClientState {
             Phase::Running(_) => Self::Running,
             Phase::Settling => Self::Settling,
             Phase::Killing(_) => Self::Killing,
+            Phase::Lent(_) => Self::OnReplica,
         }
     }
 }

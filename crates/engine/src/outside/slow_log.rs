@@ -181,7 +181,8 @@ struct Outcome {
 impl Engine {
     /// The oldest statement that is worth a line of the slow log, and has not been fetched; to be asked for behind each turn.
     pub fn poll_slow(&mut self) -> Option<SlowStatement> {
-        self.views.reports.slow.waiting.pop_front()
+        let own = self.views.reports.slow.waiting.pop_front();
+        own.or_else(|| self.readers.engines_mut().find_map(Self::poll_slow))
     }
 
     /// A statement starts, or begins to be answered by another one.

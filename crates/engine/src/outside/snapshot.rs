@@ -350,7 +350,7 @@ impl Engine {
                     .long_queue_wait_limit,
                 ..self.views.totals
             },
-            longest_turn: self.longest_turn(),
+            longest_turn: self.views.longest_turn(&self.scheduling.digests),
             has_accounts: self.servers.primary().facts.is_some(),
             server_is_up: self.servers.primary().reachability.is_up(),
             paused: self.paused,

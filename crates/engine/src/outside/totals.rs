@@ -102,6 +102,12 @@ totals! {
     slow_statements as "Slow_queries" and slow_statements,
     /// Of these, those that have no line in the slow log, since there were too many (`slow_log_per_second`).
     slow_left_out as "Onramp_slow_log_left_out" and slow_log_left_out,
+    /// Reads that were sent to replicas (`read_split`).
+    replica_reads as "Onramp_replica_reads" and replica_reads,
+    /// Reads that waited for a replica to have what they had to see.
+    replica_reads_waited as "Onramp_replica_reads_waited" and replica_reads_waited,
+    /// Reads that went to the primary after all: no replica had in time what they had to see, or the one that had them did not answer.
+    replica_reads_returned as "Onramp_replica_reads_returned" and replica_reads_returned,
     /// Times that the primary was another server than before.
     failovers as "Onramp_failovers" and failovers,
     /// Times that no server was the primary.

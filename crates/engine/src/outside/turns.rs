@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::engine::Engine;
+use crate::learned::digests::Digests;
+use crate::outside::views::Views;
 
 /// The longest turn that is told is one of the last minute at least, and of two at most: what was long ago hides nothing that is new.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -66,18 +67,17 @@ pub struct LongestTurn {
     pub statement: Option<String>,
 }
 
-impl Engine {
-    pub(crate) fn longest_turn(&self) -> LongestTurn {
-        let Turn { took, digest } = self.views.measures.turn.longest();
-        let statement = self.scheduling.digests.text(digest).map(str::to_owned);
+impl Views {
+    pub(crate) fn longest_turn(&self, digests: &Digests) -> LongestTurn {
+        let Turn { took, digest } = self.measures.turn.longest();
+        let statement = digests.text(digest).map(str::to_owned);
         LongestTurn { took, digest: Some(digest).filter(|&digest| digest != 0), statement }
     }
 
-    /// Counts a turn that has taken so long, from its first input to the last of its outputs. The program around the engine has a
-    /// clock for that.
-    pub fn note_turn(&mut self, took: Duration) {
-        self.views.measures.turn.note(self.now, took);
-        self.views.measures.turns.record(took);
+    /// A turn has taken so long.
+    pub(crate) fn note_turn(&mut self, now: Instant, took: Duration) {
+        self.measures.turn.note(now, took);
+        self.measures.turns.record(took);
     }
 }
 

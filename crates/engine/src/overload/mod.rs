@@ -148,7 +148,10 @@ impl Engine {
             self.refuse_late(class);
             self.refuse_surplus(class);
         }
-        self.refuse_unfair();
+        while let Some(client) = self.scheduling.too_unfair(self.now, &self.settings) {
+            let limit = self.settings.overload.unfair_wait_limit;
+            self.refuse_new(client, &Bound::time(Limit::UnfairWaitLimit, limit));
+        }
     }
 
     /// New work starts: what it has waited tells whether there is a standing delay, and how fast the queues move.

@@ -13,10 +13,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::Bound;
-use crate::engine::Engine;
 use crate::ids::ClientKey;
-use crate::outside::named::Limit;
 use crate::scheduler::Class;
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
@@ -102,7 +99,20 @@ fn place(second: u64) -> usize {
 }
 
 impl Scheduling {
-    /// When [`Engine::refuse_unfair`] has something to do.
+    /// New work that has been passed over for too long, if there is any.
+    pub(super) fn too_unfair(&mut self, now: Instant, settings: &Settings) -> Option<ClientKey> {
+        let (client, since) = self.oldest_unfair(settings)?;
+        let limit = settings.overload.unfair_wait_limit;
+        if since + limit > now {
+            return None;
+        }
+        let waiting = self.scheduler.takes_room() + self.shares.waiting(Class::Short);
+        let turn = self.new_work.starts_lately.turn_of(now, waiting)?;
+        let longest = limit.max(turn.saturating_mul(TIMES_A_TURN));
+        (since + longest <= now).then_some(client)
+    }
+
+    /// When [`Self::too_unfair`] has something to say.
     pub(super) fn next_unfair(&self, now: Instant, settings: &Settings) -> Option<Instant> {
         let (_, since) = self.oldest_unfair(settings)?;
         let due = since + settings.overload.unfair_wait_limit;
@@ -119,26 +129,6 @@ impl Scheduling {
             self.scheduler.oldest_plain(Class::Short).into_iter().chain(self.shares.oldest(Class::Short));
         let (client, since) = both.min_by_key(|&(_, since)| since)?;
         Some((client, since.max(self.new_work.starts_lately.moves_since)))
-    }
-}
-
-impl Engine {
-    /// Refuses new work that has been passed over for too long.
-    pub(super) fn refuse_unfair(&mut self) {
-        let Some((_, since)) = self.scheduling.oldest_unfair(&self.settings) else { return };
-        let limit = self.settings.overload.unfair_wait_limit;
-        if since + limit > self.now {
-            return;
-        }
-        let waiting = self.scheduling.scheduler.takes_room() + self.scheduling.shares.waiting(Class::Short);
-        let Some(turn) = self.scheduling.new_work.starts_lately.turn_of(self.now, waiting) else { return };
-        let longest = limit.max(turn.saturating_mul(TIMES_A_TURN));
-        while let Some((client, since)) = self.scheduling.oldest_unfair(&self.settings) {
-            if since + longest > self.now {
-                break;
-            }
-            self.refuse_new(client, &Bound::time(Limit::UnfairWaitLimit, limit));
-        }
     }
 }
 

@@ -40,6 +40,13 @@ pub enum Letter {
     DefaultsChanged,
     /// The server has stored code of which nobody knew, and which may have left something on backends.
     CodeFound,
+    /// For the recipient's reader at the server of this place, from the sender's there.
+    OfReader {
+        /// The server's place in the list of addresses.
+        place: usize,
+        /// What it says.
+        letter: Box<Letter>,
+    },
 }
 
 /// The proof of a login.

@@ -1,0 +1,66 @@
+//! Which reads go to replicas.
+
+use std::time::Duration;
+
+use engine::{ReadConsistency, ReadSplit};
+
+use super::{OptionSpec, Section, YEAR, setting};
+use crate::value::{Kind, Words};
+
+/// Which go there, and what they see.
+pub(super) const SPLIT: &[OptionSpec] = &[
+    OptionSpec {
+        name: "read_split",
+        kind: Kind::Word(&Words {
+            slot: setting!(engine.reads.split),
+            words: &[("off", ReadSplit::Off), ("replicas", ReadSplit::Replicas), ("all", ReadSplit::All)],
+        }),
+        example: "replicas",
+        doc: "Where backend is given more than once: whether plain SELECTs outside of transactions, with autocommit on, go to \
+              replicas (docs/CLUSTERS.md). off: the primary takes all. replicas: replicas take them, and the primary only where \
+              there is no replica for them. all: the replica or the primary that is likely to answer first. Each server has \
+              backends, permits and limits of its own.",
+        section: Section::Scheduling,
+        limit: None,
+    },
+    OptionSpec {
+        name: "read_consistency",
+        kind: Kind::Word(&Words {
+            slot: setting!(engine.reads.consistency),
+            words: &[
+                ("session", ReadConsistency::Session),
+                ("global", ReadConsistency::Global),
+                ("eventual", ReadConsistency::Eventual),
+            ],
+        }),
+        example: "global",
+        doc: "With read_split: what a read on a replica sees at least. session: all that its own connection has written. global: \
+              all that any client of this Onramp had been told to be written when the read came. eventual: whatever the \
+              replica has, which read_max_lag bounds.",
+        section: Section::Scheduling,
+        limit: None,
+    },
+];
+
+/// How long they wait, and how old what they see may be.
+pub(super) const BOUNDS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "read_wait_limit",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, setting!(engine.reads.wait_limit)),
+        example: "100ms",
+        doc: "With read_split: how long a read waits for a replica to have what it has to see, before it goes to the primary. It \
+              waits in Onramp, without a backend or a permit. With 0s, and with read_split = all, it goes there at once.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
+        name: "read_max_lag",
+        kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(engine.reads.max_lag)),
+        example: "1m",
+        doc: "With read_split: a replica is not read from while it may lack what the primary had so long ago. Onramp finds that \
+              out by the GTIDs of both, and does not ask the replica how far behind it is. It looks every server_check_interval, \
+              so that less than a few of these leaves no replica.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+];

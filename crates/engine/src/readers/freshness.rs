@@ -1,0 +1,130 @@
+//! How old a replica's data can be at most: what the primary had at some moment, and the replica has too.
+//!
+//! No client's writes are followed by their GTIDs. The primary is asked how far it is; what any client was told to be written before that
+//! question is in the answer, whatever the server reports of single statements. As soon as the replica says that it has all of an answer,
+//! it has whatever was written before the question. Pure functions.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use seam::Instant;
+
+use crate::cluster::position::{Behind, compare};
+
+/// So many answers of the primary wait for a replica to have them. One that has newer answers ahead of it is passed over; with a question a
+/// millisecond they are those of the last hundredth of a second, and the oldest of all is kept besides.
+const KEPT: usize = 10;
+
+/// What a replica is known to have of what the primary had.
+#[derive(Debug, Default)]
+pub(crate) struct Freshness {
+    /// When the primary was asked, and what it had; not known to be on the replica yet.
+    awaited: VecDeque<(Instant, Rc<str>)>,
+    as_of: Option<Instant>,
+}
+
+impl Freshness {
+    /// The primary, asked at this time, had that.
+    pub(crate) fn primary_had(&mut self, asked: Instant, position: &Rc<str>) {
+        if self.awaited.back().is_some_and(|(_, last)| last == position) {
+            // Whoever has the one has the other.
+            self.awaited.pop_back();
+        } else if self.awaited.len() == KEPT {
+            // A replica that is far behind reaches the oldest first.
+            self.awaited.remove(1);
+        }
+        self.awaited.push_back((asked, Rc::clone(position)));
+    }
+
+    /// The replica has this. True where more is known of it than before.
+    pub(crate) fn replica_has(&mut self, position: &str) -> bool {
+        let latest =
+            self.awaited.iter().rposition(|(_, wanted)| compare(wanted, position) == Behind::Nothing);
+        let Some(latest) = latest else { return false };
+        let reached = self.awaited.drain(..=latest).next_back().map(|(asked, _)| asked);
+        self.as_of = self.as_of.max(reached);
+        true
+    }
+
+    /// Says whether the primary has had something that the replica is not known to have.
+    pub(crate) fn awaits(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// All that was written before this is there; `None` where nothing is known.
+    pub(crate) fn as_of(&self) -> Option<Instant> {
+        self.as_of
+    }
+
+    /// Whether all is there that was written up to then. What was written at the very moment of a question may not have been in the answer.
+    pub(crate) fn has_all_until(&self, written: Instant) -> bool {
+        self.as_of.is_some_and(|as_of| as_of > written)
+    }
+
+    /// Nothing is known any more: another server is the primary.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(1_000 * millis)
+    }
+
+    fn had(freshness: &mut Freshness, millis: u64, position: &str) {
+        freshness.primary_had(at(millis), &Rc::from(position));
+    }
+
+    #[test]
+    fn a_replica_is_as_fresh_as_the_latest_answer_that_it_has_all_of() {
+        let mut freshness = Freshness::default();
+        assert!(!freshness.has_all_until(Instant::START) && !freshness.replica_has("0-1-9"));
+        had(&mut freshness, 1, "0-1-5");
+        had(&mut freshness, 2, "0-1-7");
+        had(&mut freshness, 3, "0-1-9");
+        assert!(!freshness.replica_has("0-1-4"));
+        assert!(freshness.replica_has("0-1-8"));
+        assert_eq!(freshness.as_of(), Some(at(2)));
+        assert!(freshness.has_all_until(at(1)) && !freshness.has_all_until(at(2)));
+        assert!(freshness.replica_has("0-1-12") && !freshness.replica_has("0-1-12"), "nothing new is asked");
+        assert_eq!(freshness.as_of(), Some(at(3)));
+    }
+
+    #[test]
+    fn while_nothing_is_written_each_question_makes_it_fresher() {
+        let mut freshness = Freshness::default();
+        for millis in 1..100 {
+            had(&mut freshness, millis, "0-1-5");
+        }
+        assert!(freshness.replica_has("0-1-5"));
+        assert_eq!(freshness.as_of(), Some(at(99)));
+    }
+
+    #[test]
+    fn one_that_is_far_behind_reaches_the_oldest_answer_of_many() {
+        let mut freshness = Freshness::default();
+        for millis in 1..1_000 {
+            had(&mut freshness, millis, &format!("0-1-{millis}"));
+        }
+        assert!(freshness.replica_has("0-1-3"));
+        assert_eq!(freshness.as_of(), Some(at(1)));
+        assert!(freshness.replica_has("0-1-995"));
+        assert_eq!(freshness.as_of(), Some(at(995)));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_never_reached() {
+        let mut freshness = Freshness::default();
+        had(&mut freshness, 1, "");
+        assert!(!freshness.replica_has("") && !freshness.replica_has("0-1-5"));
+        had(&mut freshness, 2, "0-1-5");
+        assert!(!freshness.replica_has("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"));
+        assert!(freshness.replica_has("0-1-5"));
+        freshness.forget();
+        assert_eq!(freshness.as_of(), None, "it says nothing of another primary");
+    }
+}

@@ -1,0 +1,197 @@
+//! A reader's side of lending: clients that are there for one statement.
+//!
+//! To the reader a guest is a client like any, but for its ends. It sends nothing to the client of its own: an error of Onramp's goes back
+//! with the guest, and whoever has lent it decides. It closes no connection of a client.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use seam::{ConnectionId, Peer};
+use wire::{Capabilities, StatusFlags};
+
+use crate::accounts::Account;
+use crate::accounts::secret::Secret;
+use crate::client::priority::Priority;
+use crate::client::{Client, Phase};
+use crate::engine::{Engine, Role};
+use crate::errors::MySqlError;
+use crate::ids::ClientKey;
+use crate::request::Request;
+use crate::session::SessionState;
+use crate::session::aftermath::Aftermath;
+
+/// A client and its statement, as plain data: all that another engine needs to know of them.
+pub(crate) struct Guest {
+    pub(crate) connection: ConnectionId,
+    pub(crate) peer: Peer,
+    pub(crate) id: u32,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) collation: u8,
+    pub(crate) account: Rc<Account>,
+    pub(crate) user: Vec<u8>,
+    pub(crate) secret: Secret,
+    pub(crate) session: SessionState,
+    pub(crate) aftermath: Aftermath,
+    pub(crate) status: StatusFlags,
+    pub(crate) priority: Priority,
+    pub(crate) wants_end_for_loss: bool,
+    pub(crate) request: Request,
+}
+
+/// How a guest's statement has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The client has the server's answer.
+    Answered,
+    /// Nothing of it has run, for this reason.
+    NotRun(MySqlError),
+    /// It may have run, and its client has heard nothing.
+    Lost(MySqlError),
+    /// The client cannot go on: it has had a part of the answer, does not take it, or was killed.
+    Broken,
+}
+
+/// A client on its way back.
+pub(crate) struct Returned {
+    pub(crate) id: u32,
+    pub(crate) status: StatusFlags,
+    pub(crate) aftermath: Aftermath,
+    pub(crate) ended: Ended,
+    /// The reader has its client's connection read no more.
+    pub(crate) is_paused: bool,
+}
+
+/// What a reader knows of its guests beyond what any engine knows of clients.
+#[derive(Default)]
+pub(crate) struct Guests {
+    /// Others may come.
+    are_welcome: bool,
+    /// What would have been said to clients.
+    errors: BTreeMap<ClientKey, MySqlError>,
+    returned: Vec<Returned>,
+}
+
+impl Guests {
+    /// Clients that go back.
+    pub(super) fn take_returned(&mut self) -> Vec<Returned> {
+        std::mem::take(&mut self.returned)
+    }
+}
+
+impl Engine {
+    /// From now on this is a reader. Names towards the driver, and numbers of tasks, begin here, so that all engines' differ.
+    pub(super) fn be_reader(&mut self, first_token: u64) {
+        self.guests = Some(Guests::default());
+        self.io.begin_names(first_token);
+        self.servers.primary_mut().control.token = first_token;
+    }
+
+    /// Says whether this is a reader.
+    pub(crate) fn is_reader(&self) -> bool {
+        self.guests.is_some()
+    }
+
+    /// Says whether a reader may connect to its server.
+    pub(crate) fn takes_guests(&self) -> bool {
+        self.guests.as_ref().is_none_or(|guests| guests.are_welcome)
+    }
+
+    /// The server may be read from, or not any more.
+    pub(super) fn welcome_guests(&mut self, are_welcome: bool) {
+        let Some(guests) = &mut self.guests else { return };
+        if std::mem::replace(&mut guests.are_welcome, are_welcome) && !are_welcome {
+            self.leave_server();
+        }
+    }
+
+    /// Ends what nobody uses on the server.
+    pub(super) fn leave_server(&mut self) {
+        let idle: Vec<_> = self.servers.idle().collect();
+        for key in idle {
+            self.quit_backend(key);
+        }
+        self.leave_control(self.servers.primary().key);
+    }
+
+    /// The server's own account of this name, where it is as the lender knows it.
+    fn own_account(&self, account: &Account) -> Option<&Rc<Account>> {
+        let accounts = &self.servers.primary().facts.as_ref()?.accounts;
+        let own = accounts.named(&account.user, &account.host)?;
+        (own.credential == account.credential && !own.locked && !own.expired).then_some(own)
+    }
+
+    /// Says whether the server lets this account in, as far as its accounts tell.
+    pub(super) fn admits(&self, account: &Account) -> bool {
+        self.own_account(account).is_some()
+    }
+
+    /// Takes a client of an account that it [`Self::admits`], and queues its statement.
+    pub(super) fn take_guest(&mut self, guest: Guest) {
+        let account = self.own_account(&guest.account).unwrap_or(&guest.account).clone();
+        let identity = self.logins.identities.hold(&account, &guest.user, guest.secret);
+        self.logins.identities.came_from(identity, &guest.peer);
+        let session = self.sessions.states.hold(guest.session);
+        let mut client = Client::new(guest.connection, guest.peer, guest.id, self.now);
+        client.capabilities = guest.capabilities;
+        client.collation = guest.collation;
+        client.identity = Some(identity);
+        client.session = Some(session);
+        client.aftermath = guest.aftermath;
+        client.status = guest.status;
+        client.priority = guest.priority;
+        client.tickets = self.scheduling.scheduler.full_tickets();
+        client.wants_end_for_loss = guest.wants_end_for_loss;
+        client.be_lent();
+        self.views.measures.logged_in += 1;
+        self.pool.workers.take_client();
+        let key = self.clients.insert(client);
+        if let Some(guests) = &mut self.guests {
+            guests.errors.remove(&key);
+        }
+        self.client_ids.insert(guest.id, key);
+        self.io.set_role(guest.connection, Role::Client(key));
+        self.queue_request(key, guest.request);
+    }
+
+    /// The lender's client has gone.
+    pub(super) fn forget_guest(&mut self, id: u32) {
+        if let Some(&key) = self.client_ids.get(&id) {
+            self.client_gone(key);
+        }
+    }
+
+    /// This would be said to a guest's client.
+    pub(crate) fn note_error_of_guest(&mut self, key: ClientKey, error: &MySqlError) {
+        if let Some(guests) = &mut self.guests {
+            guests.errors.insert(key, error.clone());
+        }
+        if let Some(client) = self.clients.get(key)
+            && matches!(client.phase(), Phase::Idle)
+        {
+            self.resume.push(key);
+        }
+    }
+
+    /// A guest may have come to its end.
+    pub(crate) fn guest_rests(&mut self, key: ClientKey) {
+        if self.clients.get(key).is_some_and(|client| matches!(client.phase(), Phase::Idle)) {
+            self.return_guest(key, false);
+        }
+    }
+
+    /// A guest's statement is over: it goes back. `broken` where its client cannot go on.
+    pub(crate) fn return_guest(&mut self, key: ClientKey, broken: bool) {
+        let client = &mut self.clients[key];
+        let (id, status, aftermath) = (client.id, client.status, std::mem::take(&mut client.aftermath));
+        let is_paused = client.backpressure.paused;
+        self.forget_client(key);
+        let Some(guests) = &mut self.guests else { return };
+        let ended = match guests.errors.remove(&key) {
+            _ if broken => Ended::Broken,
+            None => Ended::Answered,
+            Some(error) if error.is_clients() => Ended::Lost(error),
+            Some(error) => Ended::NotRun(error),
+        };
+        guests.returned.push(Returned { id, status, aftermath, ended, is_paused });
+    }
+}

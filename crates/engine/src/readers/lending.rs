@@ -1,0 +1,449 @@
+//! The side of the engine that has the clients: which reads go to a replica, when, and what becomes of those that come back.
+
+use std::fmt;
+use std::rc::Rc;
+
+use seam::{Input, Instant, Program};
+use sql::Kind;
+use wire::StatusFlags;
+
+use super::guest::{Ended, Guest, Returned};
+use super::view::NotSplit;
+use super::{ReadConsistency, ReadSettings, ReadSplit, Readers};
+use crate::accounts::Account;
+use crate::backend::dispatch::LARGEST_JOINED;
+use crate::client::hoards::Counted;
+use crate::client::reading::TEXT_AT;
+use crate::client::{Client, Phase};
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::ids::ClientKey;
+use crate::request::{QueryAttributes, Request, RequestKind};
+
+/// A client whose statement is on its way to a replica, or there.
+pub(crate) struct Lent {
+    at: At,
+    since: Instant,
+    /// The sequence number of its answer.
+    answer: u8,
+    /// The statement as the client has sent it, for the primary; empty while [`At::Waiting`] has it.
+    raw: Vec<u8>,
+    counted: Counted,
+}
+
+enum At {
+    /// It waits for a replica to have all that was written up to then.
+    Waiting { request: Box<Request>, needs: Instant },
+    /// The reader at this place has it.
+    Reader(usize),
+}
+
+/// Where a read goes.
+enum Route {
+    Reader(usize),
+    Primary,
+    /// Replicas could take it, and none has yet what it has to see.
+    Wait,
+}
+
+impl fmt::Debug for Lent {
+    /// Without the statement.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            At::Waiting { needs, .. } => write!(f, "Lent(waits since {:?} for {needs:?})", self.since),
+            At::Reader(place) => write!(f, "Lent(to {place} since {:?})", self.since),
+        }
+    }
+}
+
+impl Lent {
+    /// What it counts of `statement_memory`.
+    pub(crate) fn counted(&self) -> &Counted {
+        &self.counted
+    }
+}
+
+impl Readers {
+    /// Where a read of this account goes that has to see what was written up to `needs`, where it has to.
+    fn route(
+        &self,
+        now: Instant,
+        needs: Option<Instant>,
+        account: &Account,
+        settings: &ReadSettings,
+    ) -> Route {
+        let usable = self.all.iter().enumerate();
+        let usable = usable.filter(|(_, reader)| reader.is_usable(now, settings.max_lag));
+        let (mut best, mut could_wait) = (None, false);
+        for (place, reader) in usable.filter(|(_, reader)| reader.engine.admits(account)) {
+            could_wait = true;
+            if needs.is_none_or(|needs| reader.freshness.has_all_until(needs)) {
+                let expected = reader.load.expected(now);
+                if best.is_none_or(|(least, _)| expected < least) {
+                    best = Some((expected, place));
+                }
+            }
+        }
+        let with_primary = settings.split == ReadSplit::All;
+        match best {
+            Some((expected, _)) if with_primary && self.primary.expected(now) <= expected => Route::Primary,
+            Some((_, place)) => Route::Reader(place),
+            None if could_wait && !with_primary && !settings.wait_limit.is_zero() => Route::Wait,
+            None => Route::Primary,
+        }
+    }
+}
+
+impl Engine {
+    /// Lends a client's read to a replica, or has it wait for one. Whatever else it is goes to the primary's queues.
+    pub(crate) fn lend_or_queue(&mut self, key: ClientKey, mut request: Request) {
+        if self.readers.is_empty() || self.is_for_primary(key, &mut request).is_some() {
+            return self.queue_request(key, request);
+        }
+        let needs = match self.settings.reads.consistency {
+            ReadConsistency::Eventual => None,
+            ReadConsistency::Session => self.clients[key].wrote,
+            ReadConsistency::Global => Some(self.now),
+        };
+        match self.route_for(key, needs) {
+            Route::Reader(place) => self.lend_to(place, key, request, self.now),
+            Route::Wait => self.wait_for_replica(key, request, needs.unwrap_or(self.now)),
+            Route::Primary => self.queue_on_primary(key, request),
+        }
+    }
+
+    fn wait_for_replica(&mut self, key: ClientKey, request: Request, needs: Instant) {
+        self.views.totals.replica_reads_waited += 1;
+        let mut counted = Counted::default();
+        self.hoards.statements.set(&mut counted, request.bytes());
+        let answer = request.answer;
+        let at = At::Waiting { request: Box::new(request), needs };
+        self.clients[key].lend(Lent { at, since: self.now, answer, raw: Vec::new(), counted });
+        self.readers.waiting.push_back(self.clients.ref_to(key));
+    }
+
+    /// Queues a read that could have gone elsewhere, and counts it into the primary's load.
+    fn queue_on_primary(&mut self, key: ClientKey, mut request: Request) {
+        request.counts_for_primary = Some(self.now);
+        self.readers.primary.begin();
+        self.queue_request(key, request);
+    }
+
+    /// A request of a client is over.
+    pub(crate) fn note_end_for_readers(&mut self, key: ClientKey, request: &Request) {
+        if self.readers.is_empty() {
+            return;
+        }
+        if let Some(since) = request.counts_for_primary {
+            self.readers.primary.end(self.now, self.now.since(since));
+        }
+        // Whatever is not known to write nothing may have.
+        if request.started && !request.statement.plain_read {
+            self.clients[key].wrote = Some(self.now);
+        }
+    }
+
+    fn route_for(&self, key: ClientKey, needs: Option<Instant>) -> Route {
+        let identity = self.clients[key].identity.expect("a client with requests has logged in");
+        let account = &self.logins.identities.identity(identity).account;
+        self.readers.route(self.now, needs, account, &self.settings.reads)
+    }
+
+    /// Why a statement is for the primary alone, whatever replicas there are; `None` where it may go to one.
+    fn is_for_primary(&mut self, key: ClientKey, request: &mut Request) -> Option<NotSplit> {
+        let statement = &request.statement;
+        if request.command != RequestKind::Query || !statement.plain_read || statement.kind != Kind::Select {
+            return Some(NotSplit::NoPlainRead);
+        }
+        let of_session = !statement.calls.is_empty()
+            || statement.sets_for_itself
+            || request.variables.is_some()
+            || request.remember.is_some()
+            || request.attributes != QueryAttributes::None;
+        if of_session || statement.without_tables {
+            return Some(NotSplit::OfSession);
+        }
+        if request.found.is_unknown() || request.found_ahead.is_some() || request.raw.len() > LARGEST_JOINED {
+            return Some(NotSplit::NoPlainRead);
+        }
+        if let Some(why) = self.is_bound(&self.clients[key]) {
+            return Some(why);
+        }
+        // On a replica a function could write, in the name of whoever may do so in spite of read_only.
+        let refresh = self.settings.accounts_refresh;
+        if !self.servers.primary_mut().rescues.has_no_functions(self.now, refresh) {
+            return Some(NotSplit::Functions);
+        }
+        self.note_hidden_code(key, request);
+        if request.hidden.may_change_session() || !request.hidden.effects.is_empty() {
+            return Some(NotSplit::StoredCode);
+        }
+        // The reader looks for itself: the server's code may not have come to it yet.
+        request.library = None;
+        None
+    }
+
+    /// Why all statements of a client are for the primary at present.
+    fn is_bound(&self, client: &Client) -> Option<NotSplit> {
+        let is_open = client.in_transaction()
+            || client.transaction.unstarted.is_some()
+            || !client.status.contains(StatusFlags::AUTOCOMMIT);
+        if is_open {
+            return Some(NotSplit::Transaction);
+        }
+        let is_free = client.backend.is_none()
+            && client.pins.is_empty()
+            && client.doubts.is_none()
+            && client.holdings.is_none()
+            && client.trackers.is_none()
+            && client.lost.is_none();
+        let state = client.session.map(|session| self.sessions.states.state(session));
+        // What it writes does not get to any replica, and its reads are to see it.
+        let is_logged = state.is_some_and(|state| !state.variables.contains_key(&b"sql_log_bin"[..]));
+        let by_password = client.identity.is_some_and(|identity| {
+            self.logins.identities.identity(identity).account.credential.delegated().is_none()
+        });
+        (!(is_free && is_logged && by_password)).then_some(NotSplit::HoldsState)
+    }
+
+    fn lend_to(&mut self, place: usize, key: ClientKey, request: Request, since: Instant) {
+        let client = &mut self.clients[key];
+        let (raw, answer) = (request.raw.clone(), request.answer);
+        let aftermath = std::mem::take(&mut client.aftermath);
+        let mut counted = Counted::default();
+        self.hoards.statements.set(&mut counted, raw.len());
+        client.lend(Lent { at: At::Reader(place), since, answer, raw, counted });
+        let client = &self.clients[key];
+        let identity = client.identity.expect("a client with requests has logged in");
+        let identity = self.logins.identities.identity(identity);
+        let session = client.session.expect("likewise");
+        let guest = Guest {
+            connection: client.connection,
+            peer: client.peer,
+            id: client.id,
+            capabilities: client.capabilities,
+            collation: client.collation,
+            account: Rc::clone(&identity.account),
+            user: identity.user.clone(),
+            secret: identity.secret.clone(),
+            session: self.sessions.states.state(session).clone(),
+            aftermath,
+            status: client.status,
+            priority: client.priority,
+            wants_end_for_loss: client.wants_end_for_loss,
+            request,
+        };
+        self.views.totals.replica_reads += 1;
+        self.readers.all[place].load.begin();
+        self.readers.enter(place, self.now, &mut self.io, |reader| reader.take_guest(guest));
+    }
+
+    /// Ends the turn of each reader in which something has happened, or is due. Clients that come back go on.
+    pub(crate) fn turn_of_readers(&mut self) {
+        if self.readers.is_empty() {
+            return;
+        }
+        let has_news = self.follow_replicas() | self.take_positions();
+        self.serve_waiting(has_news);
+        for place in 0..self.readers.all.len() {
+            let reader = &self.readers.all[place];
+            let is_due = || reader.engine.next_timeout().is_some_and(|at| at <= self.now);
+            if !(reader.is_touched || (reader.is_open() && is_due())) {
+                continue;
+            }
+            let (now, paused) = (self.now, self.paused);
+            self.readers.enter(place, now, &mut self.io, |reader| {
+                reader.paused = paused;
+                reader.handle(now, Input::TurnEnd);
+            });
+            self.readers.all[place].is_touched = false;
+            for returned in self.readers.returned(place) {
+                self.take_back(place, returned);
+            }
+        }
+    }
+
+    /// Takes up which servers may be read from. True where that has changed.
+    fn follow_replicas(&mut self) -> bool {
+        let mut has_news = false;
+        for place in 0..self.readers.all.len() {
+            let replicas = &self.pool.workers.replicas;
+            let (is_fit, is_node) = (replicas.is_fit(place), replicas.is_node(place));
+            let reader = &mut self.readers.all[place];
+            reader.engine.servers.primary_mut().control.position.of_galera = is_node;
+            if reader.engine.takes_guests() != is_fit {
+                has_news = true;
+                self.readers.enter(place, self.now, &mut self.io, |reader| reader.welcome_guests(is_fit));
+            }
+        }
+        has_news
+    }
+
+    /// Takes in how far servers are, and asks again. True where a replica is known to have more than before.
+    fn take_positions(&mut self) -> bool {
+        let (now, every) = (self.now, self.settings.cluster.check_interval);
+        let latest_need = self.readers.waiting.iter().filter_map(|&client| self.need_of(client)).max();
+        let primary = &mut self.servers.primary_mut().control.position;
+        primary.of_galera = self.pool.workers.replicas.primary_is_node();
+        if let Some((asked, position)) = primary.take() {
+            let position = Rc::from(position);
+            for reader in &mut self.readers.all {
+                reader.freshness.primary_had(asked, &position);
+            }
+        }
+        primary.keep(every);
+        if latest_need.is_some_and(|needs| primary.latest().is_none_or(|asked| asked <= needs)) {
+            primary.want(now);
+        }
+        let mut has_news = false;
+        for reader in self.readers.all.iter_mut().filter(|reader| reader.engine.takes_guests()) {
+            let watch = &mut reader.engine.servers.primary_mut().control.position;
+            if let Some((_, position)) = watch.take() {
+                has_news |= reader.freshness.replica_has(&position);
+            }
+            watch.keep(every);
+            if latest_need.is_some() && reader.freshness.awaits() {
+                watch.want(now);
+            }
+        }
+        has_news
+    }
+
+    fn need_of(&self, client: crate::ids::ClientRef) -> Option<Instant> {
+        match self.clients.find(client)?.phase() {
+            Phase::Lent(lent) => match lent.at {
+                At::Waiting { needs, .. } => Some(needs),
+                At::Reader(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// When a read has waited for long enough.
+    pub(crate) fn end_of_wait(&self, client: crate::ids::ClientRef) -> Option<Instant> {
+        match self.clients.find(client)?.phase() {
+            Phase::Lent(lent) if matches!(lent.at, At::Waiting { .. }) => {
+                Some(lent.since + self.settings.reads.wait_limit)
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads that wait go to a replica that has what they are to see or, when they have waited for long enough, to the primary.
+    fn serve_waiting(&mut self, has_news: bool) {
+        let is_over = |engine: &Self, client| engine.end_of_wait(client).is_none_or(|end| end <= engine.now);
+        if !has_news && !self.readers.waiting.front().is_some_and(|&first| is_over(self, first)) {
+            return;
+        }
+        for client in std::mem::take(&mut self.readers.waiting) {
+            let Some(needs) = self.need_of(client) else { continue };
+            match self.route_for(client.key, Some(needs)) {
+                Route::Wait if !is_over(self, client) => self.readers.waiting.push_back(client),
+                route => {
+                    let Some((request, since)) = self.take_waiting(client.key) else { continue };
+                    match route {
+                        Route::Reader(place) => self.lend_to(place, client.key, request, since),
+                        Route::Wait | Route::Primary => {
+                            self.views.totals.replica_reads_returned += 1;
+                            self.queue_on_primary(client.key, request);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A client waits for a replica no more. Returns its statement, and since when it has waited.
+    fn take_waiting(&mut self, key: ClientKey) -> Option<(Request, Instant)> {
+        let lent = self.come_back(key)?;
+        match lent.at {
+            At::Waiting { request, .. } => Some((*request, lent.since)),
+            At::Reader(_) => None,
+        }
+    }
+
+    fn come_back(&mut self, key: ClientKey) -> Option<Lent> {
+        let mut lent = self.clients[key].come_back()?;
+        self.hoards.statements.give_back(&mut lent.counted);
+        if let At::Reader(place) = lent.at {
+            self.readers.all[place].load.end(self.now, self.now.since(lent.since));
+        }
+        Some(lent)
+    }
+
+    /// A client comes back from a reader.
+    fn take_back(&mut self, place: usize, returned: Returned) {
+        let Some(&key) = self.client_ids.get(&returned.id) else { return };
+        let is_there = matches!(self.clients[key].phase(), Phase::Lent(lent) if matches!(lent.at, At::Reader(at) if at == place));
+        let Some(lent) = is_there.then(|| self.come_back(key)).flatten() else { return };
+        let client = &mut self.clients[key];
+        client.status = returned.status;
+        client.aftermath = returned.aftermath;
+        client.last_heard = self.now;
+        if returned.is_paused {
+            client.backpressure.paused = true;
+            self.update_reading(key);
+        }
+        match returned.ended {
+            Ended::Answered => {}
+            Ended::Broken => return self.drop_client(key),
+            Ended::NotRun(error) if error == MySqlError::interrupted() => {
+                self.answer_error(key, lent.answer, &error);
+            }
+            Ended::NotRun(_) => return self.read_on_primary(key, lent),
+            Ended::Lost(error) => {
+                // A function that a view has called may have written there, if its account may do so in spite of read_only.
+                let refresh = self.settings.accounts_refresh;
+                if self.servers.primary_mut().rescues.has_no_functions(self.now, refresh) {
+                    return self.read_on_primary(key, lent);
+                }
+                self.answer_error(key, lent.answer, &error);
+            }
+        }
+        self.resume.push(key);
+        self.drain_client(key);
+    }
+
+    /// Has the primary do what a replica has not done.
+    fn read_on_primary(&mut self, key: ClientKey, lent: Lent) {
+        self.views.totals.replica_reads_returned += 1;
+        let text = &lent.raw[TEXT_AT..];
+        let request = Request::of_query(text, self.lex_mode(key), self.wants(key), lent.answer);
+        self.queue_on_primary(key, Request { raw: lent.raw, ..request });
+    }
+
+    /// A lent client goes.
+    pub(crate) fn forget_lent(&mut self, key: ClientKey) {
+        let id = self.clients[key].id;
+        if let Some(Lent { at: At::Reader(place), .. }) = self.come_back(key) {
+            self.readers.enter(place, self.now, &mut self.io, |reader| reader.forget_guest(id));
+        }
+    }
+
+    /// KILL QUERY of a lent client's statement.
+    pub(crate) fn end_lent(&mut self, key: ClientKey) {
+        let id = self.clients[key].id;
+        let Phase::Lent(lent) = self.clients[key].phase() else { return };
+        match lent.at {
+            At::Reader(place) => {
+                self.readers.enter(place, self.now, &mut self.io, |reader| reader.kill(id, true));
+            }
+            At::Waiting { .. } => {
+                let answer = lent.answer;
+                self.take_waiting(key);
+                self.answer_error(key, answer, &MySqlError::interrupted());
+                self.resume.push(key);
+            }
+        }
+    }
+
+    /// A lent client's connection takes less than comes, or has caught up.
+    pub(crate) fn lent_stalled(&mut self, key: ClientKey, stalled: bool) {
+        let connection = self.clients[key].connection;
+        if let Phase::Lent(lent) = self.clients[key].phase()
+            && let At::Reader(place) = lent.at
+        {
+            self.readers.enter(place, self.now, &mut self.io, |reader| reader.stalled(connection, stalled));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Reads on replicas.
+//!
+//! Each replica has an engine of its own here, a *reader*: with backends, permits, limits, queues and facts of its own, all of which
+//! find themselves as on any server. The engine of the clients lends it a client for one statement ([`guest`]), and decides which may go,
+//! where, and when ([`lending`]). The reader's answer goes to the client's own connection. Whatever keeps a statement from being answered
+//! comes back with the client, and the statement goes to the primary.
+//!
+//! What a session has written it reads on replicas, too: a replica is used for it once it has all of that ([`freshness`]). Until then the
+//! statement waits here, and holds nothing on any server.
+
+pub(crate) mod freshness;
+pub(crate) mod guest;
+pub(crate) mod lending;
+mod load;
+pub(crate) mod replicas;
+pub(crate) mod view;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use seam::{ConnectionId, Input, Instant};
+
+use self::freshness::Freshness;
+use self::guest::Returned;
+use self::load::Load;
+use crate::engine::{Engine, Role};
+use crate::ids::ClientRef;
+use crate::io::Io;
+use crate::settings::Settings;
+use crate::workers::Workers;
+use crate::workers::letter::Letter;
+
+settings! {
+    /// Which reads go to replicas.
+    #[derive(Clone, Debug)]
+    pub struct ReadSettings / ReadChange {
+        /// Whether any do.
+        pub split: ReadSplit = ReadSplit::Off, start;
+        /// What they have to see.
+        pub consistency: ReadConsistency = ReadConsistency::Session, live;
+        /// How long a read waits for a replica to have what it has to see. Then it goes to the primary.
+        // What MySQL Router waits by default (wait_for_my_writes_timeout is 2 s) keeps a page waiting; a replica that keeps up takes milliseconds.
+        pub wait_limit: Duration = Duration::from_secs(1), live;
+        /// A replica whose data may be older is not read from.
+        // Two of the usual checks late is no fault yet; a replica that has stopped is left out before users notice.
+        pub max_lag: Duration = Duration::from_secs(10), live;
+    }
+}
+
+/// Which servers take reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadSplit {
+    /// The primary takes all.
+    Off,
+    /// Replicas take those that may go there; the primary only where there is none for it.
+    Replicas,
+    /// Replicas and the primary take them, whichever is likely to answer first.
+    All,
+}
+
+/// What a read on a replica has to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadConsistency {
+    /// All that its own session has written.
+    Session,
+    /// All that any client of this Onramp had been told to be written when it came.
+    Global,
+    /// Whatever the replica has.
+    Eventual,
+}
+
+impl ReadSettings {
+    /// Whether the servers at these addresses have readers.
+    pub(crate) fn are_split(settings: &Settings) -> bool {
+        settings.cluster.several && settings.reads.split != ReadSplit::Off
+    }
+}
+
+/// The settings of the reader at the server with this address: of a server by itself, of which all clients are lent.
+pub(crate) fn settings_at(settings: &Settings, place: usize) -> Settings {
+    let mut own = settings.clone();
+    own.server = vec![settings.server[place].clone()];
+    own.server_names = settings.server_names.get(place).cloned().into_iter().collect();
+    own.cluster.several = false;
+    own.reads.split = ReadSplit::Off;
+    // Slots, and with them the ids of clients, are of the primary.
+    own.counts_peers = false;
+    // They have been counted where they came in.
+    own.max_connections = u32::MAX;
+    own
+}
+
+/// Tokens and numbers of tasks of the readers have the reader's place and one more in their bits from this one on.
+const READER_SHIFT: u32 = 48;
+
+/// Above it are names that are not the readers'.
+const LARGEST_TOKEN: u64 = 1 << 62;
+
+/// All readers, one for each address; empty where reads are not split.
+#[derive(Default)]
+pub(crate) struct Readers {
+    all: Vec<Reader>,
+    /// Clients whose reads wait for a replica to have what they are to see, in the order in which they came.
+    waiting: VecDeque<ClientRef>,
+    /// The load of the primary by reads that could have gone elsewhere.
+    primary: Load,
+}
+
+/// A server that is read from, with its engine.
+struct Reader {
+    engine: Engine,
+    freshness: Freshness,
+    load: Load,
+    /// Something has happened there in this turn.
+    is_touched: bool,
+}
+
+impl Readers {
+    /// Those of this worker.
+    pub(crate) fn new(settings: &Settings, workers: &Workers, worker: usize) -> Self {
+        let reader = |(place, shared): (usize, &std::sync::Arc<Workers>)| {
+            let own = settings_at(settings, place);
+            let mut engine = Engine::join(own, std::sync::Arc::clone(shared), worker);
+            engine.be_reader((place as u64 + 1) << READER_SHIFT);
+            Reader { engine, freshness: Freshness::default(), load: Load::default(), is_touched: false }
+        };
+        Self { all: workers.replicas.shared().iter().enumerate().map(reader).collect(), ..Self::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Has a reader do something. Its requests to the driver stand among all others in the order in which they are made.
+    pub(crate) fn enter<R>(
+        &mut self,
+        place: usize,
+        now: Instant,
+        io: &mut Io,
+        act: impl FnOnce(&mut Engine) -> R,
+    ) -> R {
+        let reader = &mut self.all[place];
+        reader.is_touched = true;
+        std::mem::swap(&mut reader.engine.io.outbox, &mut io.outbox);
+        reader.engine.now = now;
+        let done = act(&mut reader.engine);
+        std::mem::swap(&mut reader.engine.io.outbox, &mut io.outbox);
+        done
+    }
+
+    /// The reader that this is for; none where it is for the engine of the clients.
+    pub(crate) fn of_input(&self, input: &Input<'_>, io: &Io) -> Option<usize> {
+        if self.all.is_empty() {
+            return None;
+        }
+        match *input {
+            Input::Connected { token, .. } | Input::ConnectFailed { token, .. } => self.of_number(token),
+            Input::Bytes { connection, .. }
+            | Input::Stalled { connection }
+            | Input::Drained { connection }
+            | Input::Closed { connection, .. }
+            | Input::Secured { connection, .. }
+            | Input::TlsFailed { connection, .. } => self.of_backend(connection, io),
+            Input::Accepted { .. } | Input::Announced { .. } | Input::Signal(_) | Input::TurnEnd => None,
+        }
+    }
+
+    /// The reader that has chosen this token, or has given out the task of this number.
+    pub(crate) fn of_number(&self, number: u64) -> Option<usize> {
+        let place = usize::try_from(number >> READER_SHIFT).ok()?.checked_sub(1)?;
+        (number < LARGEST_TOKEN && place < self.all.len()).then_some(place)
+    }
+
+    /// The reader whose backend, or whose service account's connection, this is.
+    fn of_backend(&self, connection: ConnectionId, io: &Io) -> Option<usize> {
+        if io.role(connection) != Role::Free {
+            return None;
+        }
+        self.all.iter().position(|reader| reader.engine.io.role(connection) != Role::Free)
+    }
+
+    /// Clients that have been given back.
+    fn returned(&mut self, place: usize) -> Vec<Returned> {
+        self.all[place].engine.guests.as_mut().map(|guests| guests.take_returned()).unwrap_or_default()
+    }
+
+    /// When a reader has something to do, or a read has waited for long enough.
+    pub(crate) fn next_turn(&self, now: Instant, engine: &Engine) -> Option<Instant> {
+        let readers = self.all.iter().filter(|reader| reader.is_open()).filter_map(|reader| {
+            use seam::Program;
+            if reader.is_touched { Some(now) } else { reader.engine.next_timeout() }
+        });
+        let waiting = self.waiting.front().and_then(|&client| engine.end_of_wait(client));
+        readers.chain(waiting).min()
+    }
+
+    /// The next letter of a reader to that of another worker.
+    pub(crate) fn next_letter(&mut self) -> Option<(usize, Letter)> {
+        self.all.iter_mut().enumerate().find_map(|(place, reader)| {
+            let (worker, letter) = reader.engine.poll_letter()?;
+            Some((worker, Letter::OfReader { place, letter: Box::new(letter) }))
+        })
+    }
+
+    /// The engines, to take something out.
+    pub(crate) fn engines_mut(&mut self) -> impl Iterator<Item = &mut Engine> {
+        self.all.iter_mut().map(|reader| &mut reader.engine)
+    }
+
+    /// Has each of them do something that says nothing to the driver, such as taking up settings.
+    pub(crate) fn for_each(&mut self, now: Instant, io: &mut Io, mut act: impl FnMut(&mut Engine)) {
+        for place in 0..self.all.len() {
+            self.enter(place, now, io, &mut act);
+        }
+    }
+
+    /// Another server is the primary: what was known of how far replicas are is of the former one.
+    pub(crate) fn primary_changes(&mut self) {
+        self.all.iter_mut().for_each(|reader| reader.freshness.forget());
+        self.primary = Load::default();
+    }
+}
+
+impl Reader {
+    /// Statements may go there, or some are there.
+    fn is_open(&self) -> bool {
+        self.is_touched || self.engine.takes_guests() || !self.engine.clients.is_empty()
+    }
+
+    /// All that is needed for statements to go there now is known.
+    fn is_usable(&self, now: Instant, max_lag: Duration) -> bool {
+        let server = self.engine.servers.primary();
+        self.engine.takes_guests()
+            && server.facts.is_some()
+            && server.pending_facts.is_none()
+            && server.reachability.is_up()
+            && self.freshness.as_of().is_some_and(|as_of| now.since(as_of) <= max_lag)
+    }
+}

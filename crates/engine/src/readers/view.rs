@@ -1,0 +1,18 @@
+//! What people are told of reads on replicas.
+
+/// Why a statement goes to the primary whatever replicas there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotSplit {
+    /// The text may do more than read, or may not be understood.
+    NoPlainRead,
+    /// It asks for something of its session or of its server.
+    OfSession,
+    /// The client has a transaction open, or autocommit off.
+    Transaction,
+    /// The client holds something on the primary, or writes what replicas never get.
+    HoldsState,
+    /// The server has functions, which a view could call and which could write.
+    Functions,
+    /// The stored code behind it may change the session, or could not be read.
+    StoredCode,
+}

@@ -1,0 +1,165 @@
+"""Reads on replicas (`read_split`): which go there, what they see, and what becomes of them when a server fails."""
+
+import functools
+import threading
+
+import pytest
+
+from harness import raw, several
+from harness.admin import rows
+from harness.cluster import Cluster
+from harness.raw import Err, Ok
+from harness.server import SERVICE
+from harness.several import until_in_use
+from harness.waiting import in_background, until
+
+
+@pytest.fixture
+def cluster(folder, template):
+    """A primary and two replicas."""
+    cluster = Cluster(folder, template, count=3)
+    try:
+        cluster.hold_markers()
+        cluster.order(0, "CREATE TABLE onramp_app.kept (id BIGINT PRIMARY KEY, value BIGINT) ENGINE=InnoDB",
+                      "INSERT INTO onramp_app.kept VALUES (1, 0)")
+        for number in (1, 2):
+            cluster.until_followed(number)
+        yield cluster
+    finally:
+        cluster.discard()
+
+
+@pytest.fixture
+def start(cluster, own_onramp, monkeypatch):
+    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=1, read_split="replicas")
+
+
+SERVER = "SELECT @@global.server_id, value FROM kept"
+
+
+def count(onramp, name):
+    return int(rows(onramp, f"SHOW STATUS LIKE 'Onramp_{name}'")[0]["Value"])
+
+
+def server_of(client):
+    return int(client.query(SERVER).rows[0][0])
+
+
+def until_split(client, wanted=(2, 3)):
+    """Until reads go to these servers alone."""
+    def goes():
+        return {server_of(client) for _ in range(8)} <= set(wanted)
+    until(goes, "reads do not go to replicas")
+
+
+def test_reads_go_to_replicas_and_all_else_to_the_primary(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        for statement in ("BEGIN", "SET autocommit = 0"):
+            assert isinstance(client.query(statement), Ok)
+            assert server_of(client) == 1, statement
+            for end in ("COMMIT", "SET autocommit = 1"):
+                assert isinstance(client.query(end), Ok)
+        assert int(client.query(SERVER + " FOR UPDATE").rows[0][0]) == 1
+        assert isinstance(client.query("CREATE TEMPORARY TABLE own (id INT)"), Ok)
+        assert server_of(client) == 1, "it holds a table there"
+        assert isinstance(client.query("DROP TEMPORARY TABLE own"), Ok)
+        until_split(client)
+        before = count(onramp, "Replica_reads")
+        assert client.query("SELECT 1 FROM kept").rows == [(b"1",)]
+        assert count(onramp, "Replica_reads") == before + 1
+
+
+def test_a_session_reads_what_it_has_written(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        for number in range(1, 500):
+            assert isinstance(client.query(f"UPDATE kept SET value = {number}"), Ok)
+            server, value = client.query(SERVER).rows[0]
+            assert int(value) == number, server
+        assert count(onramp, "Replica_reads_waited") > 0
+        assert count(onramp, "Replica_reads_returned") == 0
+
+
+def test_a_read_waits_for_a_replica_and_goes_to_the_primary_in_the_end(cluster, start):
+    onramp = start(read_wait_limit="1h")
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        # The other one takes part, so that commits do not wait.
+        cluster.order(1, "STOP SLAVE SQL_THREAD")
+        cluster.order(2, "STOP SLAVE SQL_THREAD")
+        assert isinstance(client.query("UPDATE kept SET value = 7"), Ok)
+        waiting = in_background(client.query, SERVER)
+        until(lambda: rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'"), "it does not wait")
+        cluster.order(2, "START SLAVE SQL_THREAD")
+        assert waiting().rows == [(b"3", b"7")]
+        cluster.order(2, "STOP SLAVE SQL_THREAD")
+        assert isinstance(client.query("UPDATE kept SET value = 8"), Ok)
+        rows(onramp, "SET GLOBAL read_wait_limit = '10ms'")
+        assert client.query(SERVER).rows == [(b"1", b"8")]
+        assert count(onramp, "Replica_reads_returned") == 1
+
+
+def test_what_others_have_written_is_seen_where_that_is_asked_for(cluster, start):
+    onramp = start(read_consistency="global")
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as writer, raw.connect(onramp, schema="onramp_app") as reader:
+        until_split(reader)
+        for number in range(1, 200):
+            assert isinstance(writer.query(f"UPDATE kept SET value = {number}"), Ok)
+            server, value = reader.query(SERVER).rows[0]
+            assert int(value) == number, server
+
+
+def test_a_replica_that_is_killed_is_no_error_for_reads(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    stop, errors, reads = threading.Event(), [], [0] * 8
+
+    def read(place):
+        with raw.connect(onramp, schema="onramp_app") as client:
+            while not stop.is_set():
+                answer = client.query(SERVER)
+                if isinstance(answer, Err):
+                    errors.append(answer)
+                reads[place] += 1
+
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        threads = [threading.Thread(target=read, args=(place,)) for place in range(len(reads))]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: min(reads) > 100, "they do not read")
+            cluster.servers[1].kill()
+            before = list(reads)
+            until(lambda: all(now > then + 100 for now, then in zip(reads, before)), "they do not go on")
+            until_split(client, [3])
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    assert errors == []
+
+
+def test_killing_a_read_on_a_replica_ends_it(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp, schema="onramp_app") as killer:
+        until_split(client)
+        long = "SELECT COUNT(*) FROM kept AS a, seq_1_to_1000000000 AS b"
+        running = in_background(client.query, long)
+        state = "SELECT id FROM clients WHERE state = 'on_replica'"
+        until(lambda: rows(onramp, state), "it does not run")
+        ran = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT COUNT(*) FROM kept AS a%'"
+        until(lambda: sum(int(cluster.value(number, ran)) for number in (1, 2)) == 1, "it is not on a replica")
+        assert isinstance(killer.query(f"KILL QUERY {rows(onramp, state)[0]['id']}"), Ok)
+        answer = running()
+        assert isinstance(answer, Err) and answer.code == 1317, answer
+        until(lambda: sum(int(cluster.value(number, ran)) for number in (1, 2)) == 0, "it goes on")
+        assert server_of(client) in (2, 3)
