@@ -8,7 +8,7 @@ import pytest
 from harness import raw, several
 from harness.admin import rows
 from harness.cluster import Cluster
-from harness.raw import Err, Ok
+from harness.raw import Closed, Err, Ok
 from harness.server import SERVICE
 from harness.several import until_in_use
 from harness.waiting import in_background, until
@@ -31,7 +31,7 @@ def cluster(folder, template):
 
 @pytest.fixture
 def start(cluster, own_onramp, monkeypatch):
-    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=1, read_split="replicas")
+    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2, read_split="replicas")
 
 
 SERVER = "SELECT @@global.server_id, value FROM kept"
@@ -50,6 +50,50 @@ def until_split(client, wanted=(2, 3)):
     def goes():
         return {server_of(client) for _ in range(8)} <= set(wanted)
     until(goes, "reads do not go to replicas")
+
+
+class Sessions:
+    """Clients that write, each into a row of its own, and read what they have written."""
+
+    def __init__(self, onramp, clients=12):
+        self.onramp, self.ends = onramp, threading.Event()
+        self.stale, self.errors, self.checks = [], [], [0] * clients
+        self.threads = [threading.Thread(target=self.run, args=(place,), daemon=True) for place in range(clients)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, place):
+        # What the row may hold: more than one value where nobody knows whether a write has happened.
+        number, may_be = 0, None
+        while not self.ends.is_set():
+            try:
+                with raw.connect(self.onramp, schema="onramp_app") as client:
+                    while not self.ends.is_set():
+                        number += 1
+                        row = 100 + place
+                        answer = client.query(f"REPLACE INTO kept VALUES ({row}, {number})")
+                        if isinstance(answer, Ok):
+                            may_be = {number}
+                        elif may_be is not None:
+                            may_be.add(number)
+                        found = client.query(f"SELECT value FROM kept WHERE id = {row}")
+                        if isinstance(found, Err):
+                            self.errors.append(found)
+                        elif may_be is not None and not (found.rows and int(found.rows[0][0]) in may_be):
+                            self.stale.append((row, may_be, found.rows))
+                        self.checks[place] += 1
+            except (Closed, OSError):
+                # The next connection is another session, to which nothing is promised of what this one has written.
+                may_be = None
+
+    def until_more(self, count):
+        before = list(self.checks)
+        until(lambda: all(now >= then + count for now, then in zip(self.checks, before)), lambda: f"no more checks: {self.checks}")
+
+    def stop(self):
+        self.ends.set()
+        for thread in self.threads:
+            thread.join()
 
 
 def test_reads_go_to_replicas_and_all_else_to_the_primary(cluster, start):
@@ -163,3 +207,58 @@ def test_killing_a_read_on_a_replica_ends_it(cluster, start):
         assert isinstance(answer, Err) and answer.code == 1317, answer
         until(lambda: sum(int(cluster.value(number, ran)) for number in (1, 2)) == 0, "it goes on")
         assert server_of(client) in (2, 3)
+
+
+def test_no_session_sees_less_than_it_has_written_whatever_fails(cluster, start):
+    onramp = start(read_wait_limit="200ms")
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+    sessions = Sessions(onramp)
+    try:
+        sessions.until_more(100)
+        for _ in range(3):
+            # Late, and soon back.
+            cluster.order(1, "STOP SLAVE SQL_THREAD")
+            sessions.until_more(5)
+            cluster.order(1, "START SLAVE SQL_THREAD")
+            sessions.until_more(20)
+        cluster.servers[2].kill()
+        sessions.until_more(50)
+        cluster.servers[0].kill()
+        cluster.order(1, "SET GLOBAL rpl_semi_sync_master_enabled = 0")
+        cluster.promote(1)
+        until_in_use(onramp, [0, 1, 0])
+        sessions.until_more(50)
+        # The former primary comes back as a replica.
+        cluster.start(0, read_only=True)
+        cluster.follow(0, 1)
+        with raw.connect(onramp, schema="onramp_app") as client:
+            until_split(client, [1])
+        sessions.until_more(100)
+    finally:
+        sessions.stop()
+    assert sessions.stale == []
+    assert all(error.code in (1205, 1213, 2013) for error in sessions.errors), sessions.errors
+    assert count(onramp, "Replica_reads") > 0
+
+
+def test_a_client_and_a_statement_say_where_reads_go(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        shown = lambda: client.query("SELECT @@onramp_reads").rows
+        assert shown() == [(b"session",)]
+        assert int(client.query("/* onramp: primary */ " + SERVER).rows[0][0]) == 1
+        assert isinstance(client.query("SET onramp_reads = 'primary'"), Ok)
+        assert shown() == [(b"primary",)] and server_of(client) == 1
+        cluster.order(1, "STOP SLAVE SQL_THREAD")
+        cluster.order(2, "STOP SLAVE SQL_THREAD")
+        assert isinstance(client.query("UPDATE kept SET value = 9"), Ok)
+        server, value = client.query("/* onramp: eventual */ " + SERVER).rows[0]
+        assert int(server) in (2, 3) and value == b"0"
+        answer = client.query("SET onramp_reads = 'somewhere'")
+        assert isinstance(answer, Err) and answer.code == 1231 and "onramp_reads" in answer.message, answer
+        assert isinstance(client.query("SET SESSION onramp_reads = DEFAULT"), Ok)
+        assert shown() == [(b"session",)]

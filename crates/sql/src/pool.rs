@@ -7,7 +7,7 @@ use crate::LexMode;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
 
-/// A variable of the thread pool with a value for each client.
+/// A variable of the thread pool, or of Onramp, with a value for each client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolVariable {
     /// Percona Server's `thread_pool_high_prio_mode`: `transactions`, `statements` or `none`.
@@ -18,11 +18,18 @@ pub enum PoolVariable {
     Priority,
     /// MySQL's `thread_pool_high_priority_connection`: 0 or 1.
     HighPriorityConnection,
+    /// Onramp's own `onramp_reads`: a word of [`crate::READ_HINTS`].
+    Reads,
 }
 
 impl PoolVariable {
-    const ALL: [Self; 4] =
-        [Self::HighPrioMode, Self::HighPrioTickets, Self::Priority, Self::HighPriorityConnection];
+    const ALL: [Self; 5] = [
+        Self::HighPrioMode,
+        Self::HighPrioTickets,
+        Self::Priority,
+        Self::HighPriorityConnection,
+        Self::Reads,
+    ];
 
     /// The name by which clients know it.
     pub const fn name(self) -> &'static str {
@@ -31,6 +38,7 @@ impl PoolVariable {
             Self::HighPrioTickets => "thread_pool_high_prio_tickets",
             Self::Priority => "thread_pool_priority",
             Self::HighPriorityConnection => "thread_pool_high_priority_connection",
+            Self::Reads => "onramp_reads",
         }
     }
 
@@ -120,8 +128,9 @@ pub(crate) fn is_ours(scope: Scope, name: &[u8]) -> bool {
 }
 
 fn has_pool_prefix(name: &[u8]) -> bool {
-    const PREFIX: &[u8] = b"thread_pool_";
-    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+    let begins =
+        |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    begins(b"thread_pool_") || begins(b"onramp_")
 }
 
 /// The tokens of a `SET`.

@@ -36,7 +36,7 @@ pub(super) const SPLIT: &[OptionSpec] = &[
         example: "global",
         doc: "With read_split: what a read on a replica sees at least. session: all that its own connection has written. global: \
               all that any client of this Onramp had been told to be written when the read came. eventual: whatever the \
-              replica has, which read_max_lag bounds.",
+              replica has, which replica_max_lag bounds.",
         section: Section::Scheduling,
         limit: None,
     },
@@ -54,7 +54,7 @@ pub(super) const BOUNDS: &[OptionSpec] = &[
         limit: None,
     },
     OptionSpec {
-        name: "read_max_lag",
+        name: "replica_max_lag",
         kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(engine.reads.max_lag)),
         example: "1m",
         doc: "With read_split: a replica is not read from while it may lack what the primary had so long ago. Onramp finds that \

@@ -131,7 +131,7 @@ pub(crate) struct Client {
     pub(crate) killed: bool,
     pub(crate) transaction: Transaction,
     /// Up to when it may have written something, where reads are split ([`crate::readers`]).
-    pub(crate) wrote: Option<Instant>,
+    pub(crate) wrote: Instant,
     /// A statement of it has gone to a backend.
     pub(crate) has_begun: bool,
 }
@@ -224,7 +224,7 @@ impl Client {
             wants_end_for_loss: false,
             killed: false,
             transaction: Transaction::new(now),
-            wrote: None,
+            wrote: Instant::START,
             has_begun: false,
         }
     }

@@ -1,15 +1,16 @@
 //! The thread pool's variables as clients set them for themselves: by Percona's, MariaDB's and MySQL's names.
 
-use sql::{Kind, LexMode, PoolSet, PoolSetError, PoolValue, PoolVariable};
+use sql::{Kind, LexMode, PoolSet, PoolSetError, PoolValue, PoolVariable, READ_HINTS, ReadHint};
 
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
+use crate::readers::ReadSettings;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 
-/// What a client has set for itself; the pool's settings hold for the rest. Eight bytes, since each of 100,000 idle clients
+/// What a client has set for itself; the pool's settings hold for the rest. Twelve bytes, since each of 100,000 idle clients
 /// has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Priority {
@@ -19,9 +20,11 @@ pub(crate) struct Priority {
     mode: Option<HighPrioMode>,
     preference: Option<PoolPriority>,
     high_connection: Option<bool>,
+    /// Where its reads go, and what they have to see.
+    reads: Option<ReadHint>,
 }
 
-const _: () = assert!(size_of::<Priority>() == 8, "the bound of what it may cost each client");
+const _: () = assert!(size_of::<Priority>() == 12, "the bound of what it may cost each client");
 
 /// MariaDB's names, by the numbers that stand for them (`sys_vars.cc`: `threadpool_priority_names`).
 const PREFERENCES: [(&str, PoolPriority); 3] =
@@ -44,6 +47,11 @@ impl Priority {
             PoolPriority::Low => Some(Lane::Low),
             PoolPriority::Auto => None,
         }
+    }
+
+    /// What it has said of its reads, or else what `settings` say.
+    pub(crate) fn reads(self, settings: &ReadSettings) -> ReadHint {
+        self.reads.unwrap_or_else(|| settings.hint())
     }
 
     /// Its mode, where `pool` is that of the pool.
@@ -77,6 +85,8 @@ impl Priority {
             PoolVariable::HighPriorityConnection => {
                 self.high_connection = Some(truth(value).ok_or_else(wrong)?);
             }
+            PoolVariable::Reads if is_default => self.reads = None,
+            PoolVariable::Reads => self.reads = Some(member(&READ_HINTS, value).ok_or_else(wrong)?),
         }
         Ok(())
     }
@@ -93,6 +103,7 @@ impl Priority {
             PoolVariable::HighPriorityConnection => {
                 u8::from(self.high_connection.unwrap_or(settings.high_priority_connection)).to_string()
             }
+            PoolVariable::Reads => quoted(name_of(&READ_HINTS, self.reads(&settings.reads))),
         }
     }
 }

@@ -4,12 +4,12 @@ use std::fmt;
 use std::rc::Rc;
 
 use seam::{Input, Instant, Program};
-use sql::Kind;
+use sql::{Kind, ReadHint};
 use wire::StatusFlags;
 
 use super::guest::{Ended, Guest, Returned};
 use super::view::NotSplit;
-use super::{ReadConsistency, ReadSettings, ReadSplit, Readers};
+use super::{ReadSettings, ReadSplit, Readers};
 use crate::accounts::Account;
 use crate::backend::dispatch::LARGEST_JOINED;
 use crate::client::hoards::Counted;
@@ -64,20 +64,14 @@ impl Lent {
 }
 
 impl Readers {
-    /// Where a read of this account goes that has to see what was written up to `needs`, where it has to.
-    fn route(
-        &self,
-        now: Instant,
-        needs: Option<Instant>,
-        account: &Account,
-        settings: &ReadSettings,
-    ) -> Route {
+    /// Where a read of this account goes that has to see what was written up to `needs`.
+    fn route(&self, now: Instant, needs: Instant, account: &Account, settings: &ReadSettings) -> Route {
         let usable = self.all.iter().enumerate();
         let usable = usable.filter(|(_, reader)| reader.is_usable(now, settings.max_lag));
         let (mut best, mut could_wait) = (None, false);
         for (place, reader) in usable.filter(|(_, reader)| reader.engine.admits(account)) {
             could_wait = true;
-            if needs.is_none_or(|needs| reader.freshness.has_all_until(needs)) {
+            if reader.freshness.has_all_until(needs) {
                 let expected = reader.load.expected(now);
                 if best.is_none_or(|(least, _)| expected < least) {
                     best = Some((expected, place));
@@ -97,18 +91,36 @@ impl Readers {
 impl Engine {
     /// Lends a client's read to a replica, or has it wait for one. Whatever else it is goes to the primary's queues.
     pub(crate) fn lend_or_queue(&mut self, key: ClientKey, mut request: Request) {
-        if self.readers.is_empty() || self.is_for_primary(key, &mut request).is_some() {
+        if self.readers.is_empty() {
             return self.queue_request(key, request);
         }
-        let needs = match self.settings.reads.consistency {
-            ReadConsistency::Eventual => None,
-            ReadConsistency::Session => self.clients[key].wrote,
-            ReadConsistency::Global => Some(self.now),
+        let needs = match self.needs_of(key, &mut request) {
+            Ok(needs) => needs,
+            Err(_) => return self.queue_request(key, request),
         };
         match self.route_for(key, needs) {
             Route::Reader(place) => self.lend_to(place, key, request, self.now),
-            Route::Wait => self.wait_for_replica(key, request, needs.unwrap_or(self.now)),
+            Route::Wait => self.wait_for_replica(key, request, needs),
             Route::Primary => self.queue_on_primary(key, request),
+        }
+    }
+
+    /// Up to when a read has to see all that was written, where it may go to a replica.
+    ///
+    /// # Errors
+    /// Why it is for the primary.
+    fn needs_of(&mut self, key: ClientKey, request: &mut Request) -> Result<Instant, NotSplit> {
+        if let Some(why) = self.is_for_primary(key, request) {
+            return Err(why);
+        }
+        let client = &self.clients[key];
+        let hint = request.text().and_then(sql::read_hint);
+        match hint.unwrap_or_else(|| client.priority.reads(&self.settings.reads)) {
+            ReadHint::Primary => Err(NotSplit::AsWanted),
+            ReadHint::Session => Ok(client.wrote),
+            ReadHint::Global => Ok(self.now),
+            // Nobody had written anything by then.
+            ReadHint::Eventual => Ok(Instant::START),
         }
     }
 
@@ -139,11 +151,11 @@ impl Engine {
         }
         // Whatever is not known to write nothing may have.
         if request.started && !request.statement.plain_read {
-            self.clients[key].wrote = Some(self.now);
+            self.clients[key].wrote = self.now;
         }
     }
 
-    fn route_for(&self, key: ClientKey, needs: Option<Instant>) -> Route {
+    fn route_for(&self, key: ClientKey, needs: Instant) -> Route {
         let identity = self.clients[key].identity.expect("a client with requests has logged in");
         let account = &self.logins.identities.identity(identity).account;
         self.readers.route(self.now, needs, account, &self.settings.reads)
@@ -337,7 +349,7 @@ impl Engine {
         }
         for client in std::mem::take(&mut self.readers.waiting) {
             let Some(needs) = self.need_of(client) else { continue };
-            match self.route_for(client.key, Some(needs)) {
+            match self.route_for(client.key, needs) {
                 Route::Wait if !is_over(self, client) => self.readers.waiting.push_back(client),
                 route => {
                     let Some((request, since)) = self.take_waiting(client.key) else { continue };

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use seam::{ConnectionId, Input, Instant};
+use sql::ReadHint;
 
 use self::freshness::Freshness;
 use self::guest::Returned;
@@ -70,6 +71,16 @@ pub enum ReadConsistency {
 }
 
 impl ReadSettings {
+    /// What holds for who has said nothing.
+    pub(crate) fn hint(&self) -> ReadHint {
+        match (self.split, self.consistency) {
+            (ReadSplit::Off, _) => ReadHint::Primary,
+            (_, ReadConsistency::Session) => ReadHint::Session,
+            (_, ReadConsistency::Global) => ReadHint::Global,
+            (_, ReadConsistency::Eventual) => ReadHint::Eventual,
+        }
+    }
+
     /// Whether the servers at these addresses have readers.
     pub(crate) fn are_split(settings: &Settings) -> bool {
         settings.cluster.several && settings.reads.split != ReadSplit::Off

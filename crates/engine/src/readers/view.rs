@@ -3,6 +3,8 @@
 /// Why a statement goes to the primary whatever replicas there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotSplit {
+    /// Its client wants it to.
+    AsWanted,
     /// The text may do more than read, or may not be understood.
     NoPlainRead,
     /// It asks for something of its session or of its server.
