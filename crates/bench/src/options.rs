@@ -254,6 +254,21 @@ impl TableOptions {
 }
 
 impl RunOptions {
+    /// What cannot be said by the declarations above.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn check(&self) -> Result<(), String> {
+        let (connections, accounts) = (self.connections, self.tables.table_size);
+        if self.tables.workload() == Workload::ReadOwnWrites && connections > accounts {
+            return Err(format!(
+                "read_own_writes: each connection needs an account of its own, and there are {accounts} for {connections}; give \
+                 --table-size {connections}, to `bench prepare` too"
+            ));
+        }
+        self.tables.check()
+    }
+
     /// How the connections are spread over users and schemas, where there are several.
     pub fn crowd_shape(&self) -> Shape {
         // Zipf's law as it was found: the n-th has a weight of 1 / n.

@@ -24,7 +24,7 @@ use login::Credentials;
 /// Puts the load on and reports.
 pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     let tables = &options.tables;
-    tables.check().map_err(Trouble::Options)?;
+    options.check().map_err(Trouble::Options)?;
     let mut driver = open_driver(options)?;
     // Tables are looked for in the schema; without tables there need not be one.
     let schema = (tables.workload().tables() != Tables::None).then_some(tables.server.db.as_str());

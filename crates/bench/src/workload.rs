@@ -1,5 +1,5 @@
 //! What one event of each workload sends: the steps of its transaction, as sysbench 1.0.20 has them in
-//! `oltp_common.lua`, three workloads of our own that check the answers, and one that only takes its time.
+//! `oltp_common.lua`, four workloads of our own that check the answers, and one that only takes its time.
 
 pub mod encode;
 pub mod statement;
@@ -42,6 +42,8 @@ pub enum Workload {
     Connect,
     /// Transfers between accounts that read back their own writes; `check` compares the sum of balances
     Ledger,
+    /// Writes into an account of its own, outside of transactions, and reads that; the answer must be what it has written
+    ReadOwnWrites,
     /// A `SELECT` of a text that no other statement sends; the answer must be that text
     Echo,
     /// `SELECT SLEEP(1)`, or as --sleep-time says: a statement that takes its time and none of the processor's
@@ -58,7 +60,7 @@ impl Workload {
     pub fn tables(self) -> Tables {
         match self {
             Self::Connect | Self::Echo | Self::Sleep => Tables::None,
-            Self::Ledger => Tables::Ledger,
+            Self::Ledger | Self::ReadOwnWrites => Tables::Ledger,
             _ => Tables::Sbtest,
         }
     }
@@ -91,6 +93,10 @@ impl Workload {
             Self::Echo => plan.push_checked(Draw::Token, Statement::ECHO, Expected::TokenText),
             Self::Sleep => plan.push(Draw::Nothing, Statement::SLEEP),
             Self::Ledger => plan.transaction(Plan::push_transfer),
+            Self::ReadOwnWrites => {
+                plan.push(Draw::Token, Statement::WRITE_OWN);
+                plan.push_checked(Draw::Nothing, Statement::READ_OWN, Expected::Token);
+            }
         }
         plan
     }

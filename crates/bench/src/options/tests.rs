@@ -84,6 +84,8 @@ fn values_out_of_range_are_refused() {
 fn a_ledger_needs_two_accounts() {
     assert!(run("ledger --table-size 1").tables.check().is_err());
     assert!(run("ledger --table-size 2").tables.check().is_ok());
+    assert!(run("read_own_writes --table-size 2 --connections 3").check().is_err());
+    assert!(run("read_own_writes --table-size 3 --connections 3").check().is_ok());
 }
 
 #[test]

@@ -82,6 +82,8 @@ impl Source {
         self.scratch.clear();
         match parameter {
             Parameter::Row | Parameter::LowerAccount => Value::Integer(i64::from(subject.row)),
+            // The first account is the first connection's.
+            Parameter::OwnAccount => Value::Integer(i64::from(connection) + 1),
             Parameter::RangeEnd => Value::Integer(i64::from(subject.row) + i64::from(self.range_rows) - 1),
             Parameter::AnotherRow => Value::Integer(i64::from(self.rows.draw(&mut self.random))),
             Parameter::HigherAccount => Value::Integer(i64::from(subject.other_account)),

@@ -44,6 +44,8 @@ pub enum Parameter {
     HigherAccount,
     /// What goes from the lower to the higher account; may be negative.
     Amount,
+    /// The account that no other connection touches.
+    OwnAccount,
     /// The connection's token as a number.
     Token,
     /// The connection's token as a text.
@@ -119,6 +121,11 @@ impl Statement {
         Self::read("SELECT writer FROM ledger_marker WHERE id=LAST_INSERT_ID()", &[]);
     /// The row is locked by our transaction, so the last writer is us.
     pub const READ_WRITER: Self = Self::read("SELECT writer FROM ledger WHERE id=?", &[LowerAccount]);
+
+    /// Leaves our token in an account that nobody else touches.
+    pub const WRITE_OWN: Self = Self::write("UPDATE ledger SET writer=? WHERE id=?", &[Token, OwnAccount]);
+    /// Nobody else has written there since.
+    pub const READ_OWN: Self = Self::read("SELECT writer FROM ledger WHERE id=?", &[OwnAccount]);
 
     const fn bare(text: &'static str) -> Self {
         Self { kind: Kind::Other, text, parameters: &[], preparable: false }

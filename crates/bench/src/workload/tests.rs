@@ -34,6 +34,7 @@ fn texts_have_table_and_values() {
         format!("UPDATE ledger SET balance=balance - -5, writer={} WHERE id=42", (6_i64 << 32) + 9)
     );
     assert_eq!(text_of(&Statement::ECHO), "SELECT '0000abcd-6-9' AS t");
+    assert_eq!(text_of(&Statement::READ_OWN), "SELECT writer FROM ledger WHERE id=7");
     assert_eq!(text_of(&Statement::SLEEP), "SELECT SLEEP(1)");
     let update = text_of(&Statement::UPDATE_NON_INDEX);
     let (head, tail) = update.split_at("UPDATE sbtest3 SET c='".len());
