@@ -44,6 +44,8 @@ pub enum WaitReason {
     Paused,
     /// On the server, for a row lock of another connection, as far as the server was asked (see `lock_wait_interval`).
     RowLock,
+    /// A read: no replica had what it had to see yet (see `read_split`).
+    Replica,
 }
 
 impl WaitReason {
@@ -58,7 +60,7 @@ impl WaitReason {
     ];
 
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::HighQueue,
         Self::LowQueue,
         Self::LongQueue,
@@ -71,6 +73,7 @@ impl WaitReason {
         Self::MaxBackends,
         Self::Paused,
         Self::RowLock,
+        Self::Replica,
     ];
 
     /// Its name in tables.
@@ -88,6 +91,7 @@ impl WaitReason {
             Self::MaxBackends => "max_backends",
             Self::Paused => "paused",
             Self::RowLock => "row_lock",
+            Self::Replica => "replica",
         }
     }
 

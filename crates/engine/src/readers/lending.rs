@@ -18,6 +18,7 @@ use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
+use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind};
 
 /// A client whose statement is on its way to a replica, or there.
@@ -368,6 +369,7 @@ impl Engine {
     /// A client waits for a replica no more. Returns its statement, and since when it has waited.
     fn take_waiting(&mut self, key: ClientKey) -> Option<(Request, Instant)> {
         let lent = self.come_back(key)?;
+        self.scheduling.waits.record(WaitReason::Replica, self.now.since(lent.since));
         match lent.at {
             At::Waiting { request, .. } => Some((*request, lent.since)),
             At::Reader(_) => None,

@@ -36,7 +36,8 @@ pub(super) fn said(lacked: WaitReason) -> Words {
         | WaitReason::LongQueue
         | WaitReason::Urgent
         | WaitReason::Login
-        | WaitReason::RowLock => ("something else", "something else"),
+        | WaitReason::RowLock
+        | WaitReason::Replica => ("something else", "something else"),
     };
     Words { short, whole }
 }
