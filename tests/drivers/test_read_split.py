@@ -243,6 +243,86 @@ def test_no_session_sees_less_than_it_has_written_whatever_fails(cluster, start)
     assert count(onramp, "Replica_reads") > 0
 
 
+def test_a_former_primary_that_follows_nobody_is_not_read_from(cluster, start):
+    """It has a transaction that nobody else has, and so a greater number than the new primary."""
+    onramp = start(failover_behind="allow")
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        cluster.order(0, "SET GLOBAL rpl_semi_sync_master_enabled = 0")
+        for number in (1, 2):
+            cluster.order(number, "STOP SLAVE IO_THREAD")
+        for value in range(1, 6):
+            assert isinstance(client.query(f"UPDATE kept SET value = {value}"), Ok)
+        cluster.servers[0].kill()
+        cluster.order(1, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = 0", "SET GLOBAL rpl_semi_sync_master_enabled = 0")
+        cluster.order(2, "STOP SLAVE")
+        until_in_use(onramp, [0, 1, 0])
+        cluster.start(0, read_only=True)
+        several.until_seen(onramp, "state", ["up", "up", "up"])
+        for value in range(11, 14):
+            assert isinstance(client.query(f"UPDATE kept SET value = {value}"), Ok)
+            for _ in range(20):
+                server, found = client.query(SERVER).rows[0]
+                assert (int(server), int(found)) == (2, value)
+
+
+def test_a_replica_that_has_lost_something_is_not_believed(cluster, start):
+    """It comes up again with less than it had: as after a loss of power."""
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        cluster.servers[2].kill()
+        until_split(client, [2])
+        assert isinstance(client.query("UPDATE kept SET value = 1"), Ok)
+        assert server_of(client) == 2
+        position = cluster.value(1, "SELECT @@global.gtid_slave_pos").decode()
+        cluster.servers[1].kill()
+        cluster.start(1, read_only=True)
+        # As if that write had never come, and would not come again.
+        before = position.rsplit("-", 1)
+        cluster.order(1, "UPDATE onramp_app.kept SET value = 0",
+                      f"SET GLOBAL gtid_slave_pos = '{before[0]}-{int(before[1]) - 1}'")
+        cluster.start(2, read_only=True)
+        cluster.order(2, "START SLAVE")
+        until_split(client, [3])
+        for _ in range(50):
+            server, value = client.query(SERVER).rows[0]
+            assert (int(server), int(value)) == (3, 1)
+
+
+def test_what_each_server_has_of_its_own_is_read_on_the_primary(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        before = count(onramp, "Replica_reads")
+        for table in ("information_schema.SCHEMATA", "`mysql`.`user`", "mysql . user"):
+            answer = client.query(f"SELECT @@global.server_id FROM {table} LIMIT 1")
+            assert isinstance(answer, Err) or answer.rows == [(b"1",)], answer
+        assert client.query("SELECT @@global.server_id").rows == [(b"1",)]
+        assert count(onramp, "Replica_reads") == before
+
+
+def test_statements_that_wait_for_a_replica_end_with_onramp_in_order(cluster, start):
+    onramp = start(read_wait_limit="1h")
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp, schema="onramp_app") as other:
+        until_split(client)
+        for number in (1, 2):
+            cluster.order(number, "STOP SLAVE SQL_THREAD")
+        assert isinstance(client.query("UPDATE kept SET value = 1"), Ok)
+        waiting = in_background(client.query, SERVER)
+        until(lambda: rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'"), "it does not wait")
+        rows(onramp, "PAUSE")
+        paused = in_background(other.query, "/* onramp: eventual */ " + SERVER)
+        until(lambda: len(rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'")) == 2, "they do not wait")
+        assert onramp.stop() == 0
+        for answer in (waiting(), paused()):
+            assert isinstance(answer, Err) and answer.code == 1053, answer
+
+
 def test_a_client_and_a_statement_say_where_reads_go(cluster, start):
     onramp = start()
     until_in_use(onramp, [1, 0, 0])

@@ -414,6 +414,9 @@ impl Engine {
 
     /// What waits now will not run any more, and has not: its clients are told so, and go.
     fn refuse_what_waits(&mut self) {
+        // What waits to be read elsewhere waits here then.
+        self.readers.for_each(self.now, &mut self.io, Self::refuse_what_waits);
+        self.give_up_replicas();
         // Wherever: in a queue, or before it with a share or a delay.
         let queued = self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Queued));
         let queued: Vec<_> = queued.map(|(key, _)| key).collect();
@@ -421,8 +424,10 @@ impl Engine {
             if self.clients.contains(key) && matches!(self.clients[key].phase(), Phase::Queued) {
                 self.cancel_queued(key, &MySqlError::shutdown());
             }
-            if self.clients.contains(key) {
-                self.drop_client(key);
+            match self.clients.contains(key) {
+                true if self.is_reader() => self.guest_rests(key),
+                true => self.drop_client(key),
+                false => {}
             }
         }
     }

@@ -53,7 +53,7 @@ pub use holding::{Holding, PreparedText, TableName, holding};
 pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
-pub use read_hint::{READ_HINTS, ReadHint, read_hint};
+pub use read_hint::{READ_HINTS, ReadHint, is_system_schema, may_name_system_schema, read_hint};
 pub use steps::steps_taken;
 pub use stored_code::{CodeEffects, CodeKind, StoredCode, folded_name, has_letters_of, names, stored_code};
 pub use trace_parent::{TraceParent, trace_parent};

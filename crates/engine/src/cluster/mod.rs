@@ -31,11 +31,12 @@ use self::position::Behind;
 use self::primary::{Failovers, Known};
 use self::standing::{Checked, Standing};
 use self::switchover::Switching;
+use self::verdict::Follows;
 use crate::accounts::task::Work;
 use crate::outbox::Outbox;
 use crate::outside::event::Event;
 use crate::outside::named::{ServerRole, ServerState};
-use crate::readers::replicas::Replicas;
+use crate::readers::replicas::{Found, Replicas};
 use crate::settings::Settings;
 
 settings! {
@@ -67,6 +68,8 @@ pub(crate) struct Cluster {
     last_token: u64,
     /// The place of the primary, or of the last one.
     primary: Option<usize>,
+    /// Since when it is that.
+    primary_since: Instant,
     /// The primary has refused a statement, and is asked whether it is that still.
     doubt: Option<Doubt>,
     failovers: Failovers,
@@ -95,6 +98,7 @@ impl Cluster {
             standings: (0..count).map(|_| Standing::new()).collect(),
             last_token: 0,
             primary: None,
+            primary_since: Instant::START,
             doubt: None,
             failovers: Failovers::default(),
             switching: None,
@@ -176,14 +180,34 @@ impl Cluster {
         let is_node = |place: usize| self.standings[place].believed().role == ServerRole::Node;
         replicas.say_of_primary(primary.is_some_and(is_node));
         let say = |(place, standing): (usize, &Standing)| {
-            let serves = matches!(standing.believed().role, ServerRole::Replica | ServerRole::Node);
             let is_other = primary.is_none_or(|primary| !self.is_same(primary, place));
             let is_first = (0..place).all(|other| !self.is_same(place, other));
             let is_up = standing.state() == ServerState::Up;
-            let is_fit = is_up && serves && is_other && is_first && !self.is_drained(place);
-            replicas.say(place, is_fit, is_node(place))
+            let found = Found {
+                is_open: is_up && is_other && is_first && !self.is_drained(place),
+                is_fit: self.may_be_read_from(standing, primary.is_some()),
+                is_node: is_node(place),
+            };
+            replicas.say(place, found)
         };
         self.standings.iter().enumerate().map(say).fold(false, |before, news| before | news)
+    }
+
+    /// Whether a server has what the primary writes, sooner or later. One that follows nobody may have what the primary never had: a former
+    /// primary that is back.
+    fn may_be_read_from(&self, standing: &Standing, has_primary: bool) -> bool {
+        let found = standing.believed();
+        match found.role {
+            ServerRole::Node => true,
+            ServerRole::Replica if found.membership.is_some() => true,
+            // Whom it follows it has said before there was this primary, perhaps.
+            ServerRole::Replica if has_primary => {
+                found.follows == Follows::All && standing.last_began() >= self.primary_since
+            }
+            // Without a primary its source is gone, and what it has got holds.
+            ServerRole::Replica => found.follows != Follows::Nobody,
+            ServerRole::Primary | ServerRole::Unknown => false,
+        }
     }
 
     /// When [`Self::turn`] has something to do.

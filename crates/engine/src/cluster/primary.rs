@@ -203,6 +203,7 @@ impl Cluster {
         addresses: &[Address],
     ) -> Event {
         let former = self.primary.replace(place);
+        self.primary_since = now;
         self.behind = None;
         self.known.take(self.standings[place].believed());
         if let Some(former) = former {

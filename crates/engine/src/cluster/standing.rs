@@ -124,6 +124,13 @@ impl Standing {
         self.history.iter().rev().take_while(is_later).count() >= TOLD
     }
 
+    /// When the last check began.
+    pub(crate) fn last_began(&self) -> Instant {
+        self.history.back().map_or(Instant::START, |last| {
+            Instant::START + (last.at.since(Instant::START).saturating_sub(last.took))
+        })
+    }
+
     /// The outcome of the last check.
     pub(crate) fn verdict(&self) -> &Verdict {
         &self.verdict

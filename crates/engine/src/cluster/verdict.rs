@@ -22,6 +22,18 @@ pub(crate) struct Verdict {
     pub(crate) identity: String,
     /// What it is a member of.
     pub(crate) membership: Option<Membership>,
+    pub(crate) follows: Follows,
+}
+
+/// Whether a server carries out what another one writes, as far as it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    /// It does not, or does not say.
+    Nobody,
+    /// It carries out what it has got, and gets nothing new from some source.
+    AppliesRest,
+    /// It gets and carries out all.
+    All,
 }
 
 /// A member's view of what it belongs to: nodes of Galera, a group of MySQL's.
@@ -54,6 +66,7 @@ impl Verdict {
             position: String::new(),
             identity: String::new(),
             membership: None,
+            follows: Follows::Nobody,
         }
     }
 
@@ -81,6 +94,7 @@ impl Verdict {
             position: foreign::position(&reading.position),
             identity: foreign::identity(&reading.identity),
             membership: membership_of(reading),
+            follows: follows_of(&reading.replication),
         }
     }
 }
@@ -194,6 +208,17 @@ fn say_replication(replication: &Replication) -> Option<String> {
 
 fn is_running(channel: &Channel) -> bool {
     channel.receives && channel.applies
+}
+
+fn follows_of(replication: &Replication) -> Follows {
+    match replication {
+        Replication::From(channels)
+            if !channels.is_empty() && channels.iter().all(|channel| channel.applies) =>
+        {
+            if channels.iter().all(is_running) { Follows::All } else { Follows::AppliesRest }
+        }
+        _ => Follows::Nobody,
+    }
 }
 
 /// That of the source that it is furthest behind of; `None` where one does not say.

@@ -17,6 +17,8 @@ pub(crate) struct PositionWatch {
     due: Option<Instant>,
     asked: Option<Instant>,
     said: Option<(Instant, String)>,
+    /// The server is read from: what counts is what it has got from others, and not what may have been written there.
+    pub(crate) of_replica: bool,
     /// The server is a node of Galera, whose nodes have numbers of their own for what is written.
     pub(crate) of_galera: bool,
 }
@@ -68,7 +70,10 @@ impl PositionWatch {
              WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'), ':1-', \
              (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_last_committed'))"
         } else if facts.is_mariadb() {
-            "SELECT @@global.gtid_current_pos"
+            match self.of_replica {
+                true => "SELECT @@global.gtid_slave_pos",
+                false => "SELECT @@global.gtid_current_pos",
+            }
         } else {
             "SELECT @@global.gtid_executed"
         }

@@ -57,11 +57,13 @@ impl Engine {
         self.note_want_of_permits(false);
         self.pool.workers.note_saturation(self.pool.worker, self.now, false, false);
         self.scheduling.scheduler.want_no_long();
+        self.readers.for_each(self.now, &mut self.io, Self::pause);
     }
 
     /// The queues move again. A turn has to follow, with an end.
     pub fn resume(&mut self) {
         self.paused = false;
+        self.readers.for_each(self.now, &mut self.io, Self::resume);
     }
 
     /// Ends a client's connection, or only its statement. What waits is answered at once; of what runs the server is asked to

@@ -61,6 +61,11 @@ impl Freshness {
         self.as_of.is_some_and(|as_of| as_of > written)
     }
 
+    /// Nothing is known any more of what the replica has.
+    pub(crate) fn forget_replica(&mut self) {
+        self.as_of = None;
+    }
+
     /// Nothing is known any more: another server is the primary.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
@@ -124,6 +129,10 @@ mod tests {
         had(&mut freshness, 2, "0-1-5");
         assert!(!freshness.replica_has("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"));
         assert!(freshness.replica_has("0-1-5"));
+        freshness.forget_replica();
+        assert_eq!(freshness.as_of(), None, "it may have less when it comes up again");
+        had(&mut freshness, 3, "0-1-6");
+        assert!(freshness.replica_has("0-1-6"));
         freshness.forget();
         assert_eq!(freshness.as_of(), None, "it says nothing of another primary");
     }

@@ -83,7 +83,9 @@ impl Engine {
     pub(super) fn be_reader(&mut self, first_token: u64) {
         self.guests = Some(Guests::default());
         self.io.begin_names(first_token);
-        self.servers.primary_mut().control.token = first_token;
+        let control = &mut self.servers.primary_mut().control;
+        control.token = first_token;
+        control.position.of_replica = true;
     }
 
     /// Says whether this is a reader.

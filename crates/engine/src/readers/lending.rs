@@ -8,6 +8,7 @@ use sql::{Kind, ReadHint};
 use wire::StatusFlags;
 
 use super::guest::{Ended, Guest, Returned};
+use super::replicas::Found;
 use super::view::NotSplit;
 use super::{ReadSettings, ReadSplit, Readers};
 use crate::accounts::Account;
@@ -150,8 +151,11 @@ impl Engine {
         if let Some(since) = request.counts_for_primary {
             self.readers.primary.end(self.now, self.now.since(since));
         }
-        // Whatever is not known to write nothing may have.
-        if request.started && !request.statement.plain_read {
+        // Whatever is not known to write nothing may have: a view may have called a function that does.
+        let refresh = self.settings.accounts_refresh;
+        let only_reads = request.statement.plain_read
+            && self.servers.primary_mut().rescues.has_no_functions(self.now, refresh);
+        if request.started && !only_reads {
             self.clients[key].wrote = self.now;
         }
     }
@@ -175,6 +179,9 @@ impl Engine {
             || request.attributes != QueryAttributes::None;
         if of_session || statement.without_tables {
             return Some(NotSplit::OfSession);
+        }
+        if request.text().is_none_or(sql::may_name_system_schema) {
+            return Some(NotSplit::OfServer);
         }
         if request.found.is_unknown() || request.found_ahead.is_some() || request.raw.len() > LARGEST_JOINED {
             return Some(NotSplit::NoPlainRead);
@@ -216,6 +223,10 @@ impl Engine {
         let by_password = client.identity.is_some_and(|identity| {
             self.logins.identities.identity(identity).account.credential.delegated().is_none()
         });
+        let is_in_system = state.and_then(|state| state.schema.as_deref()).is_some_and(sql::is_system_schema);
+        if is_in_system {
+            return Some(NotSplit::OfServer);
+        }
         (!(is_free && is_logged && by_password)).then_some(NotSplit::HoldsState)
     }
 
@@ -264,14 +275,29 @@ impl Engine {
             if !(reader.is_touched || (reader.is_open() && is_due())) {
                 continue;
             }
-            let (now, paused) = (self.now, self.paused);
-            self.readers.enter(place, now, &mut self.io, |reader| {
-                reader.paused = paused;
-                reader.handle(now, Input::TurnEnd);
-            });
+            let now = self.now;
+            self.readers.enter(place, now, &mut self.io, |reader| reader.handle(now, Input::TurnEnd));
             self.readers.all[place].is_touched = false;
-            for returned in self.readers.returned(place) {
-                self.take_back(place, returned);
+            self.take_back_from(place);
+        }
+    }
+
+    fn take_back_from(&mut self, place: usize) {
+        for returned in self.readers.returned(place) {
+            self.take_back(place, returned);
+        }
+    }
+
+    /// What waits for replicas, or has come back from them, waits for the primary.
+    pub(crate) fn give_up_replicas(&mut self) {
+        for place in 0..self.readers.all.len() {
+            self.take_back_from(place);
+        }
+        for client in std::mem::take(&mut self.readers.waiting) {
+            if self.need_of(client).is_some()
+                && let Some((request, _)) = self.take_waiting(client.key)
+            {
+                self.queue_on_primary(client.key, request);
             }
         }
     }
@@ -280,13 +306,13 @@ impl Engine {
     fn follow_replicas(&mut self) -> bool {
         let mut has_news = false;
         for place in 0..self.readers.all.len() {
-            let replicas = &self.pool.workers.replicas;
-            let (is_fit, is_node) = (replicas.is_fit(place), replicas.is_node(place));
+            let Found { is_open, is_fit, is_node } = self.pool.workers.replicas.of(place);
             let reader = &mut self.readers.all[place];
             reader.engine.servers.primary_mut().control.position.of_galera = is_node;
-            if reader.engine.takes_guests() != is_fit {
+            has_news |= std::mem::replace(&mut reader.is_fit, is_fit) != is_fit;
+            if reader.engine.takes_guests() != is_open {
                 has_news = true;
-                self.readers.enter(place, self.now, &mut self.io, |reader| reader.welcome_guests(is_fit));
+                self.readers.enter(place, self.now, &mut self.io, |reader| reader.welcome_guests(is_open));
             }
         }
         has_news
@@ -310,7 +336,12 @@ impl Engine {
         }
         let mut has_news = false;
         for reader in self.readers.all.iter_mut().filter(|reader| reader.engine.takes_guests()) {
-            let watch = &mut reader.engine.servers.primary_mut().control.position;
+            let control = &mut reader.engine.servers.primary_mut().control;
+            if std::mem::replace(&mut reader.asked_on, control.connection()) != control.connection() {
+                // A server that comes up again may have less than before.
+                reader.freshness.forget_replica();
+            }
+            let watch = &mut control.position;
             if let Some((_, position)) = watch.take() {
                 has_news |= reader.freshness.replica_has(&position);
             }

@@ -121,7 +121,11 @@ pub(crate) struct Readers {
 struct Reader {
     engine: Engine,
     freshness: Freshness,
+    /// The connection on which that was found out.
+    asked_on: Option<ConnectionId>,
     load: Load,
+    /// The server gets what the primary writes.
+    is_fit: bool,
     /// Something has happened there in this turn.
     is_touched: bool,
 }
@@ -133,7 +137,14 @@ impl Readers {
             let own = settings_at(settings, place);
             let mut engine = Engine::join(own, std::sync::Arc::clone(shared), worker);
             engine.be_reader((place as u64 + 1) << READER_SHIFT);
-            Reader { engine, freshness: Freshness::default(), load: Load::default(), is_touched: false }
+            Reader {
+                engine,
+                freshness: Freshness::default(),
+                asked_on: None,
+                load: Load::default(),
+                is_fit: false,
+                is_touched: false,
+            }
         };
         Self { all: workers.replicas.shared().iter().enumerate().map(reader).collect(), ..Self::default() }
     }
@@ -241,7 +252,8 @@ impl Reader {
     /// All that is needed for statements to go there now is known.
     fn is_usable(&self, now: Instant, max_lag: Duration) -> bool {
         let server = self.engine.servers.primary();
-        self.engine.takes_guests()
+        self.is_fit
+            && self.engine.takes_guests()
             && server.facts.is_some()
             && server.pending_facts.is_none()
             && server.reachability.is_up()

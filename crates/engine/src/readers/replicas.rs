@@ -7,10 +7,21 @@ use super::{ReadSettings, settings_at};
 use crate::settings::Settings;
 use crate::workers::Workers;
 
-/// A server answers its checks, is a replica or a node beside the primary, and nobody has taken it out of use.
-const FIT: u8 = 1;
-/// The server is a node of Galera.
-const OF_GALERA: u8 = 2;
+/// What has been found out of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Readers may connect: it is up, another one than the primary, and nobody has taken it out of use.
+    pub(crate) is_open: bool,
+    /// It gets what the primary writes.
+    pub(crate) is_fit: bool,
+    /// It is a node of Galera.
+    pub(crate) is_node: bool,
+}
+
+/// The same in a byte.
+const OPEN: u8 = 1;
+const FIT: u8 = 2;
+const OF_GALERA: u8 = 4;
 
 /// What the first worker has found out of each server, and what the workers share for reading from it.
 #[derive(Debug, Default)]
@@ -40,10 +51,18 @@ impl Replicas {
         &self.shared
     }
 
-    /// Says of a server whether it may be read from, and whether it is a node of Galera. True where that is news.
-    pub(crate) fn say(&self, place: usize, is_fit: bool, is_node: bool) -> bool {
-        let now = (u8::from(is_fit) * FIT) | (u8::from(is_node) * OF_GALERA);
-        self.found.get(place).is_some_and(|found| found.swap(now, SeqCst) != now)
+    /// Says what has been found out of a server. True where that is news.
+    pub(crate) fn say(&self, place: usize, found: Found) -> bool {
+        let of = |is_so: bool, bit: u8| if is_so { bit } else { 0 };
+        let word = of(found.is_open, OPEN) | of(found.is_fit, FIT) | of(found.is_node, OF_GALERA);
+        self.found.get(place).is_some_and(|before| before.swap(word, SeqCst) != word)
+    }
+
+    /// What has been found out of the server at this place.
+    pub(crate) fn of(&self, place: usize) -> Found {
+        let word = self.found[place].load(SeqCst);
+        let has = |bit| word & bit != 0;
+        Found { is_open: has(OPEN), is_fit: has(FIT), is_node: has(OF_GALERA) }
     }
 
     /// Says whether the primary is a node of Galera.
@@ -53,13 +72,5 @@ impl Replicas {
 
     pub(crate) fn primary_is_node(&self) -> bool {
         self.primary.load(SeqCst) != 0
-    }
-
-    pub(crate) fn is_fit(&self, place: usize) -> bool {
-        self.found[place].load(SeqCst) & FIT != 0
-    }
-
-    pub(crate) fn is_node(&self, place: usize) -> bool {
-        self.found[place].load(SeqCst) & OF_GALERA != 0
     }
 }

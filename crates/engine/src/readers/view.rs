@@ -7,8 +7,10 @@ pub(crate) enum NotSplit {
     AsWanted,
     /// The text may do more than read, or may not be understood.
     NoPlainRead,
-    /// It asks for something of its session or of its server.
+    /// It asks for something of its session.
     OfSession,
+    /// It asks for something of its server: a schema that each server has of its own.
+    OfServer,
     /// The client has a transaction open, or autocommit off.
     Transaction,
     /// The client holds something on the primary, or writes what replicas never get.
