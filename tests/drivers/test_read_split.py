@@ -1,6 +1,7 @@
 """Reads on replicas (`read_split`): which go there, what they see, and what becomes of them when a server fails."""
 
 import functools
+import signal
 import threading
 
 import pytest
@@ -191,6 +192,22 @@ def test_a_replica_that_is_killed_is_no_error_for_reads(cluster, start):
     assert errors == []
 
 
+def test_a_replica_that_hangs_holds_up_reads_until_it_is_known_to_be_down(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        cluster.servers[1].process.send_signal(signal.SIGSTOP)
+        try:
+            for _ in range(20):
+                assert not isinstance(client.query(SERVER), Err)
+            several.until_seen(onramp, "state", ["up", "down", "up"])
+            until_split(client, [3])
+        finally:
+            cluster.servers[1].process.send_signal(signal.SIGCONT)
+        until(lambda: server_of(client) == 2, "it is not read from again")
+
+
 def test_killing_a_read_on_a_replica_ends_it(cluster, start):
     onramp = start()
     until_in_use(onramp, [1, 0, 0])
@@ -342,3 +359,31 @@ def test_a_client_and_a_statement_say_where_reads_go(cluster, start):
         assert isinstance(answer, Err) and answer.code == 1231 and "onramp_reads" in answer.message, answer
         assert isinstance(client.query("SET SESSION onramp_reads = DEFAULT"), Ok)
         assert shown() == [(b"session",)]
+
+
+def test_executions_of_prepared_statements_go_to_replicas(cluster, start):
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        write = client.prepare("UPDATE kept SET value = ? WHERE id = 1").statement
+        read = client.prepare("SELECT @@global.server_id, value FROM kept WHERE id > ?").statement
+
+        def found():
+            server, value = client.execute(read, [b"0"])[0].rows[0]
+            return tuple(int.from_bytes(number, "little") for number in (server, value))
+
+        servers = set()
+        for number in range(1, 200):
+            assert isinstance(client.execute(write, [str(number).encode()])[0], Ok)
+            server, value = found()
+            assert value == number
+            servers.add(server)
+        assert servers <= {2, 3} and count(onramp, "Replica_reads") > 190
+        assert isinstance(client.query("BEGIN"), Ok)
+        assert found() == (1, 199)
+        assert isinstance(client.query("COMMIT"), Ok)
+        # Both replicas go: the same execution runs on the primary.
+        for number in (1, 2):
+            cluster.servers[number].kill()
+        assert found() == (1, 199)

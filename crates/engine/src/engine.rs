@@ -333,6 +333,9 @@ impl Engine {
         }
         self.go_on_with_claims();
         self.drain_turn();
+        if self.is_reader() {
+            self.return_waiting();
+        }
         while let Some(key) = self.resume.pop() {
             if self.is_reader() {
                 self.guest_rests(key);

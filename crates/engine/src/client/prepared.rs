@@ -17,7 +17,7 @@ use crate::backend::prepared::Serves;
 use crate::client::counters::{Counter, Counters};
 use crate::client::execution::Execution;
 use crate::client::hoards::Counted;
-use crate::client::statements::{ClientStatement, LongData};
+use crate::client::statements::{ClientStatement, ClientStatements, LongData};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -27,7 +27,8 @@ use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
 use crate::server::Server;
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
-use crate::session::statements::{Definition, DefinitionId};
+use crate::session::statements::{Definition, DefinitionId, Template};
+use crate::session::{SessionState, SessionTables};
 
 impl Server {
     fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {
@@ -41,7 +42,73 @@ impl Server {
     }
 }
 
+impl SessionTables {
+    /// An execution, as it has come from its client. What is known of a text by `answered_definition` its template does not say.
+    pub(crate) fn execution(&self, about: About, found: Found, message: Vec<u8>, answer: u8) -> Request {
+        let template = self.definitions.get(about.definition).template.without_calls();
+        Request {
+            answer,
+            statement: template.statement,
+            collation: template.collation,
+            counts_rows: template.counts_rows,
+            found,
+            inserts_selection: template.inserts_selection,
+            without_tables: template.without_tables,
+            about: Some(Box::new(about)),
+            ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
+        }
+    }
+}
+
+/// A prepared statement of a client that is lent, as plain data ([`crate::readers`]).
+pub(crate) struct LentStatement {
+    text: Rc<[u8]>,
+    /// The session state in which it is prepared.
+    session: SessionState,
+    parameters: u16,
+    template: Template,
+    types: Option<Rc<[u8]>>,
+}
+
 impl Engine {
+    /// The statement that a lent client executes.
+    pub(crate) fn lend_statement(&mut self, key: ClientKey, about: About) -> LentStatement {
+        let statement = self.client_statement(key, about.number).expect("it was found a moment ago");
+        // It hears of its columns from somebody else, so that nobody here knows what it has heard last.
+        statement.metadata = None;
+        let types = statement.types.clone();
+        let definition = self.sessions.definitions.get(about.definition);
+        LentStatement {
+            text: Rc::clone(&definition.text),
+            session: self.sessions.states.state(definition.session).clone(),
+            parameters: definition.parameters,
+            template: definition.template.clone(),
+            types,
+        }
+    }
+
+    /// A client has brought its statement along. Returns what its execution is about here.
+    pub(crate) fn take_lent_statement(&mut self, key: ClientKey, lent: LentStatement, about: About) -> About {
+        let session = self.sessions.states.hold(lent.session);
+        let definitions = &mut self.sessions.definitions;
+        let (definition, unused) = definitions.hold(session, lent.text, lent.parameters, lent.template);
+        let serves = match (about.serves, &lent.types) {
+            (Serves::Typed(_), Some(types)) => {
+                definitions.types(definition, types, self.settings.prepared_statement_memory);
+                definitions.types_id(definition, types).map_or(Serves::Own(about.number), Serves::Typed)
+            }
+            (serves, _) => serves,
+        };
+        definitions.client_statement_added(definition);
+        self.sessions.statement_count += 1;
+        if let Some(session) = unused {
+            self.sessions.states.release(session);
+        }
+        let statements = ClientStatements::with(about.number, definition, lent.types);
+        self.clients[key].statements = Some(Box::new(statements));
+        About { definition, serves, ..about }
+    }
+
     /// The client's statement of this number, as it names it.
     pub(crate) fn client_statement(&mut self, key: ClientKey, number: u32) -> Option<&mut ClientStatement> {
         let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
@@ -98,8 +165,8 @@ impl Engine {
         if stays || self.is_in_another_state(key, definition) {
             serves = Serves::Own(number);
         }
-        let template = self.sessions.definitions.get(definition).template.without_calls();
-        let found = self.found_by(key, number, execution, template.found, long_data);
+        let found = self.sessions.definitions.get(definition).template.found;
+        let found = self.found_by(key, number, execution, found, long_data);
         if answered.is_some() {
             serves = Serves::All;
             // It would have to be kept for the cursor; without one the rows come at once, as clients expect it of statements
@@ -109,22 +176,12 @@ impl Engine {
         let cursor = execution.asks_for_cursor() && answered.is_none();
         let definition = answered.unwrap_or(definition);
         let action = Action::Execute { cursor, long_data };
-        let request = Request {
-            answer,
-            statement: template.statement,
-            collation: template.collation,
-            counts_rows: template.counts_rows,
-            found,
-            inserts_selection: template.inserts_selection,
-            without_tables: template.without_tables,
-            about: Some(Box::new(About { number, definition, serves, stays, action })),
-            attributes: match execution.is_attributed() {
-                true => QueryAttributes::AmongValues,
-                false => QueryAttributes::None,
-            },
-            ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
-        };
-        self.queue_request(key, request);
+        let about = About { number, definition, serves, stays, action };
+        let mut request = self.sessions.execution(about, found, message, answer);
+        if execution.is_attributed() {
+            request.attributes = QueryAttributes::AmongValues;
+        }
+        self.lend_or_queue(key, request);
     }
 
     /// The commands with long data that came ahead of an execution.

@@ -54,6 +54,20 @@ pub(super) enum LongData {
 }
 
 impl ClientStatements {
+    /// Of a client that has brought one along, of this number.
+    pub(super) fn with(number: u32, definition: DefinitionId, types: Option<Rc<[u8]>>) -> Self {
+        let statement = ClientStatement {
+            number,
+            definition,
+            types,
+            long_data: None,
+            metadata: None,
+            cursor_is_open: false,
+            stays: false,
+        };
+        Self { last_number: number, statements: vec![statement], ..Self::default() }
+    }
+
     /// A statement has been prepared: its number.
     pub(crate) fn add(&mut self, definition: DefinitionId, stays: bool) -> u32 {
         let number = self.next_number();

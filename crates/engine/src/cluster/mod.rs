@@ -36,7 +36,7 @@ use crate::accounts::task::Work;
 use crate::outbox::Outbox;
 use crate::outside::event::Event;
 use crate::outside::named::{ServerRole, ServerState};
-use crate::readers::replicas::{Found, Replicas};
+use crate::readers::replicas::{Fitness, Replicas};
 use crate::settings::Settings;
 
 settings! {
@@ -183,12 +183,13 @@ impl Cluster {
             let is_other = primary.is_none_or(|primary| !self.is_same(primary, place));
             let is_first = (0..place).all(|other| !self.is_same(place, other));
             let is_up = standing.state() == ServerState::Up;
-            let found = Found {
+            let fitness = Fitness {
                 is_open: is_up && is_other && is_first && !self.is_drained(place),
+                is_up,
                 is_fit: self.may_be_read_from(standing, primary.is_some()),
                 is_node: is_node(place),
             };
-            replicas.say(place, found)
+            replicas.say(place, fitness)
         };
         self.standings.iter().enumerate().map(say).fold(false, |before, news| before | news)
     }

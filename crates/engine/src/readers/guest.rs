@@ -11,6 +11,7 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::Account;
 use crate::accounts::secret::Secret;
+use crate::client::prepared::LentStatement;
 use crate::client::priority::Priority;
 use crate::client::{Client, Phase};
 use crate::engine::{Engine, Role};
@@ -36,6 +37,8 @@ pub(crate) struct Guest {
     pub(crate) priority: Priority,
     pub(crate) wants_end_for_loss: bool,
     pub(crate) request: Request,
+    /// What it executes, where that is a prepared statement.
+    pub(crate) statement: Option<LentStatement>,
 }
 
 /// How a guest's statement has ended.
@@ -106,6 +109,30 @@ impl Engine {
         }
     }
 
+    /// The server does not answer: nobody waits for what it was doing.
+    pub(super) fn give_up_server(&mut self) {
+        let backends: Vec<_> = self.servers.backends().map(|(key, _)| key).collect();
+        for key in backends {
+            if self.servers.contains(key) {
+                self.close_backend(key, "its server is down");
+            }
+        }
+    }
+
+    /// Statements that wait for a server which is not there go back, so that another one runs them.
+    pub(crate) fn return_waiting(&mut self) {
+        if self.takes_guests() && self.servers.primary().reachability.is_up() {
+            return;
+        }
+        let waits = |client: &Client| matches!(client.phase(), Phase::Queued | Phase::Following { .. });
+        let waiting: Vec<_> =
+            self.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| key).collect();
+        for key in waiting {
+            let error = self.unreachable_error(self.servers.primary().key, "read_wait_limit");
+            self.cancel_queued(key, &error);
+        }
+    }
+
     /// Ends what nobody uses on the server.
     pub(super) fn leave_server(&mut self) {
         let idle: Vec<_> = self.servers.idle().collect();
@@ -128,7 +155,7 @@ impl Engine {
     }
 
     /// Takes a client of an account that it [`Self::admits`], and queues its statement.
-    pub(super) fn take_guest(&mut self, guest: Guest) {
+    pub(super) fn take_guest(&mut self, mut guest: Guest) {
         let account = self.own_account(&guest.account).unwrap_or(&guest.account).clone();
         let identity = self.logins.identities.hold(&account, &guest.user, guest.secret);
         self.logins.identities.came_from(identity, &guest.peer);
@@ -152,6 +179,9 @@ impl Engine {
         }
         self.client_ids.insert(guest.id, key);
         self.io.set_role(guest.connection, Role::Client(key));
+        if let (Some(statement), Some(about)) = (guest.statement, &mut guest.request.about) {
+            **about = self.take_lent_statement(key, statement, **about);
+        }
         self.queue_request(key, guest.request);
     }
 

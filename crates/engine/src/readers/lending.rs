@@ -8,7 +8,7 @@ use sql::{Kind, ReadHint};
 use wire::StatusFlags;
 
 use super::guest::{Ended, Guest, Returned};
-use super::replicas::Found;
+use super::replicas::Fitness;
 use super::view::NotSplit;
 use super::{ReadSettings, ReadSplit, Readers};
 use crate::accounts::Account;
@@ -18,9 +18,11 @@ use crate::client::reading::TEXT_AT;
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::found::Found;
 use crate::ids::ClientKey;
 use crate::outside::waits::WaitReason;
-use crate::request::{QueryAttributes, Request, RequestKind};
+use crate::request::{About, QueryAttributes, Request, RequestKind};
+use crate::session::SessionTables;
 
 /// A client whose statement is on its way to a replica, or there.
 pub(crate) struct Lent {
@@ -30,6 +32,8 @@ pub(crate) struct Lent {
     answer: u8,
     /// The statement as the client has sent it, for the primary; empty while [`At::Waiting`] has it.
     raw: Vec<u8>,
+    /// What it executes, where that is a prepared statement, and what is known of its rows.
+    about: Option<(About, Found)>,
     counted: Counted,
 }
 
@@ -62,6 +66,16 @@ impl Lent {
     /// What it counts of `statement_memory`.
     pub(crate) fn counted(&self) -> &Counted {
         &self.counted
+    }
+}
+
+impl SessionTables {
+    /// The text that a request sends or has had prepared; `None` where it is of several packets.
+    fn text_of<'a>(&'a self, request: &'a Request) -> Option<&'a [u8]> {
+        match request.about.as_deref() {
+            Some(about) => Some(&self.definitions.get(about.definition).text),
+            None => request.text(),
+        }
     }
 }
 
@@ -116,7 +130,7 @@ impl Engine {
             return Err(why);
         }
         let client = &self.clients[key];
-        let hint = request.text().and_then(sql::read_hint);
+        let hint = self.sessions.text_of(request).and_then(sql::read_hint);
         match hint.unwrap_or_else(|| client.priority.reads(&self.settings.reads)) {
             ReadHint::Primary => Err(NotSplit::AsWanted),
             ReadHint::Session => Ok(client.wrote),
@@ -132,7 +146,8 @@ impl Engine {
         self.hoards.statements.set(&mut counted, request.bytes());
         let answer = request.answer;
         let at = At::Waiting { request: Box::new(request), needs };
-        self.clients[key].lend(Lent { at, since: self.now, answer, raw: Vec::new(), counted });
+        let lent = Lent { at, since: self.now, answer, raw: Vec::new(), about: None, counted };
+        self.clients[key].lend(lent);
         self.readers.waiting.push_back(self.clients.ref_to(key));
     }
 
@@ -169,7 +184,8 @@ impl Engine {
     /// Why a statement is for the primary alone, whatever replicas there are; `None` where it may go to one.
     fn is_for_primary(&mut self, key: ClientKey, request: &mut Request) -> Option<NotSplit> {
         let statement = &request.statement;
-        if request.command != RequestKind::Query || !statement.plain_read || statement.kind != Kind::Select {
+        let is_usual = request.command == RequestKind::Query || request.is_plain_execution();
+        if !is_usual || !statement.plain_read || statement.kind != Kind::Select {
             return Some(NotSplit::NoPlainRead);
         }
         let of_session = !statement.calls.is_empty()
@@ -180,7 +196,7 @@ impl Engine {
         if of_session || statement.without_tables {
             return Some(NotSplit::OfSession);
         }
-        if request.text().is_none_or(sql::may_name_system_schema) {
+        if self.sessions.text_of(request).is_none_or(sql::may_name_system_schema) {
             return Some(NotSplit::OfServer);
         }
         if request.found.is_unknown() || request.found_ahead.is_some() || request.raw.len() > LARGEST_JOINED {
@@ -216,7 +232,8 @@ impl Engine {
             && client.doubts.is_none()
             && client.holdings.is_none()
             && client.trackers.is_none()
-            && client.lost.is_none();
+            && client.lost.is_none()
+            && client.statements.as_ref().is_none_or(|statements| statements.answered.is_none());
         let state = client.session.map(|session| self.sessions.states.state(session));
         // What it writes does not get to any replica, and its reads are to see it.
         let is_logged = state.is_some_and(|state| !state.variables.contains_key(&b"sql_log_bin"[..]));
@@ -231,12 +248,14 @@ impl Engine {
     }
 
     fn lend_to(&mut self, place: usize, key: ClientKey, request: Request, since: Instant) {
+        let about = request.about.as_deref().map(|about| (*about, request.found));
+        let statement = about.map(|(about, _)| self.lend_statement(key, about));
         let client = &mut self.clients[key];
         let (raw, answer) = (request.raw.clone(), request.answer);
         let aftermath = std::mem::take(&mut client.aftermath);
         let mut counted = Counted::default();
         self.hoards.statements.set(&mut counted, raw.len());
-        client.lend(Lent { at: At::Reader(place), since, answer, raw, counted });
+        client.lend(Lent { at: At::Reader(place), since, answer, raw, about, counted });
         let client = &self.clients[key];
         let identity = client.identity.expect("a client with requests has logged in");
         let identity = self.logins.identities.identity(identity);
@@ -256,6 +275,7 @@ impl Engine {
             priority: client.priority,
             wants_end_for_loss: client.wants_end_for_loss,
             request,
+            statement,
         };
         self.views.totals.replica_reads += 1;
         self.readers.all[place].load.begin();
@@ -306,13 +326,18 @@ impl Engine {
     fn follow_replicas(&mut self) -> bool {
         let mut has_news = false;
         for place in 0..self.readers.all.len() {
-            let Found { is_open, is_fit, is_node } = self.pool.workers.replicas.of(place);
+            let Fitness { is_open, is_up, is_fit, is_node } = self.pool.workers.replicas.of(place);
             let reader = &mut self.readers.all[place];
             reader.engine.servers.primary_mut().control.position.of_galera = is_node;
             has_news |= std::mem::replace(&mut reader.is_fit, is_fit) != is_fit;
             if reader.engine.takes_guests() != is_open {
                 has_news = true;
-                self.readers.enter(place, self.now, &mut self.io, |reader| reader.welcome_guests(is_open));
+                self.readers.enter(place, self.now, &mut self.io, |reader| {
+                    reader.welcome_guests(is_open);
+                    if !is_up {
+                        reader.give_up_server();
+                    }
+                });
             }
         }
         has_news
@@ -452,9 +477,15 @@ impl Engine {
     /// Has the primary do what a replica has not done.
     fn read_on_primary(&mut self, key: ClientKey, lent: Lent) {
         self.views.totals.replica_reads_returned += 1;
-        let text = &lent.raw[TEXT_AT..];
-        let request = Request::of_query(text, self.lex_mode(key), self.wants(key), lent.answer);
-        self.queue_on_primary(key, Request { raw: lent.raw, ..request });
+        let Lent { raw, about, answer, .. } = lent;
+        let request = match about {
+            Some((about, found)) => self.sessions.execution(about, found, raw, answer),
+            None => {
+                let request = Request::of_query(&raw[TEXT_AT..], self.lex_mode(key), self.wants(key), answer);
+                Request { raw, ..request }
+            }
+        };
+        self.queue_on_primary(key, request);
     }
 
     /// A lent client goes.

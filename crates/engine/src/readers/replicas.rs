@@ -7,11 +7,13 @@ use super::{ReadSettings, settings_at};
 use crate::settings::Settings;
 use crate::workers::Workers;
 
-/// What has been found out of a server.
+/// How a server stands for reads, as far as checks tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Fitness {
     /// Readers may connect: it is up, another one than the primary, and nobody has taken it out of use.
     pub(crate) is_open: bool,
+    /// It answers, so that what runs there comes to its end.
+    pub(crate) is_up: bool,
     /// It gets what the primary writes.
     pub(crate) is_fit: bool,
     /// It is a node of Galera.
@@ -22,6 +24,7 @@ pub(crate) struct Found {
 const OPEN: u8 = 1;
 const FIT: u8 = 2;
 const OF_GALERA: u8 = 4;
+const UP: u8 = 8;
 
 /// What the first worker has found out of each server, and what the workers share for reading from it.
 #[derive(Debug, Default)]
@@ -52,17 +55,18 @@ impl Replicas {
     }
 
     /// Says what has been found out of a server. True where that is news.
-    pub(crate) fn say(&self, place: usize, found: Found) -> bool {
+    pub(crate) fn say(&self, place: usize, fitness: Fitness) -> bool {
         let of = |is_so: bool, bit: u8| if is_so { bit } else { 0 };
-        let word = of(found.is_open, OPEN) | of(found.is_fit, FIT) | of(found.is_node, OF_GALERA);
+        let open = of(fitness.is_open, OPEN) | of(fitness.is_up, UP);
+        let word = open | of(fitness.is_fit, FIT) | of(fitness.is_node, OF_GALERA);
         self.found.get(place).is_some_and(|before| before.swap(word, SeqCst) != word)
     }
 
     /// What has been found out of the server at this place.
-    pub(crate) fn of(&self, place: usize) -> Found {
+    pub(crate) fn of(&self, place: usize) -> Fitness {
         let word = self.found[place].load(SeqCst);
         let has = |bit| word & bit != 0;
-        Found { is_open: has(OPEN), is_fit: has(FIT), is_node: has(OF_GALERA) }
+        Fitness { is_open: has(OPEN), is_up: has(UP), is_fit: has(FIT), is_node: has(OF_GALERA) }
     }
 
     /// Says whether the primary is a node of Galera.
