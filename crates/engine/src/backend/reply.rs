@@ -39,7 +39,7 @@ struct Relay<'a> {
     /// The changes are kept here as they come.
     keeps_changes: bool,
     /// That the server takes no writes is not for the client, whose statement goes to another one.
-    withholds: bool,
+    withholds: Withholds,
     summary: &'a mut Summary,
 }
 
@@ -64,6 +64,19 @@ impl Client {
         let remember = self.request.as_ref().and_then(|request| request.remember.as_ref());
         matches!(remember, Some(Question::Set(_)))
     }
+}
+
+/// ER_QUERY_INTERRUPTED, MariaDB's ER_STATEMENT_TIMEOUT and MySQL's ER_QUERY_TIMEOUT.
+const ENDED: [u16; 3] = [1317, 1969, 3024];
+
+/// Errors that a client does not hear.
+#[derive(Clone, Copy)]
+enum Withholds {
+    Nothing,
+    /// Those by which a server says that it takes no writes.
+    Refusals,
+    /// All of the statement itself, but that it was interrupted: that is meant for the client.
+    Errors,
 }
 
 impl ReplySink for Relay<'_> {
@@ -131,8 +144,12 @@ impl ReplySink for Relay<'_> {
             ReplyEvent::Err(error) | ReplyEvent::PreludeErr(error) => {
                 summary.prelude_failed = matches!(event, ReplyEvent::PreludeErr(_));
                 let is_first = summary.relayed == 0;
-                summary.withheld =
-                    self.withholds && is_first && is_refusal_by_role(error.code, error.message);
+                summary.withheld = is_first
+                    && match self.withholds {
+                        Withholds::Nothing => false,
+                        Withholds::Refusals => is_refusal_by_role(error.code, error.message),
+                        Withholds::Errors => !summary.prelude_failed && !ENDED.contains(&error.code),
+                    };
                 summary.error = Some(ServerError {
                     code: error.code,
                     sql_state: error.sql_state,
@@ -202,7 +219,7 @@ impl Engine {
                 return self.unasked_bytes(key, bytes);
             };
             let (to, keep) = self.goes_to(statement.owner);
-            let withholds = self.may_go_elsewhere(statement);
+            let withholds = self.withholds(statement);
             let keep = self.may_keep(key, keep, bytes.len());
             let server = self.servers.of_mut(key);
             let statement = server.backends[key].in_flight.front_mut().expect("it is there");
@@ -243,6 +260,20 @@ impl Engine {
             } else {
                 self.statement_goes_on(key);
             }
+        }
+    }
+
+    /// Which errors of the server its client does not hear, since the statement goes elsewhere.
+    fn withholds(&self, statement: &InFlight) -> Withholds {
+        let of_client = matches!(
+            statement.owner,
+            Owner::Client { command: RequestKind::Query | RequestKind::Execute, .. }
+        );
+        match self.is_reader() {
+            // What a replica lacks, or has in another way, the primary may have.
+            true if of_client => Withholds::Errors,
+            false if self.may_go_elsewhere(statement) => Withholds::Refusals,
+            _ => Withholds::Nothing,
         }
     }
 
@@ -334,6 +365,9 @@ impl Engine {
         // Whoever was slow has its answer now, and what follows is for somebody else.
         self.resume_backend(key);
         match statement.owner {
+            Owner::Client { client, command } if statement.summary.withheld && self.is_reader() => {
+                self.guest_refused(key, client, command, &mut statement);
+            }
             Owner::Client { client, .. } if statement.summary.withheld => {
                 self.refused_by_role(key, client, &mut statement);
             }

@@ -238,6 +238,9 @@ impl Engine {
 
     /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
     pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
+        if self.is_reader() {
+            return self.note_error_of_guest(client, &MySqlError::replica_refuses(error));
+        }
         let login = request.command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[client].login_end.sequence } else { request.answer };
         let mut payload = Vec::new();

@@ -433,9 +433,6 @@ impl Engine {
         else {
             return false;
         };
-        if self.is_reader() {
-            return true;
-        }
         if !self.settings.cluster.several {
             return false;
         }
@@ -456,13 +453,6 @@ impl Engine {
 
     /// The server has refused a statement for what it is to the others: nothing of it has run.
     pub(crate) fn refused_by_role(&mut self, backend: BackendKey, key: ClientKey, statement: &mut InFlight) {
-        if self.is_reader() {
-            // Something in it has begun to write, and has not: a function that a view calls.
-            let error = statement.summary.error.take().expect("a refusal is an error");
-            self.take_request(key);
-            self.note_error_of_guest(key, &MySqlError::replica_refuses(&error));
-            return self.let_go(backend, key);
-        }
         let doubts = !self.is_on_former_server(backend);
         if doubts && self.pool.workers.chosen.doubt(self.following.choice) {
             self.pool.write_to_others(&Letter::Wake);

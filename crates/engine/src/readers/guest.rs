@@ -11,13 +11,14 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::Account;
 use crate::accounts::secret::Secret;
+use crate::backend::InFlight;
 use crate::client::prepared::LentStatement;
 use crate::client::priority::Priority;
 use crate::client::{Client, Phase};
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
-use crate::ids::ClientKey;
-use crate::request::Request;
+use crate::ids::{BackendKey, ClientKey};
+use crate::request::{Request, RequestKind};
 use crate::session::SessionState;
 use crate::session::aftermath::Aftermath;
 
@@ -202,6 +203,26 @@ impl Engine {
         {
             self.resume.push(key);
         }
+    }
+
+    /// The server has answered a guest's statement, and those that waited for the same answer, with an error that nobody has heard.
+    pub(crate) fn guest_refused(
+        &mut self,
+        backend: BackendKey,
+        key: ClientKey,
+        command: RequestKind,
+        statement: &mut InFlight,
+    ) {
+        let error = statement.summary.error.as_ref().expect("an error is withheld");
+        let error = MySqlError::replica_refuses(error);
+        let group = statement.group.take();
+        for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
+            self.take_request(follower);
+            self.note_error_of_guest(follower, &error);
+            self.let_go(backend, follower);
+        }
+        self.note_error_of_guest(key, &error);
+        self.client_statement_ended(backend, key, command, statement);
     }
 
     /// A guest may have come to its end.
