@@ -46,14 +46,23 @@ fn said(missing: &[String]) -> String {
     text
 }
 
-/// MariaDB's: of each domain the server that wrote last, and the number. `None` where it is none of these.
+/// MariaDB's: of each domain the server that wrote last, and the number; the largest one where it is there more than once. `None` where it is
+/// none of these.
 fn domains(position: &str) -> Option<BTreeMap<u64, (u64, u64)>> {
     let of_domain = |gtid: &str| {
         let mut numbers = gtid.split('-').map(|number| number.parse::<u64>().ok());
         let found = (numbers.next()??, (numbers.next()??, numbers.next()??));
         numbers.next().is_none().then_some(found)
     };
-    position.split(',').filter(|gtid| !gtid.is_empty()).map(of_domain).collect()
+    let mut found: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for gtid in position.split(',').filter(|gtid| !gtid.is_empty()) {
+        let (domain, last) = of_domain(gtid)?;
+        let known = found.entry(domain).or_insert(last);
+        if known.1 < last.1 {
+            *known = last;
+        }
+    }
+    Some(found)
 }
 
 fn lacks_of_domains(wanted: &BTreeMap<u64, (u64, u64)>, own: &BTreeMap<u64, (u64, u64)>) -> Vec<String> {
@@ -153,6 +162,9 @@ mod tests {
         assert_eq!(lacks("0-1-17", "0-1-12"), "0-1-13 to 17");
         assert_eq!(lacks("0-1-17,1-1-3", "0-1-17"), "1-1-3 and all before it");
         assert_eq!(lacks("0-1-17", "0-2-17"), "0-1-17 (it has 0-2-17)");
+        for both in ["0-1-12,0-99-17", "0-99-17,0-1-12"] {
+            assert_eq!(lacks(both, "0-1-16"), "0-99-17");
+        }
     }
 
     #[test]

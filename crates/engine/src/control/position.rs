@@ -72,10 +72,15 @@ impl PositionWatch {
         } else if facts.is_mariadb() {
             match self.of_replica {
                 true => "SELECT @@global.gtid_slave_pos",
-                false => "SELECT @@global.gtid_current_pos",
+                // The former leaves out what was written here in the name of another server (`SET server_id`, as mysqlbinlog has it), the
+                // latter what a replica without log_slave_updates had before it became the primary.
+                false => {
+                    "SELECT CONCAT_WS(',', NULLIF(@@global.gtid_current_pos, ''), NULLIF(@@global.gtid_binlog_pos, ''))"
+                }
             }
         } else {
-            "SELECT @@global.gtid_executed"
+            // In other modes what is written has no GTID, and the set says nothing of it.
+            "SELECT IF(@@global.gtid_mode IN ('ON', 'ON_PERMISSIVE'), @@global.gtid_executed, '')"
         }
     }
 }
