@@ -190,6 +190,16 @@ impl SessionState {
         true
     }
 
+    /// Gives it the values of those of these variables that it does not have.
+    pub(crate) fn keep_values(&mut self, values: &[(Vec<u8>, Vec<u8>)]) {
+        for (name, value) in values {
+            let has = |name: &[u8]| self.variables.contains_key(name);
+            if !has(name) && !other_name(name).is_some_and(has) {
+                self.set_variable(name, value);
+            }
+        }
+    }
+
     /// Says whether two states are the same but for their schemas.
     pub(crate) fn is_but_for_schema(&self, other: &Self) -> bool {
         self.charset == other.charset && self.variables == other.variables

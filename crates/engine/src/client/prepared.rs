@@ -64,7 +64,7 @@ impl SessionTables {
 pub(crate) struct LentStatement {
     text: Rc<[u8]>,
     /// The session state in which it is prepared.
-    session: SessionState,
+    pub(crate) session: SessionState,
     parameters: u16,
     template: Template,
     types: Option<Rc<[u8]>>,

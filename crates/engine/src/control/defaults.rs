@@ -37,11 +37,33 @@ pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('a
 /// The variables that a client cannot have for itself, or not from here.
 const NOT_SETTABLE: [&[u8]; 4] = [b"init_connect", b"max_allowed_packet", b"wsrep_on", b"wsrep_provider"];
 
+/// Those of them by which a read gives something else, or ends with an error. What only says how the server goes about it is each server's own.
+const OF_READS: [&[u8]; 13] = [
+    b"default_week_format",
+    b"div_precision_increment",
+    b"group_concat_max_len",
+    b"lc_messages",
+    b"lc_time_names",
+    b"max_execution_time",
+    b"max_sort_length",
+    b"max_statement_time",
+    b"sql_mode",
+    b"sql_select_limit",
+    b"time_zone",
+    b"transaction_isolation",
+    b"tx_isolation",
+];
+
+/// By which a session may not write, whatever its account may; MySQL has the former, MariaDB the latter, MySQL 5.7 both.
+const READ_ONLY: [&[u8]; 2] = [b"transaction_read_only", b"tx_read_only"];
+
 /// The values as the service account has seen them.
 #[derive(Default)]
 pub(crate) struct Defaults {
     /// The latest answer.
     seen: Option<Vec<u8>>,
+    /// How many different answers there have been.
+    version: u64,
     /// By it a login does what a change of account does not, see `backend/change.rs`.
     logins_differ: bool,
     /// When it was asked for.
@@ -56,7 +78,7 @@ pub(crate) struct Defaults {
 }
 
 /// Variables with their values.
-type Values = Vec<(Vec<u8>, Vec<u8>)>;
+pub(crate) type Values = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Defaults {
     /// When the server is to be asked next.
@@ -88,6 +110,26 @@ impl Defaults {
         self.refused = true;
     }
 
+    /// Which answer the latest is; `None` where it is not known to hold still.
+    pub(crate) fn version(&self) -> Option<u64> {
+        (self.seen.is_some() && !self.anew).then_some(self.version)
+    }
+
+    /// What a session has to be given on another server so that its reads give there what they give here, where it has set nothing of that itself.
+    pub(crate) fn of_reads_at(&self, other: &Self) -> Values {
+        let [here, there] = [self, other].map(|of| of.seen.as_deref().map(values).unwrap_or_default());
+        let differs = |(name, value): &(Vec<u8>, Vec<u8>)| {
+            OF_READS.contains(&name.as_slice()) && there.iter().any(|(other, its)| other == name && its != value)
+        };
+        here.into_iter().filter(differs).collect()
+    }
+
+    /// The variable that keeps a session here from writing.
+    pub(crate) fn read_only(&self) -> Option<&'static [u8]> {
+        let known = values(self.seen.as_deref()?);
+        READ_ONLY.into_iter().find(|name| known.iter().any(|(known, _)| known == name))
+    }
+
     /// The values that were other ones before this answer.
     fn changed_by(&mut self, answer: Vec<u8>) -> Values {
         if self.seen.as_ref() == Some(&answer) {
@@ -101,6 +143,7 @@ impl Defaults {
             b"wsrep_provider" => !value.is_empty() && !value.eq_ignore_ascii_case(b"none"),
             _ => false,
         });
+        self.version += 1;
         let before = self.seen.replace(answer).map(|before| values(&before)).unwrap_or_default();
         let changed = |(name, value): &(Vec<u8>, Vec<u8>)| now.iter().any(|(n, v)| n == name && v != value);
         before.into_iter().filter(changed).collect()

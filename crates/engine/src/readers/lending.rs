@@ -249,7 +249,11 @@ impl Engine {
 
     fn lend_to(&mut self, place: usize, key: ClientKey, request: Request, since: Instant) {
         let about = request.about.as_deref().map(|about| (*about, request.found));
-        let statement = about.map(|(about, _)| self.lend_statement(key, about));
+        let statement = about.map(|(about, _)| {
+            let mut statement = self.lend_statement(key, about);
+            self.readers.all[place].given.give(&mut statement.session);
+            statement
+        });
         let client = &mut self.clients[key];
         let (raw, answer) = (request.raw.clone(), request.answer);
         let aftermath = std::mem::take(&mut client.aftermath);
@@ -260,6 +264,8 @@ impl Engine {
         let identity = client.identity.expect("a client with requests has logged in");
         let identity = self.logins.identities.identity(identity);
         let session = client.session.expect("likewise");
+        let mut state = self.sessions.states.state(session).clone();
+        self.readers.all[place].given.give(&mut state);
         let guest = Guest {
             connection: client.connection,
             peer: client.peer,
@@ -269,7 +275,7 @@ impl Engine {
             account: Rc::clone(&identity.account),
             user: identity.user.clone(),
             secret: identity.secret.clone(),
-            session: self.sessions.states.state(session).clone(),
+            session: state,
             aftermath,
             status: client.status,
             priority: client.priority,
@@ -329,6 +335,8 @@ impl Engine {
             let Fitness { is_open, is_up, is_fit, is_node } = self.pool.workers.replicas.of(place);
             let reader = &mut self.readers.all[place];
             reader.engine.servers.primary_mut().control.position.of_galera = is_node;
+            let primary = &self.servers.primary().control.defaults;
+            reader.given.learn(primary, &reader.engine.servers.primary().control.defaults);
             has_news |= std::mem::replace(&mut reader.is_fit, is_fit) != is_fit;
             if reader.engine.takes_guests() != is_open {
                 has_news = true;

@@ -9,6 +9,7 @@
 //! statement waits here, and holds nothing on any server.
 
 pub(crate) mod freshness;
+mod given;
 pub(crate) mod guest;
 pub(crate) mod lending;
 mod load;
@@ -22,6 +23,7 @@ use seam::{ConnectionId, Input, Instant};
 use sql::ReadHint;
 
 use self::freshness::Freshness;
+use self::given::Given;
 use self::guest::Returned;
 use self::load::Load;
 use crate::engine::{Engine, Role};
@@ -121,6 +123,7 @@ pub(crate) struct Readers {
 struct Reader {
     engine: Engine,
     freshness: Freshness,
+    given: Given,
     /// The connection on which that was found out.
     asked_on: Option<ConnectionId>,
     load: Load,
@@ -140,6 +143,7 @@ impl Readers {
             Reader {
                 engine,
                 freshness: Freshness::default(),
+                given: Given::default(),
                 asked_on: None,
                 load: Load::default(),
                 is_fit: false,
@@ -257,6 +261,7 @@ impl Reader {
             && server.facts.is_some()
             && server.pending_facts.is_none()
             && server.reachability.is_up()
+            && self.given.is_known()
             && self.freshness.as_of().is_some_and(|as_of| now.since(as_of) <= max_lag)
     }
 }

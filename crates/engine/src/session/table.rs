@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{SessionState, high_blank, lex_mode, other_name};
+use super::{SessionState, high_blank, lex_mode};
 
 /// The number of a stored session state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,12 +82,7 @@ impl Sessions {
         self.ids.clear();
         for (index, entry) in &mut self.entries {
             let mut state = SessionState::clone(&entry.state);
-            for (name, value) in values {
-                let has = |name: &[u8]| entry.state.variables.contains_key(name);
-                if !has(name) && !other_name(name).is_some_and(has) {
-                    state.set_variable(name, value);
-                }
-            }
+            state.keep_values(values);
             self.bytes -= entry.state.bytes();
             *entry = Entry::new(state, entry.holders);
             self.bytes += entry.state.bytes();
