@@ -1,0 +1,142 @@
+"""Reads on replicas that are not what the primary is: that differ, lack something, let functions write, or hang."""
+
+import functools
+import os
+import signal
+
+import pytest
+
+from harness import raw, several
+from harness.cluster import Cluster
+from harness.raw import Err, Ok
+from harness.server import ADMIN
+from harness.several import until_in_use
+from harness.waiting import in_background, until
+from test_read_split import SERVER, count, server_of, until_split
+
+
+@pytest.fixture
+def cluster(folder, template):
+    """A primary and two replicas."""
+    cluster = Cluster(folder, template, count=3)
+    try:
+        cluster.hold_markers()
+        cluster.order(0, "CREATE TABLE onramp_app.kept (id BIGINT PRIMARY KEY, value BIGINT) ENGINE=InnoDB",
+                      "INSERT INTO onramp_app.kept VALUES (1, 0)")
+        for number in (1, 2):
+            cluster.until_followed(number)
+        yield cluster
+    finally:
+        cluster.discard()
+
+
+@pytest.fixture
+def start(cluster, own_onramp, monkeypatch):
+    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2, read_split="replicas")
+
+
+def on_replicas(cluster, *statements):
+    for number in (1, 2):
+        cluster.order(number, *statements)
+
+
+def test_no_function_writes_on_a_replica(cluster, start):
+    """One that a view calls, and whose definer may write in spite of read_only. Onramp has not heard of it yet."""
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        cluster.order(0, "USE onramp_app", "CREATE TABLE called (number INT)",
+                      "CREATE FUNCTION writes() RETURNS INT MODIFIES SQL DATA BEGIN INSERT INTO called VALUES (1); RETURN 1; END",
+                      "CREATE VIEW calls AS SELECT id, writes() AS written FROM kept")
+        for number in (1, 2):
+            cluster.until_followed(number)
+        for _ in range(4):
+            assert client.query("SELECT * FROM calls").rows == [(b"1", b"1")]
+    for number in (1, 2):
+        cluster.until_followed(number)
+    assert [int(cluster.value(number, "SELECT COUNT(*) FROM onramp_app.called WHERE number = 1")) for number in range(3)] == [4, 4, 4]
+
+
+def test_reads_on_a_replica_with_other_defaults_are_as_on_the_primary(cluster, start):
+    on_replicas(cluster, "SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", "SET GLOBAL time_zone = '+07:00'",
+                "SET GLOBAL group_concat_max_len = 8")
+    onramp = start()
+    until_in_use(onramp, [1, 0, 0])
+    asked = r"""SELECT "a", 'b\'', @@time_zone, GROUP_CONCAT('0123456789') FROM kept"""
+    with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp, schema="onramp_app") as other:
+        wanted = client.query("/* onramp: primary */ " + asked)
+        until(lambda: server_of(client) in (2, 3), "reads do not go to replicas")
+        before = count(onramp, "Replica_reads_returned")
+        found = client.query(asked)
+        assert (found.rows, found.status) == (wanted.rows, wanted.status)
+        assert count(onramp, "Replica_reads_returned") == before
+        # Where a backslash were taken for a letter, the call would be part of a string.
+        assert client.query(r"SELECT '\'', GET_LOCK('ours', 0), '\''").rows == [(b"'", b"1", b"'")]
+        for _ in range(20):
+            assert other.value("SELECT GET_LOCK('ours', 0)") == b"0"
+
+
+def test_what_a_replica_lacks_is_read_on_the_primary(cluster, start):
+    cluster.order(0, "USE onramp_app", "CREATE TABLE lacking (id INT, other INT)", "INSERT INTO lacking VALUES (1, 2)",
+                  "CREATE TABLE gone (id INT)", "INSERT INTO gone VALUES (1)")
+    for number in (1, 2):
+        cluster.until_followed(number)
+    on_replicas(cluster, "SET sql_log_bin = 0", "DROP TABLE onramp_app.gone", "ALTER TABLE onramp_app.lacking DROP COLUMN other")
+    onramp = start(coalesce_reads="on", max_backends=2)
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        assert client.query("SELECT * FROM gone").rows == [(b"1",)]
+        assert client.query("SELECT other FROM lacking").rows == [(b"2",)]
+        assert count(onramp, "Replica_reads_returned") == 2
+        assert server_of(client) in (2, 3)
+        refused = client.query("SELECT * FROM never")
+        assert isinstance(refused, Err) and refused.code == 1146
+    # Others that wait for the same answer, too; and each in the schema that its client is in.
+    clients = [raw.connect(onramp, schema=schema) for schema in ("onramp_app", "onramp_app", "onramp_other", "onramp_app") * 4]
+    try:
+        for _ in range(20):
+            answers = [in_background(client.query, "SELECT * FROM onramp_app.gone") for client in clients]
+            assert all(answer().rows == [(b"1",)] for answer in answers)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_what_is_written_in_the_name_of_another_server_is_seen(cluster, start):
+    """As by `mysqlbinlog | mysql`. The primary has been a replica before."""
+    cluster.order(0, "CREATE TABLE onramp_app.before_that (id INT)")
+    for number in (1, 2):
+        cluster.until_followed(number)
+    cluster.order(0, "SET GLOBAL gtid_slave_pos = '0-9-1'")
+    onramp = start(read_wait_limit="1h")
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, *ADMIN, schema="onramp_app") as client:
+        until_split(client)
+        assert isinstance(client.query("SET server_id = 99"), Ok)
+        assert isinstance(client.query("UPDATE kept SET value = 1"), Ok)
+        on_replicas(cluster, "STOP SLAVE SQL_THREAD")
+        assert isinstance(client.query("UPDATE kept SET value = 2"), Ok)
+        reading = in_background(client.query, "SELECT value FROM kept")
+        on_replicas(cluster, "START SLAVE SQL_THREAD")
+        assert reading().rows == [(b"2",)]
+
+
+def test_reads_on_a_replica_that_hangs_are_answered_by_the_primary(cluster, start):
+    onramp = start(failover_hold="2s")
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client)
+        cluster.order(1, "STOP SLAVE SQL_THREAD")
+        assert isinstance(client.query("UPDATE kept SET value = 5"), Ok)
+        until(lambda: server_of(client) == 3, "the other one is not read from")
+        stopped = cluster.servers[2].process.pid
+        reading = in_background(client.query, "SELECT COUNT(*) FROM kept AS a, seq_1_to_30000000 AS b")
+        ran = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT COUNT(*) FROM kept AS a%'"
+        until(lambda: int(cluster.value(2, ran)) == 1, "it is not on the replica")
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            assert reading().rows == [(b"30000000",)]
+        finally:
+            os.kill(stopped, signal.SIGCONT)
