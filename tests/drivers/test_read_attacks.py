@@ -78,7 +78,7 @@ def test_reads_on_a_replica_with_other_defaults_are_as_on_the_primary(cluster, s
 
 
 def test_what_a_replica_lacks_is_read_on_the_primary(cluster, start):
-    cluster.order(0, "USE onramp_app", "CREATE TABLE lacking (id INT, other INT)", "INSERT INTO lacking VALUES (1, 2)",
+    cluster.order(0, "CREATE DATABASE IF NOT EXISTS onramp_other", "USE onramp_app", "CREATE TABLE lacking (id INT, other INT)", "INSERT INTO lacking VALUES (1, 2)",
                   "CREATE TABLE gone (id INT)", "INSERT INTO gone VALUES (1)")
     for number in (1, 2):
         cluster.until_followed(number)

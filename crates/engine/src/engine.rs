@@ -350,6 +350,8 @@ impl Engine {
         self.keep_to_session_memory();
         self.end_overdue();
         self.carry_out_kills();
+        // What clients have sent ahead goes to replicas in this turn, and what comes back is dispatched in it.
+        self.turn_of_readers();
         if self.paused {
             self.scheduling.new_work.starts_lately.hold(self.now);
             self.scheduling.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
@@ -361,7 +363,6 @@ impl Engine {
             self.refuse_overload();
         }
         self.serve_other_workers();
-        self.turn_of_readers();
         self.control_turn();
         for server in self.servers.iter_mut() {
             server.send_to_backends(&mut self.io.outbox);

@@ -66,8 +66,8 @@ impl Client {
     }
 }
 
-/// ER_QUERY_INTERRUPTED, MariaDB's ER_STATEMENT_TIMEOUT and MySQL's ER_QUERY_TIMEOUT.
-const ENDED: [u16; 3] = [1317, 1969, 3024];
+/// ER_QUERY_INTERRUPTED, MariaDB's ER_CONNECTION_KILLED and ER_STATEMENT_TIMEOUT, and MySQL's ER_QUERY_TIMEOUT.
+const ENDED: [u16; 4] = [1317, 1927, 1969, 3024];
 
 /// Errors that a client does not hear.
 #[derive(Clone, Copy)]

@@ -119,7 +119,8 @@ impl Defaults {
     pub(crate) fn of_reads_at(&self, other: &Self) -> Values {
         let [here, there] = [self, other].map(|of| of.seen.as_deref().map(values).unwrap_or_default());
         let differs = |(name, value): &(Vec<u8>, Vec<u8>)| {
-            OF_READS.contains(&name.as_slice()) && there.iter().any(|(other, its)| other == name && its != value)
+            OF_READS.contains(&name.as_slice())
+                && there.iter().any(|(other, its)| other == name && its != value)
         };
         here.into_iter().filter(differs).collect()
     }

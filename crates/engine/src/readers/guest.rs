@@ -122,7 +122,10 @@ impl Engine {
 
     /// Statements that wait for a server which is not there go back, so that another one runs them.
     pub(crate) fn return_waiting(&mut self) {
-        if self.takes_guests() && self.servers.primary().reachability.is_up() {
+        if !self.takes_guests() {
+            // What was in use when others were left may be free by now.
+            self.leave_server();
+        } else if self.servers.primary().reachability.is_up() {
             return;
         }
         let waits = |client: &Client| matches!(client.phase(), Phase::Queued | Phase::Following { .. });

@@ -19,7 +19,7 @@ use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::found::Found;
-use crate::ids::ClientKey;
+use crate::ids::{ClientKey, ClientRef};
 use crate::outside::waits::WaitReason;
 use crate::request::{About, QueryAttributes, Request, RequestKind};
 use crate::session::SessionTables;
@@ -39,7 +39,7 @@ pub(crate) struct Lent {
 
 enum At {
     /// It waits for a replica to have all that was written up to then.
-    Waiting { request: Box<Request>, needs: Instant },
+    Waiting { request: Box<Request>, number: u64, needs: Instant },
     /// The reader at this place has it.
     Reader(usize),
 }
@@ -145,10 +145,10 @@ impl Engine {
         let mut counted = Counted::default();
         self.hoards.statements.set(&mut counted, request.bytes());
         let answer = request.answer;
-        let at = At::Waiting { request: Box::new(request), needs };
+        let number = self.readers.waiting.add(self.clients.ref_to(key), needs);
+        let at = At::Waiting { request: Box::new(request), number, needs };
         let lent = Lent { at, since: self.now, answer, raw: Vec::new(), about: None, counted };
         self.clients[key].lend(lent);
-        self.readers.waiting.push_back(self.clients.ref_to(key));
     }
 
     /// Queues a read that could have gone elsewhere, and counts it into the primary's load.
@@ -293,8 +293,9 @@ impl Engine {
         if self.readers.is_empty() {
             return;
         }
-        let has_news = self.follow_replicas() | self.take_positions();
-        self.serve_waiting(has_news);
+        let others = self.follow_replicas();
+        let fresher = self.take_positions();
+        self.serve_waiting(others, fresher);
         for place in 0..self.readers.all.len() {
             let reader = &self.readers.all[place];
             let is_due = || reader.engine.next_timeout().is_some_and(|at| at <= self.now);
@@ -319,10 +320,8 @@ impl Engine {
         for place in 0..self.readers.all.len() {
             self.take_back_from(place);
         }
-        for client in std::mem::take(&mut self.readers.waiting) {
-            if self.need_of(client).is_some()
-                && let Some((request, _)) = self.take_waiting(client.key)
-            {
+        for client in self.readers.waiting.all() {
+            if let Some((request, _)) = self.take_waiting(client.key) {
                 self.queue_on_primary(client.key, request);
             }
         }
@@ -354,7 +353,7 @@ impl Engine {
     /// Takes in how far servers are, and asks again. True where a replica is known to have more than before.
     fn take_positions(&mut self) -> bool {
         let (now, every) = (self.now, self.settings.cluster.check_interval);
-        let latest_need = self.readers.waiting.iter().filter_map(|&client| self.need_of(client)).max();
+        let latest_need = self.readers.waiting.latest_need();
         let primary = &mut self.servers.primary_mut().control.position;
         primary.of_galera = self.pool.workers.replicas.primary_is_node();
         if let Some((asked, position)) = primary.take() {
@@ -373,6 +372,7 @@ impl Engine {
             if std::mem::replace(&mut reader.asked_on, control.connection()) != control.connection() {
                 // A server that comes up again may have less than before.
                 reader.freshness.forget_replica();
+                control.position.take();
             }
             let watch = &mut control.position;
             if let Some((_, position)) = watch.take() {
@@ -386,18 +386,8 @@ impl Engine {
         has_news
     }
 
-    fn need_of(&self, client: crate::ids::ClientRef) -> Option<Instant> {
-        match self.clients.find(client)?.phase() {
-            Phase::Lent(lent) => match lent.at {
-                At::Waiting { needs, .. } => Some(needs),
-                At::Reader(_) => None,
-            },
-            _ => None,
-        }
-    }
-
     /// When a read has waited for long enough.
-    pub(crate) fn end_of_wait(&self, client: crate::ids::ClientRef) -> Option<Instant> {
+    pub(crate) fn end_of_wait(&self, client: ClientRef) -> Option<Instant> {
         match self.clients.find(client)?.phase() {
             Phase::Lent(lent) if matches!(lent.at, At::Waiting { .. }) => {
                 Some(lent.since + self.settings.reads.wait_limit)
@@ -406,26 +396,40 @@ impl Engine {
         }
     }
 
-    /// Reads that wait go to a replica that has what they are to see or, when they have waited for long enough, to the primary.
-    fn serve_waiting(&mut self, has_news: bool) {
-        let is_over = |engine: &Self, client| engine.end_of_wait(client).is_none_or(|end| end <= engine.now);
-        if !has_news && !self.readers.waiting.front().is_some_and(|&first| is_over(self, first)) {
+    /// Reads that wait go to a replica that has what they are to see or, when they have waited for long enough, to the primary. `others` where
+    /// other servers may be read from than before, `fresher` where one of them has more than before.
+    fn serve_waiting(&mut self, others: bool, fresher: bool) {
+        let perhaps = match (others, fresher) {
+            (true, _) => self.readers.waiting.all(),
+            (false, true) => {
+                self.readers.freshest().map(|as_of| self.readers.waiting.served_by(as_of)).unwrap_or_default()
+            }
+            (false, false) => Vec::new(),
+        };
+        for client in perhaps {
+            self.serve_one(client.key, false);
+        }
+        while let Some(first) = self.readers.waiting.first()
+            && self.end_of_wait(first).is_none_or(|end| end <= self.now)
+        {
+            self.serve_one(first.key, true);
+        }
+    }
+
+    /// A read that waits goes where it can, by now; where its wait is over, in any case.
+    fn serve_one(&mut self, key: ClientKey, is_over: bool) {
+        let Phase::Lent(lent) = self.clients[key].phase() else { return };
+        let At::Waiting { needs, .. } = lent.at else { return };
+        let route = self.route_for(key, needs);
+        if matches!(route, Route::Wait) && !is_over {
             return;
         }
-        for client in std::mem::take(&mut self.readers.waiting) {
-            let Some(needs) = self.need_of(client) else { continue };
-            match self.route_for(client.key, needs) {
-                Route::Wait if !is_over(self, client) => self.readers.waiting.push_back(client),
-                route => {
-                    let Some((request, since)) = self.take_waiting(client.key) else { continue };
-                    match route {
-                        Route::Reader(place) => self.lend_to(place, client.key, request, since),
-                        Route::Wait | Route::Primary => {
-                            self.views.totals.replica_reads_returned += 1;
-                            self.queue_on_primary(client.key, request);
-                        }
-                    }
-                }
+        let Some((request, since)) = self.take_waiting(key) else { return };
+        match route {
+            Route::Reader(place) => self.lend_to(place, key, request, since),
+            Route::Wait | Route::Primary => {
+                self.views.totals.replica_reads_returned += 1;
+                self.queue_on_primary(key, request);
             }
         }
     }
@@ -443,8 +447,9 @@ impl Engine {
     fn come_back(&mut self, key: ClientKey) -> Option<Lent> {
         let mut lent = self.clients[key].come_back()?;
         self.hoards.statements.give_back(&mut lent.counted);
-        if let At::Reader(place) = lent.at {
-            self.readers.all[place].load.end(self.now, self.now.since(lent.since));
+        match lent.at {
+            At::Reader(place) => self.readers.all[place].load.end(self.now, self.now.since(lent.since)),
+            At::Waiting { number, .. } => self.readers.waiting.remove(number),
         }
         Some(lent)
     }

@@ -15,8 +15,8 @@ pub(crate) mod lending;
 mod load;
 pub(crate) mod replicas;
 pub(crate) mod view;
+mod waiting;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use seam::{ConnectionId, Input, Instant};
@@ -26,8 +26,8 @@ use self::freshness::Freshness;
 use self::given::Given;
 use self::guest::Returned;
 use self::load::Load;
+use self::waiting::Waiting;
 use crate::engine::{Engine, Role};
-use crate::ids::ClientRef;
 use crate::io::Io;
 use crate::settings::Settings;
 use crate::workers::Workers;
@@ -113,8 +113,7 @@ const LARGEST_TOKEN: u64 = 1 << 62;
 #[derive(Default)]
 pub(crate) struct Readers {
     all: Vec<Reader>,
-    /// Clients whose reads wait for a replica to have what they are to see, in the order in which they came.
-    waiting: VecDeque<ClientRef>,
+    waiting: Waiting,
     /// The load of the primary by reads that could have gone elsewhere.
     primary: Load,
 }
@@ -216,7 +215,7 @@ impl Readers {
             use seam::Program;
             if reader.is_touched { Some(now) } else { reader.engine.next_timeout() }
         });
-        let waiting = self.waiting.front().and_then(|&client| engine.end_of_wait(client));
+        let waiting = self.waiting.first().and_then(|client| engine.end_of_wait(client));
         readers.chain(waiting).min()
     }
 
@@ -226,6 +225,11 @@ impl Readers {
             let (worker, letter) = reader.engine.poll_letter()?;
             Some((worker, Letter::OfReader { place, letter: Box::new(letter) }))
         })
+    }
+
+    /// The time before which all that was written is on some replica that may be read from.
+    fn freshest(&self) -> Option<Instant> {
+        self.all.iter().filter(|reader| reader.is_fit).filter_map(|reader| reader.freshness.as_of()).max()
     }
 
     /// The engines, to take something out.
@@ -250,7 +254,8 @@ impl Readers {
 impl Reader {
     /// Statements may go there, or some are there.
     fn is_open(&self) -> bool {
-        self.is_touched || self.engine.takes_guests() || !self.engine.clients.is_empty()
+        let is_used = !self.engine.clients.is_empty() || self.engine.servers.backend_count() > 0;
+        self.is_touched || self.engine.takes_guests() || is_used
     }
 
     /// All that is needed for statements to go there now is known.

@@ -1,0 +1,81 @@
+//! Reads that wait for a replica to have what they are to see.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seam::Instant;
+
+use crate::ids::ClientRef;
+
+/// They are found by when they came and by what they need, however many there are.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// In the order in which they came.
+    all: BTreeMap<u64, (ClientRef, Instant)>,
+    /// Up to when what they need was written, and their numbers above.
+    needs: BTreeSet<(Instant, u64)>,
+    last: u64,
+}
+
+impl Waiting {
+    /// A client's read needs all that was written up to then. Returns its number here.
+    pub(super) fn add(&mut self, client: ClientRef, needs: Instant) -> u64 {
+        self.last += 1;
+        self.all.insert(self.last, (client, needs));
+        self.needs.insert((needs, self.last));
+        self.last
+    }
+
+    /// It waits no more.
+    pub(super) fn remove(&mut self, number: u64) {
+        if let Some((_, needs)) = self.all.remove(&number) {
+            self.needs.remove(&(needs, number));
+        }
+    }
+
+    /// Who has waited longest.
+    pub(super) fn first(&self) -> Option<ClientRef> {
+        self.all.first_key_value().map(|(_, &(client, _))| client)
+    }
+
+    /// All of them, those that came first first.
+    pub(super) fn all(&self) -> Vec<ClientRef> {
+        self.all.values().map(|&(client, _)| client).collect()
+    }
+
+    /// Those for which a replica will do that has all that was written before this.
+    pub(super) fn served_by(&self, as_of: Instant) -> Vec<ClientRef> {
+        let reached = self.needs.range(..(as_of, 0));
+        reached.map(|&(_, number)| self.all[&number].0).collect()
+    }
+
+    /// Up to when what any of them needs was written.
+    pub(super) fn latest_need(&self) -> Option<Instant> {
+        self.needs.last().map(|&(needs, _)| needs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::client_key;
+
+    #[test]
+    fn they_are_found_by_age_and_by_need() {
+        let at = Instant::from_micros;
+        let client = |number| ClientRef { key: client_key(number), id: number };
+        let mut waiting = Waiting::default();
+        assert_eq!((waiting.first(), waiting.latest_need()), (None, None));
+        let numbers = [(1, 30), (2, 10), (3, 20)].map(|(id, needs)| waiting.add(client(id), at(needs)));
+        assert_eq!((waiting.first(), waiting.latest_need()), (Some(client(1)), Some(at(30))));
+        assert_eq!(
+            waiting.served_by(at(20)),
+            [client(2)],
+            "what was written at the very moment may be missing"
+        );
+        assert_eq!(waiting.served_by(at(21)), [client(2), client(3)]);
+        waiting.remove(numbers[0]);
+        waiting.remove(numbers[0]);
+        assert_eq!((waiting.first(), waiting.latest_need()), (Some(client(2)), Some(at(20))));
+        assert_eq!(waiting.all(), [client(2), client(3)]);
+    }
+}
