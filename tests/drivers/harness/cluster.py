@@ -46,8 +46,9 @@ class Servers:
         self.servers = servers
 
     def order(self, number, *statements):
-        """Statements of the administrator's, whom read_only does not hold."""
-        with raw.connect(self.servers[number], *ADMIN) as admin:
+        """Statements of the administrator's, whom read_only does not hold; where the server has a network of its own, at its console."""
+        server = self.servers[number]
+        with raw.connect(server, *ADMIN, socket_path=server.socket if server.place else None) as admin:
             for statement in statements:
                 answer = admin.query(statement)
                 assert not isinstance(answer, raw.Err), (statement, answer)
@@ -55,6 +56,10 @@ class Servers:
 
     def value(self, number, statement):
         return self.order(number, statement).rows[0][0]
+
+    def stored(self, number):
+        """The markers that a server has."""
+        return {int(row[0]) for row in self.order(number, "SELECT id FROM onramp_app.markers").rows}
 
     def backends(self, service, password):
         """What `--backend` is given, once for each."""
@@ -68,14 +73,18 @@ class Servers:
 class Cluster(Servers):
     """The first is the primary at the start."""
 
-    def __init__(self, folder, template, count=2):
-        super().__init__([Server(folder, template=template) for _ in range(count)])
+    # What is said to each beyond that.
+    options = ()
+
+    def __init__(self, folder, template, places=(None, None)):
+        """`places` are those of harness/network.py, one for each; None has this machine's network."""
+        super().__init__([Server(folder, template=template, place=place) for place in places])
         try:
-            for number in range(count):
+            for number in range(len(self.servers)):
                 self.start(number, read_only=number > 0)
-            for number in range(1, count):
+            for number in range(1, len(self.servers)):
                 self.follow(number, 0)
-            self.until_replicas_are_there(count - 1)
+            self.until_replicas_are_there(len(self.servers) - 1)
         except BaseException:
             self.discard()
             raise
@@ -89,7 +98,7 @@ class Cluster(Servers):
     def start(self, number, read_only):
         """A server that comes up, or comes back."""
         # A replica that comes back does not go on by itself: whom it follows by then, the test says.
-        self.servers[number].start(*REPLICATION, f"--server-id={number + 1}", f"--read-only={'ON' if read_only else 'OFF'}",
+        self.servers[number].start(*REPLICATION, *self.options, f"--server-id={number + 1}", f"--read-only={'ON' if read_only else 'OFF'}",
                                    "--skip-slave-start")
 
     def follow(self, number, primary):
@@ -97,7 +106,7 @@ class Cluster(Servers):
         user, password = ADMIN
         self.order(
             number,
-            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={self.servers[primary].inner_port}, MASTER_USER='{user}', "
+            f"CHANGE MASTER TO MASTER_HOST='{self.servers[primary].host}', MASTER_PORT={self.servers[primary].inner_port}, MASTER_USER='{user}', "
             f"MASTER_PASSWORD='{password}', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1",
             "START SLAVE")
 
@@ -117,7 +126,8 @@ class Cluster(Servers):
 
     def has_carried_out_all(self, number):
         user, password = ADMIN
-        with pymysql.connect(host="127.0.0.1", port=self.servers[number].port, user=user, password=password) as admin:
+        # By the socket, as `order`.
+        with pymysql.connect(unix_socket=self.servers[number].socket, user=user, password=password) as admin:
             with admin.cursor(pymysql.cursors.DictCursor) as cursor:
                 cursor.execute("SHOW SLAVE STATUS")
                 row = cursor.fetchone()

@@ -129,12 +129,14 @@ def as_user():
 class Server:
     """One mariadbd process; `start`, `stop`, `kill` and `start` again keep the port and the data."""
 
-    def __init__(self, folder, template=None, data=None):
+    def __init__(self, folder, template=None, data=None, place=None):
+        """`place` is the one of harness/network.py that it runs in, with an address of its own; no relay leads there."""
         self.folder = Path(folder)
         self.port = free_port()
-        self.host = "127.0.0.1"
+        self.place = place
+        self.host = place.address if place else "127.0.0.1"
         # Where the server is while the relay that makes its answers late has its port.
-        self.behind_relay = free_port() if delay.milliseconds() else None
+        self.behind_relay = free_port() if delay.milliseconds() and not place else None
         self.process = self.relay = None
         # A Unix socket's path may have 107 bytes, fewer than some temporary folders need.
         self.socket = f"/tmp/onramp-test-{os.getpid()}-{self.port}.sock"
@@ -150,10 +152,12 @@ class Server:
         assert self.process is None, "already running"
         self.temporary.mkdir(exist_ok=True)
         environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}") if programs else None
+        # Nobody there knows names of addresses.
+        inside, elsewhere = (self.place.inside(), ["--bind-address=0.0.0.0", "--skip-name-resolve"]) if self.place else ([], [])
         self.process = subprocess.Popen(
-            [find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}",
+            [*inside, find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}",
              f"--tmpdir={self.temporary}", *as_user(),
-             f"--port={self.inner_port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *options],
+             f"--port={self.inner_port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *elsewhere, *options],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait_until_up()
         return self
@@ -161,7 +165,7 @@ class Server:
     def wait_until_up(self):
         """Until it greets; where it does not, nothing is left of it."""
         try:
-            if delay.milliseconds():
+            if self.behind_relay:
                 self.relay = delay.start(self.port, self.inner_port)
             self._wait_for_a_greeting()
         except BaseException:

@@ -53,12 +53,16 @@ class Load:
         self.reads = 0
         self.ends = threading.Event()
         kinds = itertools.cycle(("read", "write", "write", "transaction"))
-        self.threads = [threading.Thread(target=self.run, args=(kind,), daemon=True) for kind, _ in zip(kinds, range(clients))]
+        self.threads = [threading.Thread(target=self.run, args=(kind, client), daemon=True) for kind, client in zip(kinds, range(clients))]
         for thread in self.threads:
             thread.start()
 
-    def run(self, kind):
-        connection = raw.connect(self.onramp, schema="onramp_app")
+    def connect(self, client):
+        """Logs in a client, by its number from 0."""
+        return raw.connect(self.onramp, schema="onramp_app")
+
+    def run(self, kind, client):
+        connection = self.connect(client)
         try:
             while not self.ends.is_set():
                 try:
@@ -66,7 +70,7 @@ class Load:
                 except (Closed, ConnectionError) as error:
                     self.note_error(kind, error)
                     connection.close()
-                    connection = raw.connect(self.onramp, schema="onramp_app")
+                    connection = self.connect(client)
         except Exception as error:
             # A login that is refused, for one: nobody would miss this client.
             self.note_error(kind, error)
@@ -122,6 +126,11 @@ class Load:
             with self.lock:
                 outcome.update(numbers)
 
+    def mark(self):
+        """A number above those of all writes that were begun, and below those of all that will be."""
+        with self.lock:
+            return next(self.numbers)
+
     def until_acknowledged(self, more):
         """Until so many more writes were."""
         target = len(self.acknowledged) + more
@@ -137,7 +146,7 @@ class Load:
 
     def balance(self, cluster, number):
         """The ledger against what the server has in the end."""
-        stored = {int(row[0]) for row in cluster.order(number, "SELECT id FROM onramp_app.markers").rows}
+        stored = cluster.stored(number)
         assert self.acknowledged <= stored, f"lost: {sorted(self.acknowledged - stored)[:10]}"
         assert not self.refused & stored, f"refused, and there: {sorted(self.refused & stored)[:10]}"
         assert stored <= self.acknowledged | self.unknown
