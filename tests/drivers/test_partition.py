@@ -37,19 +37,19 @@ def check(load, *codes):
 def test_nothing_is_written_on_a_primary_that_was_cut_off_and_is_back(cluster, onramp):
     load = Load(onramp)
     load.until_acknowledged(partition.MORE)
-    _, mark, late = partition.lose_primary(cluster, onramp, load)
+    parting = partition.lose_primary(cluster, onramp, load)
     load.stop()
-    acknowledged, _ = cluster.balance(load, mark)
+    acknowledged, _ = cluster.balance(load, parting.mark)
     assert acknowledged == set(), "the new primary lacks it"
-    assert late <= load.unknown
+    assert parting.late <= load.unknown
     check(load, 2013)
 
 
 def test_what_an_old_primary_acknowledged_alone_is_given_up_by_nobody_but_an_operator(cluster, onramp):
     load = Load(onramp)
     load.until_acknowledged(partition.MORE)
-    _, mark = partition.keep_primary(cluster, onramp, load)
+    parting = partition.keep_primary(cluster, onramp, load)
     load.stop()
-    acknowledged, _ = cluster.balance(load, mark)
+    acknowledged, _ = cluster.balance(load, parting.mark)
     assert len(acknowledged) >= partition.MORE
     check(load)

@@ -9,6 +9,7 @@ from .waiting import until
 GROUP = "6b9c0a0e-0000-11ee-8000-000000000001"
 PLUGIN = "group_replication"
 MEMBERS = "SELECT MEMBER_STATE FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid"
+WRITES = f"{MEMBERS} AND MEMBER_STATE = 'ONLINE' AND MEMBER_ROLE = 'PRIMARY' AND NOT @@super_read_only"
 
 
 def missing():
@@ -18,6 +19,9 @@ def missing():
 
 class Group(Servers):
     """The first is the primary at the start."""
+
+    # What is said to each beyond that.
+    options = ()
 
     def __init__(self, folder, count=3):
         super().__init__([MySqlServer(folder) for _ in range(count)])
@@ -49,7 +53,7 @@ class Group(Servers):
             "member-expel-timeout": 0, "unreachable-majority-timeout": 1, "autorejoin-tries": 0}
         self.servers[number].start(
             f"--plugin-load-add={PLUGIN}.so", "--log-bin=log", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", f"--server-id={number + 1}",
-            "--report-host=127.0.0.1", *(f"--loose-group-replication-{name}={value}" for name, value in options.items()))
+            "--report-host=127.0.0.1", *self.options, *(f"--loose-group-replication-{name}={value}" for name, value in options.items()))
 
     def join(self, number, begin=False):
         """A member joins, or begins the group."""
@@ -63,6 +67,11 @@ class Group(Servers):
     def state(self, number):
         """A member's own."""
         return self.value(number, MEMBERS).decode()
+
+    def primary(self):
+        """The number of the one that takes writes; None while there is none."""
+        running = (number for number, server in enumerate(self.servers) if server.running)
+        return next((number for number in running if self.order(number, WRITES).rows), None)
 
     def come_back(self, number):
         """A member that the others have left out joins them again."""

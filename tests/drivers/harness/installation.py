@@ -32,12 +32,7 @@ class Installation:
         return (self.plugins() / "thread_pool.so").is_file()
 
     def command(self) -> list[str]:
-        """How to start the server. One from another system's tree runs with that system's loader and libraries."""
-        loader = self.home / "lib64" / "ld-linux-x86-64.so.2"
-        with_loader: list[str] = []
-        if loader.exists():
-            libraries = [*self.home.glob("usr/lib/*-linux-gnu"), *self.home.glob("lib/*-linux-gnu")]
-            with_loader = [str(loader), "--library-path", ":".join(map(str, libraries))]
+        """How to start the server."""
         options = ["--no-defaults", f"--basedir={self.base}"]
         if self.plugins().is_dir():
             options.append(f"--plugin-dir={self.plugins()}")
@@ -48,4 +43,12 @@ class Installation:
         charsets = next((path / "charsets" for path in messages if (path / "charsets").is_dir()), None)
         if charsets is not None:
             options.append(f"--character-sets-dir={charsets}")
-        return [*with_loader, str(self.program), *options]
+        return [*self.loader(), str(self.program), *options]
+
+    def loader(self) -> list[str]:
+        """What goes in front of a program from another system's tree, so that it runs with that system's loader and libraries."""
+        loader = self.home / "lib64" / "ld-linux-x86-64.so.2"
+        if not loader.exists():
+            return []
+        libraries = [*self.home.glob("usr/lib/*-linux-gnu"), *self.home.glob("lib/*-linux-gnu"), *self.home.glob("usr/lib/mysql-router")]
+        return [str(loader), "--library-path", ":".join(map(str, libraries))]

@@ -1,6 +1,7 @@
 """A primary and a replica whose network is cut, so that both take writes for a time, and where each write is afterwards."""
 
 import time
+from typing import NamedTuple
 
 from .admin import rows
 from .cluster import Cluster
@@ -10,6 +11,17 @@ from .waiting import until
 
 # Writes before and behind each step.
 MORE = 200
+
+
+class Parting(NamedTuple):
+    """What has come of a cut network."""
+
+    # When the new primary took writes (or was to be used), by time.monotonic().
+    writable: float
+    # Of the load: nothing from here on may be on the former primary.
+    mark: int
+    # What the former primary has carried out when the line was back.
+    late: set
 
 
 class Parted(Cluster):
@@ -71,7 +83,7 @@ def lose_primary(cluster, onramp, load: Load, script=0, more=MORE):
     load.until_acknowledged(more)
     # Of what was in flight at the cut the system may have delivered some when the line was back, whoever had closed the connection.
     late = cluster.stored(0) - before
-    return writable, mark, late
+    return Parting(writable, mark, late)
 
 
 def keep_primary(cluster, onramp, load: Load, script=0, more=MORE):
@@ -94,4 +106,4 @@ def keep_primary(cluster, onramp, load: Load, script=0, more=MORE):
     writable = time.monotonic()
     until_in_use(onramp, [0, 1])
     load.until_acknowledged(more)
-    return writable, mark
+    return Parting(writable, mark, set())

@@ -52,18 +52,24 @@ class Load:
         self.given_up = []
         self.reads = 0
         self.ends = threading.Event()
+        self.logged_in = 0
         kinds = itertools.cycle(("read", "write", "write", "transaction"))
         self.threads = [threading.Thread(target=self.run, args=(kind, client), daemon=True) for kind, client in zip(kinds, range(clients))]
         for thread in self.threads:
             thread.start()
+        # Nobody is at a login when something happens to the servers.
+        until(lambda: self.logged_in == clients or self.given_up, lambda: f"{self.logged_in} of {clients}\n{self.onramp.log_text()[-3000:]}")
 
     def connect(self, client):
         """Logs in a client, by its number from 0."""
         return raw.connect(self.onramp, schema="onramp_app")
 
     def run(self, kind, client):
-        connection = self.connect(client)
+        connection = None
         try:
+            connection = self.connect(client)
+            with self.lock:
+                self.logged_in += 1
             while not self.ends.is_set():
                 try:
                     getattr(self, kind)(connection)
@@ -77,7 +83,8 @@ class Load:
             with self.lock:
                 self.given_up.append(error)
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()
 
     def note_error(self, kind, error):
         with self.lock:
