@@ -47,8 +47,11 @@ SCRIPT = 3
 # Writes before and after the change: each client has had its turn or two.
 WRITES_FOR_EACH = 2
 
-# Seconds until a client tries again to log in, as usual pools of connections do.
-AGAIN = 0.1
+# Seconds until a client whom nobody lets in tries again.
+AGAIN = 0.5
+
+# Seconds after which a thread that waits for the interpreter asks for it. By the usual 5 ms a thousand that wait do nothing else.
+SWITCH = 0.05
 
 # Connections of a server that are nobody's client: Onramp's own, the Router's, the harness's.
 OTHERS = 100
@@ -427,6 +430,7 @@ def main(arguments):
 
 if __name__ == "__main__":
     end_in_order_on_sigterm()
+    sys.setswitchinterval(SWITCH)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=10, help="how often each scenario is gone through [10]")
     parser.add_argument("--clients", type=int, default=1_000, help="of which a quarter reads, half write, and a quarter has transactions [1000]")
