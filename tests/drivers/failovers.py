@@ -35,7 +35,7 @@ from harness.partition import Parted
 from harness.raw import Closed, Err, Ok
 from harness.server import APP, SERVICE, end_in_order_on_sigterm, free_port, make_template
 from harness.router import Router
-from harness.several import Load, until_in_use
+from harness.several import KINDS, Load, until_in_use
 from harness.waiting import until
 
 # Seconds between two events of a client, on average.
@@ -80,7 +80,7 @@ class TimedLoad(Load):
     def connect(self, client):
         for tries in itertools.count():
             try:
-                connection = raw.Connection(self.fronts[(client + tries) % len(self.fronts)])
+                connection = raw.Connection(self.fronts[(client // len(KINDS) + tries) % len(self.fronts)])
                 outcome = connection.login(*APP, schema="onramp_app")
                 if isinstance(outcome, Ok):
                     return connection

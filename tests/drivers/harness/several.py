@@ -11,6 +11,9 @@ from .waiting import PATIENCE, until
 
 CLIENTS = 40
 
+# What clients do, by their numbers: the first reads, and so does each fourth from there on.
+KINDS = ("read", "write", "write", "transaction")
+
 
 def start(own_onramp, monkeypatch, cluster, **options):
     """With a connection to its admin port."""
@@ -53,7 +56,7 @@ class Load:
         self.reads = 0
         self.ends = threading.Event()
         self.logged_in = 0
-        kinds = itertools.cycle(("read", "write", "write", "transaction"))
+        kinds = itertools.cycle(KINDS)
         self.threads = [threading.Thread(target=self.run, args=(kind, client), daemon=True) for kind, client in zip(kinds, range(clients))]
         for thread in self.threads:
             thread.start()
