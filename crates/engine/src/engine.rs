@@ -224,8 +224,10 @@ impl Engine {
     }
 
     /// Why statements of this worker have waited.
-    pub fn waits(&self) -> &Waits {
-        &self.scheduling.waits
+    pub fn waits(&self) -> Waits {
+        let mut waits = self.scheduling.waits.clone();
+        self.readers.engines().for_each(|reader| waits += &reader.scheduling.waits);
+        waits
     }
 
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {

@@ -17,6 +17,8 @@ pub(crate) struct Io {
     roles: Vec<(u32, Role)>,
     /// The latest name of a connection that was asked for.
     pub(crate) last_token: u64,
+    /// Where they began.
+    first_token: u64,
     pub(crate) entropy: Entropy,
 }
 
@@ -28,14 +30,20 @@ impl Io {
             tasks: Tasks::default(),
             roles: Vec::new(),
             last_token: CONTROL_TOKEN,
+            first_token: CONTROL_TOKEN,
             entropy: Entropy::new(entropy),
         }
     }
 
     /// Names of connections that are asked for, and of tasks, begin here.
     pub(crate) fn begin_names(&mut self, first: u64) {
-        self.last_token = first;
+        (self.last_token, self.first_token) = (first, first);
         self.tasks.begin_numbers(first);
+    }
+
+    /// How many connections have been asked for, and changes of an account, which have names too.
+    pub(crate) fn names_given(&self) -> u64 {
+        self.last_token - self.first_token
     }
 
     pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {

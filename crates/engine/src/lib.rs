@@ -90,7 +90,7 @@ pub use outside::named::{
 pub use outside::refusals::{Reason, Refused};
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{
-    BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,
+    BackendView, ClientView, DigestView, LockWaitView, Piece, RoutedView, StoredCodeView, WorkerView,
 };
 pub use outside::taken_for::TakenFor;
 pub use outside::tallies::{Tallies, TalliesByName, Tally};
@@ -98,6 +98,7 @@ pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
 pub use outside::waits::{HeldUpBy, WaitReason, Waits};
 pub use overload::OverloadSettings;
+pub use readers::view::{NotSplit, Readable, ReaderView, Routed};
 pub use readers::{ReadConsistency, ReadSettings, ReadSplit};
 pub use session::pin_counts::{PinCause, PinReason, PinReport};
 pub use session::pins::Pins;

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use drivers::Signaller;
 use engine::{
     BackendView, ClientView, DigestCost, DigestView, DrainOrder, DrainOutcome, Engine, FailoverView, Holders,
-    Measures, Memory, MemoryParts, PeerView, Piece, PinReport, ServerView, Settings, SwitchStep,
-    TalliesByName, Use, Waits, WorkerView,
+    Measures, Memory, MemoryParts, PeerView, Piece, PinReport, ReaderView, RoutedView, ServerView, Settings,
+    SwitchStep, TalliesByName, Use, Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -40,6 +40,8 @@ pub(crate) struct Look {
     pub(crate) busy_clients: bool,
     pub(crate) backends: bool,
     pub(crate) digests: bool,
+    /// Where the statements of digests went.
+    pub(crate) routing: bool,
     /// What digests have cost, without their texts.
     pub(crate) digest_costs: bool,
     pub(crate) waits: bool,
@@ -58,6 +60,7 @@ pub(crate) enum Sight {
     Clients(Vec<ClientView>),
     Backends(Vec<BackendView>),
     Digests(Vec<DigestView>),
+    Routing(Vec<RoutedView>),
     DigestCosts(Vec<DigestCost>),
     /// What an order to drain a server has come to, or why it could not be.
     Drain(Result<DrainOutcome, String>),
@@ -70,8 +73,8 @@ pub(crate) enum Sight {
 /// A worker as a whole.
 pub(crate) struct Whole {
     pub(crate) view: WorkerView,
-    /// What all workers have in common.
-    pub(crate) shares: [Use; 5],
+    /// What all workers have in common, of each server where that is apart.
+    pub(crate) shares: Vec<Use>,
     pub(crate) waits: Option<Waits>,
     pub(crate) memory: Option<Memory>,
     pub(crate) pins: Option<PinReport>,
@@ -83,6 +86,8 @@ pub(crate) struct Whole {
     pub(crate) tallies: Option<TalliesByName>,
     /// Where there may be several; of the first worker alone.
     pub(crate) servers: Vec<ServerView>,
+    /// Those of them that this worker may read from.
+    pub(crate) readers: Vec<ReaderView>,
     pub(crate) failovers: Vec<FailoverView>,
     /// The Onramps in front of the server, of the first worker alone.
     pub(crate) peers: Vec<PeerView>,
@@ -168,13 +173,14 @@ impl Looking {
             return Sight::Whole(Box::new(Whole {
                 view: engine.overview(),
                 shares: engine.shares(),
-                waits: self.left.waits.then(|| engine.waits().clone()),
+                waits: self.left.waits.then(|| engine.waits()),
                 memory: self.left.memory.then(|| engine.memory()),
                 pins: self.left.pins.then(|| engine.pin_report()),
-                measures: self.left.measures.then(|| (engine.measures().clone(), engine.holders())),
+                measures: self.left.measures.then(|| (engine.measures(), engine.holders())),
                 memory_parts: self.left.measures.then(|| engine.memory_parts()),
-                tallies: self.left.measures.then(|| engine.tallies().clone()),
+                tallies: self.left.measures.then(|| engine.tallies()),
                 servers: if self.left.servers { engine.servers() } else { Vec::new() },
+                readers: if self.left.servers { engine.reader_views() } else { Vec::new() },
                 failovers: if self.left.servers { engine.failovers() } else { Vec::new() },
                 peers: if self.left.servers { engine.peers() } else { Vec::new() },
             }));
@@ -192,6 +198,9 @@ impl Looking {
         } else if self.left.digests {
             let piece = engine.digests_from(from, SLOTS_PER_TURN);
             Sight::Digests(Self::rows(&mut self.at, &mut self.left.digests, piece))
+        } else if self.left.routing {
+            let piece = engine.routing_from(from, SLOTS_PER_TURN);
+            Sight::Routing(Self::rows(&mut self.at, &mut self.left.routing, piece))
         } else if self.left.digest_costs {
             let piece = engine.digest_costs_from(from, SLOTS_PER_TURN);
             Sight::DigestCosts(Self::rows(&mut self.at, &mut self.left.digest_costs, piece))

@@ -35,6 +35,7 @@ mod manual;
 mod memory;
 mod open_files;
 mod program;
+mod reads;
 mod serve;
 mod slow_log;
 mod supervisor;

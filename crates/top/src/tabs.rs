@@ -189,7 +189,7 @@ impl Tab {
             Self::Queue => &["client"],
             Self::Statements => &["digest"],
             Self::Pins => &["reason"],
-            Self::Backends => &["thread_id"],
+            Self::Backends => &["server", "thread_id"],
             Self::Events => &["number"],
             Self::Limits => &["bounds"],
             Self::Minutes => &["time"],
@@ -230,7 +230,7 @@ const BUSY: Column = Column {
 const TEXT: Column =
     Column { name: "text", title: "STATEMENT", kind: Kind::Text, width: 60, expression: Some("NULL") };
 
-const CLIENTS: [Column; 16] = [
+const CLIENTS: [Column; 17] = [
     column("id", "ID", Kind::Id, 10),
     column("user", "USER", Kind::Text, 12),
     column("state", "STATE", Kind::Text, 9),
@@ -245,6 +245,7 @@ const CLIENTS: [Column; 16] = [
     column("blocks_others", "BLOCKS", Kind::Flag, 6),
     column("waits_for_client", "WAITS FOR", Kind::Id, 10),
     column("backend", "BACKEND", Kind::Id, 8),
+    column("server", "SERVER", Kind::Text, 21),
     column("digest", "DIGEST", Kind::Text, 16),
     TEXT,
 ];
@@ -327,7 +328,7 @@ const PINS: [Column; 6] = [
     },
 ];
 
-const BACKENDS: [Column; 12] = [
+const BACKENDS: [Column; 13] = [
     column("thread_id", "THREAD", Kind::Id, 8),
     column("state", "STATE", Kind::Text, 10),
     column("user", "USER", Kind::Text, 12),
@@ -340,6 +341,7 @@ const BACKENDS: [Column; 12] = [
     column("paused", "PAUSED", Kind::Flag, 6),
     column("worker", "WORKER", Kind::Id, 6),
     column("schema_name", "SCHEMA", Kind::Text, 16),
+    column("server", "SERVER", Kind::Text, 21),
 ];
 
 const EVENTS: [Column; 6] = [

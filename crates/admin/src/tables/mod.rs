@@ -7,7 +7,7 @@ mod servers;
 pub use history::{Change, Login, Minute, Note, Refusal};
 pub use onramp::{
     AcceptQueue, Backend, Blocker, Client, Event, Failover, Limit, MemoryPart, Peer, Pin, PinCause,
-    PinnedClient, Queued, Server, ServerCheck, Setting, StatementKind, Status, Variable, Wait, Worker,
+    PinnedClient, Queued, Route, Server, ServerCheck, Setting, StatementKind, Status, Variable, Wait, Worker,
 };
 pub use servers::{
     ColumnRow, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, SchemaRow, TableRow, TpConnection,
@@ -20,7 +20,7 @@ use crate::Table;
 use crate::row::Row;
 
 /// All of them, by schema and name.
-pub static ALL: [&Table; 38] = [
+pub static ALL: [&Table; 39] = [
     AcceptQueue::TABLE,
     Backend::TABLE,
     Blocker::TABLE,
@@ -40,6 +40,7 @@ pub static ALL: [&Table; 38] = [
     Pin::TABLE,
     Queued::TABLE,
     Refusal::TABLE,
+    Route::TABLE,
     ServerCheck::TABLE,
     Server::TABLE,
     StatementKind::TABLE,

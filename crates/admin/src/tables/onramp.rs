@@ -3,8 +3,10 @@
 use super::table;
 
 table! {
-    /// A backend: a connection of Onramp to the server.
+    /// A backend: a connection of Onramp to a server, those to replicas that are read from (`read_split`) among them.
     Backend in Onramp as "backends" {
+        /// The address of its server.
+        server: String,
         /// Its thread id on the server, as the server's own PROCESSLIST shows it; NULL while it logs in.
         thread_id: Option<u32>,
         /// The worker that has it, from 0.
@@ -26,7 +28,7 @@ table! {
         idle_us: Option<u64>,
         /// The schema that it is in.
         schema_name: Option<String>,
-        /// The number of its session state within the worker.
+        /// The number of its session state within the worker and, where reads go to replicas, its server.
         session_state: u32,
         /// Whether the client that holds it has an open transaction.
         in_transaction: bool,
@@ -67,7 +69,8 @@ table! {
         schema_name: Option<String>,
         /// `connecting`, `logging_in`, `idle`, `reading` (its large statement is read by another thread), `queued`, `preparing` (its session state is set on its backend),
         /// `running`, `following` (it gets the answer to another client's identical read), `settling` (what its statement left is
-        /// saved) or `killing` (its KILL is under way).
+        /// saved), `killing` (its KILL is under way) or `on_replica` (a replica has its read, `server` says which, or it waits for
+        /// one that has all that it is to see).
         state: &'static str,
         /// Whether it has an open transaction.
         in_transaction: bool,
@@ -86,11 +89,13 @@ table! {
         lock_wait_us: Option<u64>,
         /// The thread id of the backend that it holds or that runs its statement.
         backend: Option<u32>,
+        /// The address of that backend's server, or of the replica in whose queue its statement waits.
+        server: Option<String>,
         /// Why it holds its backend beyond a transaction: names from `pins`, separated by commas.
         pins: Option<String>,
         /// The queue that its statement waits in, see `queues`.
         queue: Option<&'static str>,
-        /// How long its statement has waited so far, in microseconds.
+        /// How long its statement has waited so far, in microseconds; without a queue it waits for a replica.
         queued_us: Option<u64>,
         /// How long it has been since the first statement on its backend began, where that is this client's, in
         /// microseconds.
@@ -101,7 +106,8 @@ table! {
         stalled_us: Option<u64>,
         /// The digest of the statement that waits or runs: a key of `statements`.
         digest: Option<String>,
-        /// The statement's text while it waits, its first 1,024 bytes. Once it is sent Onramp does not keep it.
+        /// The statement's text while it waits, its first 1,024 bytes. Once it is sent Onramp does not keep it, but for reads on
+        /// replicas.
         statement: Option<String>,
         /// Bytes that it has sent and that wait here.
         input_bytes: u64,
@@ -243,8 +249,8 @@ table! {
         holds_backend: bool,
         /// How long it has waited, in microseconds.
         queued_us: u64,
-        /// What the queues of its worker lack at the moment, the long one or the others: a reason from `waits`; NULL where they are about
-        /// to be served.
+        /// What the queues of its worker lack at the moment, of its server, the long one or the others: a reason from `waits`; NULL
+        /// where they are about to be served.
         waits_for: Option<&'static str>,
         /// Its digest: a key of `statements`.
         digest: Option<String>,
@@ -372,7 +378,7 @@ table! {
         driver: String,
         /// Its clients.
         clients: u64,
-        /// Its backends, those that are being opened included.
+        /// Its backends on all servers, those that are being opened included; what follows is of all servers, too.
         backends: u64,
         /// Its backends that nobody holds and on which nothing runs.
         idle_backends: u64,
@@ -449,6 +455,58 @@ table! {
         since: String,
         /// How long that is, in microseconds.
         since_us: u64,
+        /// Whether reads go there as to a replica: 1 or 0. NULL where `read_split` is `off`, as all that follows.
+        readable: Option<bool>,
+        /// Why not: `primary` (it takes reads as it takes all else), `drained`, `unfit` (by its checks it is not up, or it is there under
+        /// another address too), `apart` (by its checks it does not get, or does not carry out, what the primary writes), `not_connected` (some worker has not connected to it, or read its accounts, yet),
+        /// `no_position` (it, or the primary, does not say how far it is, or what they say cannot be compared) or `too_old` (it may lack what
+        /// is older than `replica_max_lag`); NULL where they go there.
+        unreadable_for: Option<&'static str>,
+        /// All that the primary had so long ago is known to be there: how old what is read there can be at most, with the worker that knows
+        /// least, in microseconds; NULL for the primary, and where nothing is known.
+        data_age_us: Option<u64>,
+        /// Permits that statements have there, of all workers.
+        permits_in_use: Option<u64>,
+        /// How many there are for it now; NULL where nothing bounds them, too.
+        permits: Option<u64>,
+        /// Backends there, those that are being opened included.
+        backends: Option<u64>,
+        /// Reads on it as a replica that wait for a permit or a backend there; likewise what follows.
+        reads_waiting: Option<u64>,
+        /// Reads that run there.
+        reads_running: Option<u64>,
+        /// Reads that were sent there since the start.
+        reads: Option<u64>,
+        /// What a read there took on average, the way there and back included, in microseconds; NULL where none has been answered.
+        read_mean_us: Option<u64>,
+        /// 99 of 100 took less, in microseconds.
+        read_p99_us: Option<u64>,
+    }
+}
+
+table! {
+    /// Where the statements of a kind went, where reads go to replicas; empty where `read_split` is `off`. A statement is counted when it is
+    /// sent to one or waits for one, and when it goes to the primary: after that, too, it is there under `to_primary`.
+    Route in Onramp as "routing" {
+        /// The kind: a key of `statements`; NULL for all those together that have none, or found no place (`digests_size`).
+        digest: Option<String>,
+        /// The text with `?` in the place of literals; NULL where it is not known.
+        text: Option<String>,
+        /// How many were sent to replicas.
+        to_replicas: u64,
+        /// How many waited for a replica to have what they had to see.
+        waited: u64,
+        /// How many went to the primary after they had waited, or had been on a replica.
+        came_back: u64,
+        /// How many went to the primary, those that came back among them.
+        to_primary: u64,
+        /// Why most of these went there: `as_wanted`, `no_plain_read`, `of_session`, `of_server`, `transaction`, `holds_state`,
+        /// `functions`, `stored_code`, `no_replica`, `behind`, `sooner`, `not_in_time` or `came_back`; NULL where none did.
+        reason: Option<&'static str>,
+        /// How many did for that reason.
+        for_reason: u64,
+        /// The reason in a sentence.
+        explanation: Option<&'static str>,
     }
 }
 

@@ -532,7 +532,7 @@ impl Engine {
     /// Takes a client's statement out of its queue and answers it with an error.
     pub(crate) fn cancel_queued(&mut self, key: ClientKey, error: &MySqlError) {
         let Some(request) = self.take_queued(key, error.code) else { return };
-        self.views.totals.cancelled += 1;
+        self.views.totals.cancelled += u64::from(!self.is_reader());
         let login = request.command == RequestKind::LoginSchema;
         let client = &mut self.clients[key];
         let sequence = if login { client.login_end.sequence } else { request.answer };

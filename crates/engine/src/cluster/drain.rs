@@ -65,7 +65,7 @@ fn patience(hold: Duration) -> Duration {
 
 impl Cluster {
     /// Whether the server there is drained, by this address or by another one of the same server.
-    pub(super) fn is_drained(&self, place: usize) -> bool {
+    pub(crate) fn is_drained(&self, place: usize) -> bool {
         let named = |other: usize| self.drains.ordered.get(other) == Some(&true);
         named(place) || (0..self.standings.len()).any(|other| named(other) && self.is_same(place, other))
     }

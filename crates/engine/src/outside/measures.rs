@@ -224,14 +224,22 @@ impl Views {
 }
 
 impl Engine {
-    /// What is measured.
-    pub fn measures(&self) -> &Measures {
-        &self.views.measures
+    /// What is measured, on all servers.
+    pub fn measures(&self) -> Measures {
+        let mut measures = self.views.measures.clone();
+        for reader in self.readers.engines() {
+            measures += &reader.views.measures;
+        }
+        // Guests of readers are clients of this engine, and are among its own.
+        measures.logged_in = self.views.measures.logged_in;
+        measures
     }
 
     /// What users and schemas have had done, where that is counted.
-    pub fn tallies(&self) -> &TalliesByName {
-        &self.views.tallies
+    pub fn tallies(&self) -> TalliesByName {
+        let mut tallies = self.views.tallies.clone();
+        self.readers.engines().for_each(|reader| tallies += &reader.views.tallies);
+        tallies
     }
 
     /// The part of a login that began with the connection is over.
@@ -256,6 +264,7 @@ impl Engine {
                 }
             }
         }
+        self.readers.engines().for_each(|reader| holders += &reader.holders());
         holders
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::AddAssign;
 
 use crate::backend::Backend;
-use crate::client::Client;
+use crate::client::{Client, Phase};
 use crate::engine::{Engine, Role};
 use crate::ids::ClientKey;
 use crate::outside::named::MemoryPart;
@@ -110,7 +110,7 @@ impl Engine {
             MemoryPart::Warnings => self.hoards.diagnostics,
             MemoryPart::Backends => self.backend_table_bytes(),
             MemoryPart::HeldAnswers => self.servers.held_answers(),
-            MemoryPart::Digests => self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
+            MemoryPart::Digests => self.digest_bytes(),
             MemoryPart::Outputs => self.io.outbox.bytes(),
             MemoryPart::Compression => self.io.outbox.compression_bytes,
         };
@@ -118,6 +118,7 @@ impl Engine {
         for (bytes, part) in parts.0.iter_mut().zip(MemoryPart::ALL) {
             *bytes = of(part) as u64;
         }
+        self.readers.engines().for_each(|reader| parts += &reader.memory_parts());
         parts
     }
 
@@ -127,6 +128,10 @@ impl Engine {
             // The nodes of a B-tree are at least half full.
             + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
             + self.scheduling.scheduler.table_bytes()
+    }
+
+    fn digest_bytes(&self) -> usize {
+        self.scheduling.digests.bytes() + self.views.pin_counts.bytes() + self.readers.routing().bytes()
     }
 
     fn backend_table_bytes(&self) -> usize {
@@ -141,6 +146,14 @@ impl Engine {
 
     /// Counts all of it, which takes a few nanoseconds for each client.
     pub fn memory(&self) -> Memory {
+        let mut memory = self.own_memory();
+        // Guests of readers are clients of this engine.
+        let of_readers = self.readers.engines().map(|reader| Memory { clients: 0, ..reader.own_memory() });
+        of_readers.for_each(|of_reader| memory += of_reader);
+        memory
+    }
+
+    fn own_memory(&self) -> Memory {
         let mut statements = 0;
         let mut diagnostics = 0;
         let mut prepared_statements = self.sessions.definitions.bytes();
@@ -149,6 +162,9 @@ impl Engine {
             statements += client.input.capacity().saturating_sub(client.counted_for_login.bytes());
             if let Some(request) = &client.request {
                 statements += size_of_val(&**request) + request.raw.capacity() + request.attributes.bytes();
+            }
+            if let Phase::Lent(lent) = client.phase() {
+                statements += lent.bytes();
             }
             prepared_statements += client.statements.as_ref().map_or(0, |statements| statements.bytes());
             holdings += client.holdings.as_ref().map_or(0, |held| held.bytes());
@@ -168,7 +184,7 @@ impl Engine {
             backends: self.backend_table_bytes(),
             session_states: self.sessions.states.bytes() + self.sessions.known_answers.bytes(),
             session_state_count: self.sessions.states.len(),
-            digests: self.scheduling.digests.bytes() + self.views.pin_counts.bytes(),
+            digests: self.digest_bytes(),
             outputs: self.io.outbox.bytes(),
             compression: self.io.outbox.compression_bytes,
         }

@@ -36,6 +36,8 @@ macro_rules! named {
     };
 }
 
+pub(crate) use named;
+
 named! {
     /// What a server is to the others of its cluster.
     ServerRole {
@@ -232,6 +234,11 @@ impl Queued {
         self.0[queue as usize]
     }
 
+    /// Those of several engines together.
+    pub(crate) fn take_in(&mut self, other: &Self) {
+        Queue::ALL.iter().for_each(|&queue| self.add(queue, other.of(queue)));
+    }
+
     /// In any of them.
     pub fn all(&self) -> usize {
         self.0.iter().sum()
@@ -246,6 +253,13 @@ impl LongestWaits {
     pub(super) fn note(&mut self, queue: Queue, waited: Duration) {
         let longest = &mut self.0[queue as usize];
         *longest = (*longest).max(Some(waited));
+    }
+
+    /// Those of several engines together.
+    pub(crate) fn take_in(&mut self, other: &Self) {
+        for (longest, more) in self.0.iter_mut().zip(other.0) {
+            *longest = (*longest).max(more);
+        }
     }
 
     /// In this one; `None` where none waits.

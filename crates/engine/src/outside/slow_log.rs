@@ -255,7 +255,7 @@ impl Engine {
 
     /// A statement that waits will not start: its client is told so by this error, or has gone.
     pub(crate) fn note_slow_wait(&mut self, client: ClientKey, error: Option<u16>) {
-        if !self.settings.slow_log.is_on() {
+        if !self.settings.slow_log.is_on() || error.is_some_and(|error| self.goes_to_primary(error)) {
             return;
         }
         let now = self.now;

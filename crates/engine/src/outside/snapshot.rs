@@ -1,11 +1,12 @@
 //! A worker as it looks from outside: plain data, for tables that people read.
 //!
+//! A worker's tables are those of its engine and, where reads go to replicas, of its readers ([`crate::readers`]) behind that: a client
+//! that is lent to one of these is shown once, by what its statement does there.
+//!
 //! Clients, backends and digests may be many. They are looked at in pieces, so that no turn takes long: a piece says where
 //! the next begins. Who is there all the time appears exactly once.
 
-use std::time::Duration;
-
-use seam::Peer;
+use seam::Address;
 use sql::Kind;
 
 use crate::accounts::Account;
@@ -15,21 +16,22 @@ use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::digests::{Digest, DigestCost};
-use crate::learned::lock_waits::Blocker;
 use crate::learned::waiting::WHOLE;
 use crate::outside::named::{
     BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue, Queued, Use,
 };
-use crate::outside::refusals::Refused;
 use crate::outside::taken_for::TakenFor;
 use crate::outside::totals::Totals;
-use crate::outside::turns::LongestTurn;
-use crate::outside::waits::{HeldUpBy, WaitReason};
+use crate::outside::waits::WaitReason;
+use crate::readers::view::{ReaderView, Routed};
 use crate::request::{RequestKind, may_be_several};
 use crate::scheduler::Class;
 use crate::scheduling::Scheduling;
-use crate::session::pins::Pins;
 use crate::settings::ThreadHandling;
+
+pub use self::rows::{
+    BackendView, ClientView, DigestView, LockWaitView, RoutedView, StoredCodeView, WorkerView,
+};
 
 /// Of a statement's text so many bytes are shown at most: what a screen takes.
 const LONGEST_TEXT: usize = 1024;
@@ -41,188 +43,6 @@ pub struct Piece<T> {
     pub rows: Vec<T>,
     /// Where the next part begins; `None` at the end.
     pub next: Option<usize>,
-}
-
-/// A client.
-#[derive(Clone, Debug)]
-pub struct ClientView {
-    /// The id that the client saw in its greeting and that KILL takes.
-    pub id: u32,
-    /// Where it comes from.
-    pub peer: Peer,
-    /// The user name that it logged in with.
-    pub user: Option<String>,
-    /// The account that the server chose, as user@host.
-    pub account: Option<String>,
-    /// Its default schema.
-    pub schema: Option<String>,
-    /// What it does.
-    pub state: ClientState,
-    /// Where its login is, before that has ended.
-    pub login: Option<LoginStage>,
-    /// From the server's point of view.
-    pub in_transaction: bool,
-    /// How long its transaction has been open.
-    pub transaction: Option<Duration>,
-    /// The server's id of the backend that it holds or that runs its statement.
-    pub backend: Option<u32>,
-    /// Why it holds its backend beyond a transaction.
-    pub pins: Pins,
-    /// The queue that its statement waits in.
-    pub queue: Option<Queue>,
-    /// How long its statement has waited so far, where it waits.
-    pub queued: Option<Duration>,
-    /// How long the first statement in flight on its backend has run, where that is its own.
-    pub running: Option<Duration>,
-    /// Since it was last heard of, or its last statement ended.
-    pub idle: Duration,
-    /// How long it has taken none of its reply.
-    pub stalled: Option<Duration>,
-    /// The digest of its statement that waits or runs.
-    pub digest: Option<u64>,
-    /// The beginning of its statement's text, while that waits.
-    pub statement: Option<String>,
-    /// Bytes that it has sent and that wait.
-    pub input: usize,
-    /// The number of its session state.
-    pub session_state: Option<u32>,
-    /// True if the client has changed or locked something, in its transaction or beyond, as far as is known.
-    pub holds_locks: bool,
-    /// Others are known to wait for what it holds.
-    pub blocks_others: bool,
-    /// The lock that its statement was last seen to wait for on the server.
-    pub lock_wait: Option<LockWaitView>,
-    /// True if the client was killed, and its statement has not ended yet.
-    pub killed: bool,
-}
-
-/// A backend.
-#[derive(Clone, Debug)]
-pub struct BackendView {
-    /// The server's id, once it is known.
-    pub thread_id: Option<u32>,
-    /// The user as whom it is logged in.
-    pub user: String,
-    /// What it does, in small letters.
-    pub state: BackendState,
-    /// The client that holds it.
-    pub client: Option<u32>,
-    /// Statements sent and not answered.
-    pub in_flight: usize,
-    /// `held`, `lent` or `none`.
-    pub permit: PermitState,
-    /// How long the first statement in flight has run.
-    pub running: Option<Duration>,
-    /// Since when it is idle or not ready yet.
-    pub idle: Option<Duration>,
-    /// The schema that it is in.
-    pub schema: Option<String>,
-    /// The number of its session state.
-    pub session_state: u32,
-    /// Not read from, because a client is slow.
-    pub paused: bool,
-    /// The client that holds it has an open transaction.
-    pub in_transaction: bool,
-    /// The lock that the first statement in flight was last seen to wait for.
-    pub lock_wait: Option<LockWaitView>,
-}
-
-/// A statement waits for a row lock on the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockWaitView {
-    /// How long, from the statement's beginning on.
-    pub time: Duration,
-    /// The server's id of the thread that holds the lock.
-    pub thread: u32,
-    /// The client that holds it, where it is one of Onramp's.
-    pub client: Option<u32>,
-}
-
-/// A digest, as old as it is.
-#[derive(Clone, Debug)]
-pub struct DigestView {
-    /// The numbers that have been counted.
-    pub digest: Digest,
-    /// Since its first execution.
-    pub first_seen: Duration,
-    /// Since its latest one.
-    pub last_seen: Duration,
-    /// The worker's verdict on this kind.
-    pub taken_for: TakenFor,
-    /// What a statement of it counts for, in percent of a permit.
-    pub permit_percent: u32,
-}
-
-/// A worker as a whole.
-#[derive(Clone, Debug)]
-pub struct WorkerView {
-    /// Its clients.
-    pub clients: usize,
-    /// Its backends, those that are being opened included.
-    pub backends: usize,
-    /// Backends on which nothing runs and that nobody holds.
-    pub idle_backends: usize,
-    /// Backends that are not ready yet.
-    pub opening_backends: usize,
-    /// Backends held by a client with an open transaction.
-    pub transactions: usize,
-    /// Permits that it holds.
-    pub permits: u32,
-    /// Its statements that run without a permit, having lent it.
-    pub lent: usize,
-    /// Statements that wait in each queue.
-    pub queued: Queued,
-    /// What they lack at the moment.
-    pub held_up_by: HeldUpBy,
-    /// How long the one that has waited longest for a backend has.
-    pub oldest_queued: Option<Duration>,
-    /// Likewise in each queue, those included that may not have one now.
-    pub longest_waits: LongestWaits,
-    /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
-    pub is_stalled: bool,
-    /// Different session states.
-    pub session_states: usize,
-    /// Bytes of statements that wait.
-    pub buffered: usize,
-    /// Connections accepted since the start, those over a limit aside.
-    pub connections: u64,
-    /// The counts since the start.
-    pub totals: Totals,
-    /// Its longest turn of late: of the last minute at least, and of two at most.
-    pub longest_turn: LongestTurn,
-    /// It has found the server and read its accounts, so that clients can log in.
-    pub has_accounts: bool,
-    /// The server answered last.
-    pub server_is_up: bool,
-    /// PAUSE holds.
-    pub paused: bool,
-    /// Backends may be left on a server that is not the primary, with clients that hold them or what they have sent there.
-    pub leaves_server: bool,
-    /// Statements that went to the server.
-    pub statements: u64,
-    /// Statements among them that had waited for a permit.
-    pub waited_for_permit: u64,
-    /// Clients for whose locks its statements have waited, by their ids: a thousand at most.
-    pub blockers: Vec<(u32, Blocker)>,
-    /// The knowledge of the server's stored code. One worker has it for all, and the others know nothing.
-    pub stored_code: StoredCodeView,
-    /// How much is in use of what each worker bounds for itself, or its part of what all have in common, by option.
-    pub in_use: [(Limit, u64); 10],
-    /// The options whose bound was reached, with the bound and how often.
-    pub limits_reached: Vec<(Limit, u64, u64)>,
-    /// Who was refused, and by what: some hundreds at most.
-    pub refused: Vec<Refused>,
-}
-
-/// See [`WorkerView::stored_code`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoredCodeView {
-    /// How often it was read.
-    pub readings: u64,
-    /// How many of its four kinds (routines, triggers, views, defaults of columns) could not be read.
-    pub unreadable: u64,
-    /// How many tables and views lead to such code that may change its session.
-    pub changing_names: u64,
 }
 
 /// Under one of these each statement that starts is counted.
@@ -247,7 +67,8 @@ impl Backend {
 }
 
 impl Scheduling {
-    fn queued(&self) -> Queued {
+    /// How many statements wait.
+    pub(crate) fn queued(&self) -> Queued {
         let mut queued = Queued::default();
         queued.add(Queue::Urgent, self.urgent.len());
         for (lane, count) in self.scheduler.waiting_by_lane() {
@@ -259,6 +80,9 @@ impl Scheduling {
         queued
     }
 }
+
+/// Where a piece begins says in its upper half in which engine's table: 0 is that of the clients, readers follow.
+const SLOT_BITS: u32 = usize::BITS / 2;
 
 impl Engine {
     /// The clients in `count` slots of the table from slot `from` on.
@@ -273,7 +97,8 @@ impl Engine {
     /// keep a backend, or that others wait for. Most clients of most pools are none of these.
     pub fn busy_clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
         let is_busy = |client: &Client| {
-            client.request.is_some() || client.backend.is_some() || client.transaction.blocks_others
+            let has_statement = client.request.is_some() || matches!(client.phase(), Phase::Lent(_));
+            has_statement || client.backend.is_some() || client.transaction.blocks_others
         };
         let rows = self.clients.in_slots(from, count).filter(|(_, client)| is_busy(client));
         let rows = rows.map(|(key, client)| self.client_view(key, client)).collect();
@@ -281,17 +106,76 @@ impl Engine {
         Piece { rows, next: (next < self.clients.capacity()).then_some(next) }
     }
 
-    /// The backends in `count` slots from slot `from` on, of all servers' tables one behind the other.
+    /// The backends in `count` slots from where a piece says that the next one begins; at first from 0 on.
     pub fn backends_from(&self, from: usize, count: usize) -> Piece<BackendView> {
-        let end = from.saturating_add(count).min(self.servers.backend_slots());
-        let rows = self.servers.in_slots(from, count);
-        let rows = rows.map(|(_, backend)| self.backend_view(backend)).collect();
-        Piece { rows, next: (end < self.servers.backend_slots()).then_some(end) }
+        self.piece_of_all(from, |engine, from| {
+            let rows = engine.servers.in_slots(from, count);
+            let rows = rows.map(|(_, backend)| engine.backend_view(backend)).collect();
+            let end = from.saturating_add(count);
+            Piece { rows, next: (end < engine.servers.backend_slots()).then_some(end) }
+        })
     }
 
-    /// `count` digests from number `from` on.
+    /// `count` digests from where a piece says that the next one begins; at first from 0 on. A digest of several servers is there for each
+    /// of them.
     pub fn digests_from(&self, from: usize, count: usize) -> Piece<DigestView> {
-        let view = |digest: &Digest| DigestView {
+        self.piece_of_all(from, |engine, from| {
+            let digests = engine.scheduling.digests.iter().skip(from).take(count);
+            let rows: Vec<_> = digests.map(|digest| engine.digest_view(digest)).collect();
+            Piece { next: (rows.len() == count).then_some(from.saturating_add(count)), rows }
+        })
+    }
+
+    /// Returns what `count` digests from number `from` on have cost: 40 bytes each, without texts.
+    pub fn digest_costs_from(&self, from: usize, count: usize) -> Piece<DigestCost> {
+        self.piece_of_all(from, |engine, from| {
+            let rows: Vec<_> =
+                engine.scheduling.digests.iter().skip(from).take(count).map(Digest::cost).collect();
+            Piece { next: (rows.len() == count).then_some(from.saturating_add(count)), rows }
+        })
+    }
+
+    /// Where the statements of `count` digests went, where reads go to replicas.
+    pub fn routing_from(&self, from: usize, count: usize) -> Piece<RoutedView> {
+        let text = |digest| {
+            let all = std::iter::once(self).chain(self.readers.engines());
+            all.filter_map(|engine| engine.scheduling.digests.text(digest)).map(String::from).next()
+        };
+        let view = |(digest, routed): (u64, &Routed)| RoutedView {
+            digest: Some(digest).filter(|&digest| digest != 0),
+            text: text(digest),
+            routed: *routed,
+        };
+        let rows: Vec<_> = self.readers.routing().piece(from as u64, count).map(view).collect();
+        let last = rows.last().filter(|_| rows.len() == count).map(|row| row.digest.unwrap_or(0));
+        let next = last.and_then(|last| last.checked_add(1)).and_then(|next| usize::try_from(next).ok());
+        Piece { rows, next }
+    }
+
+    /// The servers that reads may go to, as this worker sees them; empty where reads are not split.
+    pub fn reader_views(&self) -> Vec<ReaderView> {
+        let primary = self.pool.workers.chosen.get().place;
+        let is_drained = |place| self.cluster.is_drained(place);
+        self.readers.views(self.now, self.settings.reads.max_lag, primary, is_drained)
+    }
+
+    /// A piece of a table that is this engine's and, behind it, its readers'.
+    fn piece_of_all<T>(&self, from: usize, piece: impl Fn(&Self, usize) -> Piece<T>) -> Piece<T> {
+        let (place, slot) = (from >> SLOT_BITS, from & ((1 << SLOT_BITS) - 1));
+        let engine = |place: usize| match place.checked_sub(1) {
+            None => Some(self),
+            Some(reader) => self.readers.engine(reader),
+        };
+        let Some(piece) = engine(place).map(|engine| piece(engine, slot)) else {
+            return Piece { rows: Vec::new(), next: None };
+        };
+        let begin = |place: usize| place << SLOT_BITS;
+        let behind = engine(place + 1).map(|_| begin(place + 1));
+        Piece { rows: piece.rows, next: piece.next.map(|slot| begin(place) | slot).or(behind) }
+    }
+
+    fn digest_view(&self, digest: &Digest) -> DigestView {
+        DigestView {
             digest: digest.clone(),
             first_seen: self.now.since(digest.first_seen),
             last_seen: self.now.since(digest.last_seen),
@@ -299,21 +183,17 @@ impl Engine {
             permit_percent: digest
                 .fingerprint
                 .map_or(100, |kind| 100 - 100 * self.spared_by_kind(kind) / WHOLE),
-        };
-        let rows: Vec<_> = self.scheduling.digests.iter().skip(from).take(count).map(view).collect();
-        let next = from.saturating_add(count);
-        Piece { next: (rows.len() == count).then_some(next), rows }
-    }
-
-    /// Returns what `count` digests from number `from` on have cost: 40 bytes each, without texts.
-    pub fn digest_costs_from(&self, from: usize, count: usize) -> Piece<DigestCost> {
-        let rows: Vec<_> = self.scheduling.digests.iter().skip(from).take(count).map(Digest::cost).collect();
-        let next = from.saturating_add(count);
-        Piece { next: (rows.len() == count).then_some(next), rows }
+        }
     }
 
     /// The worker as a whole.
     pub fn overview(&self) -> WorkerView {
+        let mut view = self.own_overview();
+        self.readers.engines().for_each(|reader| view.take_in(reader.own_overview()));
+        view
+    }
+
+    fn own_overview(&self) -> WorkerView {
         let backends = || self.servers.backends().map(|(_, backend)| backend);
         let queued = self.scheduling.queued();
         let in_transaction = |backend: &&Backend| self.holds_transaction(backend);
@@ -326,6 +206,7 @@ impl Engine {
             permits: self.scheduling.scheduler.running(),
             lent: backends().filter(|backend| backend.permit() == Permit::Lent).count(),
             queued,
+            waiting_for_replicas: self.reads_waiting(),
             held_up_by: self.scheduling.holdups.now(),
             oldest_queued: self.scheduling.scheduler.oldest_in_need().map(|(_, since)| self.now.since(since)),
             longest_waits: self.longest_waits(),
@@ -338,7 +219,7 @@ impl Engine {
             connections: u64::from(self.last_client_id),
             stored_code: self.stored_code_view(),
             totals: Totals {
-                opened_backends: self.io.last_token - self.views.totals.account_changes,
+                opened_backends: self.io.names_given() - self.views.totals.account_changes,
                 kick_ups: self.scheduling.scheduler.kick_ups,
                 newest_starts: self.scheduling.scheduler.newest_starts,
                 would_refuse_by_queue_wait_limit: self.scheduling.new_work.would_refuse.queue_wait_limit,
@@ -371,6 +252,7 @@ impl Engine {
                 .map(|(&option, reached)| (option, reached.limit, reached.times))
                 .collect(),
             refused: self.views.refusals.iter().collect(),
+            routed: self.readers.routing().all(),
         }
     }
 
@@ -417,7 +299,10 @@ impl Engine {
         let answers = backend.filter(|backend| backend.answers(key));
         let session = client.session.map(|session| (session.number(), self.sessions.states.state(session)));
         let schema = session.as_ref().and_then(|(_, state)| state.schema.as_deref());
-        ClientView {
+        let by = self.scheduling.holdups.now();
+        let lacks = |queue| if queue == Queue::Long { by.long } else { by.others };
+        let queue = request.filter(|_| waits).map(|request| Queue::of(request.lane));
+        let mut view = ClientView {
             id: client.id,
             peer: client.peer,
             user: identity.map(|identity| lossy(&identity.user)),
@@ -428,8 +313,10 @@ impl Engine {
             in_transaction: client.in_transaction(),
             transaction: client.in_transaction().then(|| self.now.since(client.transaction.since)),
             backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
+            server: backend.map(|backend| self.server_of(backend)),
             pins: client.pins,
-            queue: request.filter(|_| waits).map(|request| Queue::of(request.lane)),
+            queue,
+            lacks: queue.and_then(lacks),
             queued: request.filter(|_| waits).map(|request| self.now.since(request.arrival.at)),
             running: answers.map(|backend| self.now.since(backend.first_since)),
             idle: self.now.since(client.last_heard),
@@ -438,16 +325,30 @@ impl Engine {
             statement: request
                 .filter(|request| waits && !hides_its_text(request.statement.kind, request.command))
                 .and_then(|request| request.text())
-                .map(|text| (text, &text[..text.len().min(LONGEST_TEXT)]))
-                .filter(|(text, shown)| !text.is_empty() && !may_hold_password(text, shown))
-                .map(|(_, shown)| lossy(shown)),
+                .and_then(shown_text),
             input: client.input.len() + request.map_or(0, |request| request.bytes()),
             session_state: session.map(|(number, _)| number),
             holds_locks: client.transaction.holds_locks || client.pins.may_hold_locks(),
             blocks_others: client.transaction.blocks_others,
             lock_wait: answers.and_then(|backend| self.lock_wait_view(backend)),
             killed: client.killed,
+        };
+        if let Phase::Lent(lent) = client.phase() {
+            let guest = lent.place().and_then(|place| self.readers.engine(place)?.guest_view(client.id));
+            view.take_lent(self.now, lent, guest);
         }
+        view
+    }
+
+    /// A client of a reader.
+    fn guest_view(&self, id: u32) -> Option<ClientView> {
+        let key = *self.client_ids.get(&id)?;
+        let view = self.client_view(key, &self.clients[key]);
+        Some(ClientView { server: Some(self.settings.server[0].clone()), ..view })
+    }
+
+    fn server_of(&self, backend: &Backend) -> Address {
+        self.settings.server[backend.place].clone()
     }
 
     fn backend_view(&self, backend: &Backend) -> BackendView {
@@ -456,6 +357,7 @@ impl Engine {
         let state = backend.state(holder.is_some());
         let session = self.sessions.states.state(backend.session);
         BackendView {
+            server: self.server_of(backend),
             thread_id: Some(backend.thread_id).filter(|&id| id > 0),
             user: lossy(&self.logins.identities.identity(backend.identity).user),
             state,
@@ -482,9 +384,21 @@ impl Engine {
         holder.is_some_and(Client::in_transaction)
     }
 
-    /// Permits in use and how many there are; backends likewise; clients likewise; backends that short reads share, and how many
-    /// statements may be in flight on each, as they are now where they are found: of all workers together.
-    pub fn shares(&self) -> [Use; 5] {
+    /// Permits in use and how many there are; backends likewise; backends that short reads share, and how many statements may be in flight
+    /// on each, as they are now where they are found; clients: of all workers together. All but clients are of the primary first, and then
+    /// of each server that reads may go to.
+    pub fn shares(&self) -> Vec<Use> {
+        let of_clients = Use {
+            limit: Limit::MaxConnections,
+            in_use: u64::from(self.pool.workers.clients()),
+            bound: u64::from(self.settings.max_connections),
+        };
+        let engines = std::iter::once(self).chain(self.readers.engines());
+        std::iter::once(of_clients).chain(engines.flat_map(Self::own_shares)).collect()
+    }
+
+    /// Of the one server of this engine.
+    pub(crate) fn own_shares(&self) -> [Use; 4] {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let most = |limit: u32| if pool { u64::from(limit) } else { u64::MAX };
         let in_flight = self.servers.sharing().map(|key| self.servers[key].in_flight.len());
@@ -494,7 +408,6 @@ impl Engine {
         [
             of(Limit::Permits, workers.running(), most(workers.permits())),
             of(Limit::MaxBackends, workers.places.taken(), most(workers.places.most())),
-            of(Limit::MaxConnections, workers.clients(), u64::from(self.settings.max_connections)),
             of(Limit::SharedBackends, workers.sharing(), u64::from(workers.all_shared_backends())),
             Use {
                 limit: Limit::StatementsInFlight,
@@ -519,6 +432,12 @@ pub(crate) fn may_hold_password(text: &[u8], shown: &[u8]) -> bool {
     may_be_several(text) || end_before_password(&lossy(shown).to_ascii_lowercase()).is_some()
 }
 
+/// What is shown of a text.
+pub(crate) fn shown_text(text: &[u8]) -> Option<String> {
+    let shown = &text[..text.len().min(LONGEST_TEXT)];
+    (!text.is_empty() && !may_hold_password(text, shown)).then(|| lossy(shown))
+}
+
 fn account_name(account: &Account) -> String {
     format!("{}@{}", String::from_utf8_lossy(&account.user), account.host)
 }
@@ -527,6 +446,9 @@ fn account_name(account: &Account) -> String {
 pub(crate) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+mod rows;
+mod together;
 
 #[cfg(test)]
 mod tests;

@@ -50,6 +50,13 @@ macro_rules! totals {
                 },)*
             ];
         }
+
+        impl std::ops::AddAssign<&Self> for Totals {
+            /// Several engines together.
+            fn add_assign(&mut self, other: &Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
     };
 }
 

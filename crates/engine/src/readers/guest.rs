@@ -37,6 +37,8 @@ pub(crate) struct Guest {
     pub(crate) status: StatusFlags,
     pub(crate) priority: Priority,
     pub(crate) wants_end_for_loss: bool,
+    /// A statement of it has gone to a backend before.
+    pub(crate) has_begun: bool,
     pub(crate) request: Request,
     /// What it executes, where that is a prepared statement.
     pub(crate) statement: Option<LentStatement>,
@@ -174,6 +176,7 @@ impl Engine {
         client.priority = guest.priority;
         client.tickets = self.scheduling.scheduler.full_tickets();
         client.wants_end_for_loss = guest.wants_end_for_loss;
+        client.has_begun = guest.has_begun;
         client.be_lent();
         self.views.measures.logged_in += 1;
         self.pool.workers.take_client();
@@ -226,6 +229,11 @@ impl Engine {
         }
         self.note_error_of_guest(key, &error);
         self.client_statement_ended(backend, key, command, statement);
+    }
+
+    /// Says whether a statement that is answered with this error before it has begun is answered by the primary in the end.
+    pub(crate) fn goes_to_primary(&self, error: u16) -> bool {
+        self.is_reader() && error != MySqlError::interrupted().code
     }
 
     /// A guest may have come to its end.

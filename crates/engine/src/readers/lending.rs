@@ -47,7 +47,7 @@ enum At {
 /// Where a read goes.
 enum Route {
     Reader(usize),
-    Primary,
+    Primary(NotSplit),
     /// Replicas could take it, and none has yet what it has to see.
     Wait,
 }
@@ -66,6 +66,45 @@ impl Lent {
     /// What it counts of `statement_memory`.
     pub(crate) fn counted(&self) -> &Counted {
         &self.counted
+    }
+
+    /// The place of the reader that has it; `None` while it waits for one.
+    pub(crate) fn place(&self) -> Option<usize> {
+        match self.at {
+            At::Waiting { .. } => None,
+            At::Reader(place) => Some(place),
+        }
+    }
+
+    /// Since when it has been on its way.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// The statement's text, where it came with one.
+    pub(crate) fn text(&self) -> Option<&[u8]> {
+        let (raw, is_execution) = match &self.at {
+            At::Waiting { request, .. } => (&request.raw, request.about.is_some()),
+            At::Reader(_) => (&self.raw, self.about.is_some()),
+        };
+        raw.get(TEXT_AT..).filter(|_| !is_execution)
+    }
+
+    /// Its digest, while it waits.
+    pub(crate) fn fingerprint(&self) -> Option<u64> {
+        match &self.at {
+            At::Waiting { request, .. } => Some(request.statement.fingerprint).filter(|&it| it != 0),
+            At::Reader(_) => None,
+        }
+    }
+
+    /// On the heap, itself included.
+    pub(crate) fn bytes(&self) -> usize {
+        let waiting = match &self.at {
+            At::Waiting { request, .. } => size_of_val(&**request) + request.raw.capacity(),
+            At::Reader(_) => 0,
+        };
+        size_of::<Self>() + self.raw.capacity() + waiting
     }
 }
 
@@ -96,10 +135,13 @@ impl Readers {
         }
         let with_primary = settings.split == ReadSplit::All;
         match best {
-            Some((expected, _)) if with_primary && self.primary.expected(now) <= expected => Route::Primary,
+            Some((expected, _)) if with_primary && self.primary.expected(now) <= expected => {
+                Route::Primary(NotSplit::Sooner)
+            }
             Some((_, place)) => Route::Reader(place),
             None if could_wait && !with_primary && !settings.wait_limit.is_zero() => Route::Wait,
-            None => Route::Primary,
+            None if could_wait => Route::Primary(NotSplit::Behind),
+            None => Route::Primary(NotSplit::NoReplica),
         }
     }
 }
@@ -112,12 +154,15 @@ impl Engine {
         }
         let needs = match self.needs_of(key, &mut request) {
             Ok(needs) => needs,
-            Err(_) => return self.queue_request(key, request),
+            Err(why) => {
+                self.readers.routing.note_primary(request.statement.fingerprint, why);
+                return self.queue_request(key, request);
+            }
         };
         match self.route_for(key, needs) {
             Route::Reader(place) => self.lend_to(place, key, request, self.now),
             Route::Wait => self.wait_for_replica(key, request, needs),
-            Route::Primary => self.queue_on_primary(key, request),
+            Route::Primary(why) => self.queue_on_primary(key, request, why),
         }
     }
 
@@ -142,6 +187,7 @@ impl Engine {
 
     fn wait_for_replica(&mut self, key: ClientKey, request: Request, needs: Instant) {
         self.views.totals.replica_reads_waited += 1;
+        self.readers.routing.of(request.statement.fingerprint).waited += 1;
         let mut counted = Counted::default();
         self.hoards.statements.set(&mut counted, request.bytes());
         let answer = request.answer;
@@ -152,7 +198,8 @@ impl Engine {
     }
 
     /// Queues a read that could have gone elsewhere, and counts it into the primary's load.
-    fn queue_on_primary(&mut self, key: ClientKey, mut request: Request) {
+    fn queue_on_primary(&mut self, key: ClientKey, mut request: Request, why: NotSplit) {
+        self.readers.routing.note_primary(request.statement.fingerprint, why);
         request.counts_for_primary = Some(self.now);
         self.readers.primary.begin();
         self.queue_request(key, request);
@@ -256,6 +303,9 @@ impl Engine {
         });
         let client = &mut self.clients[key];
         let (raw, answer) = (request.raw.clone(), request.answer);
+        let fingerprint = request.statement.fingerprint;
+        self.views.measures.turn.note_statement(request.bytes(), fingerprint);
+        let has_begun = std::mem::replace(&mut client.has_begun, true);
         let aftermath = std::mem::take(&mut client.aftermath);
         let mut counted = Counted::default();
         self.hoards.statements.set(&mut counted, raw.len());
@@ -280,11 +330,15 @@ impl Engine {
             status: client.status,
             priority: client.priority,
             wants_end_for_loss: client.wants_end_for_loss,
+            has_begun,
             request,
             statement,
         };
         self.views.totals.replica_reads += 1;
-        self.readers.all[place].load.begin();
+        self.readers.routing.of(fingerprint).sent += 1;
+        let reader = &mut self.readers.all[place];
+        reader.sent += 1;
+        reader.load.begin();
         self.readers.enter(place, self.now, &mut self.io, |reader| reader.take_guest(guest));
     }
 
@@ -322,7 +376,7 @@ impl Engine {
         }
         for client in self.readers.waiting.all() {
             if let Some((request, _)) = self.take_waiting(client.key) {
-                self.queue_on_primary(client.key, request);
+                self.queue_on_primary(client.key, request, NotSplit::NotInTime);
             }
         }
     }
@@ -386,6 +440,11 @@ impl Engine {
         has_news
     }
 
+    /// How many reads wait for a replica.
+    pub(crate) fn reads_waiting(&self) -> usize {
+        self.readers.waiting.len()
+    }
+
     /// When a read has waited for long enough.
     pub(crate) fn end_of_wait(&self, client: ClientRef) -> Option<Instant> {
         match self.clients.find(client)?.phase() {
@@ -427,9 +486,9 @@ impl Engine {
         let Some((request, since)) = self.take_waiting(key) else { return };
         match route {
             Route::Reader(place) => self.lend_to(place, key, request, since),
-            Route::Wait | Route::Primary => {
+            Route::Wait | Route::Primary(_) => {
                 self.views.totals.replica_reads_returned += 1;
-                self.queue_on_primary(key, request);
+                self.queue_on_primary(key, request, NotSplit::NotInTime);
             }
         }
     }
@@ -471,6 +530,7 @@ impl Engine {
             Ended::Answered => {}
             Ended::Broken => return self.drop_client(key),
             Ended::NotRun(error) if error == MySqlError::interrupted() => {
+                self.views.totals.cancelled += 1;
                 self.answer_error(key, lent.answer, &error);
             }
             Ended::NotRun(_) => return self.read_on_primary(key, lent),
@@ -498,14 +558,18 @@ impl Engine {
                 Request { raw, ..request }
             }
         };
-        self.queue_on_primary(key, request);
+        self.queue_on_primary(key, request, NotSplit::CameBack);
     }
 
     /// A lent client goes.
     pub(crate) fn forget_lent(&mut self, key: ClientKey) {
         let id = self.clients[key].id;
-        if let Some(Lent { at: At::Reader(place), .. }) = self.come_back(key) {
-            self.readers.enter(place, self.now, &mut self.io, |reader| reader.forget_guest(id));
+        match self.come_back(key).map(|lent| lent.at) {
+            Some(At::Reader(place)) => {
+                self.readers.enter(place, self.now, &mut self.io, |reader| reader.forget_guest(id));
+            }
+            Some(At::Waiting { .. }) => self.views.totals.cancelled += 1,
+            None => {}
         }
     }
 
@@ -520,6 +584,7 @@ impl Engine {
             At::Waiting { .. } => {
                 let answer = lent.answer;
                 self.take_waiting(key);
+                self.views.totals.cancelled += 1;
                 self.answer_error(key, answer, &MySqlError::interrupted());
                 self.resume.push(key);
             }

@@ -26,6 +26,7 @@ use self::freshness::Freshness;
 use self::given::Given;
 use self::guest::Returned;
 use self::load::Load;
+use self::view::Routing;
 use self::waiting::Waiting;
 use crate::engine::{Engine, Role};
 use crate::io::Io;
@@ -116,6 +117,8 @@ pub(crate) struct Readers {
     waiting: Waiting,
     /// The load of the primary by reads that could have gone elsewhere.
     primary: Load,
+    /// Where statements went.
+    routing: Routing,
 }
 
 /// A server that is read from, with its engine.
@@ -128,6 +131,8 @@ struct Reader {
     load: Load,
     /// The server gets what the primary writes.
     is_fit: bool,
+    /// Reads that were sent there.
+    sent: u64,
     /// Something has happened there in this turn.
     is_touched: bool,
 }
@@ -146,10 +151,12 @@ impl Readers {
                 asked_on: None,
                 load: Load::default(),
                 is_fit: false,
+                sent: 0,
                 is_touched: false,
             }
         };
-        Self { all: workers.replicas.shared().iter().enumerate().map(reader).collect(), ..Self::default() }
+        let all = workers.replicas.shared().iter().enumerate().map(reader).collect();
+        Self { all, routing: Routing::new(settings.digests_size), ..Self::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -256,17 +263,5 @@ impl Reader {
     fn is_open(&self) -> bool {
         let is_used = !self.engine.clients.is_empty() || self.engine.servers.backend_count() > 0;
         self.is_touched || self.engine.takes_guests() || is_used
-    }
-
-    /// All that is needed for statements to go there now is known.
-    fn is_usable(&self, now: Instant, max_lag: Duration) -> bool {
-        let server = self.engine.servers.primary();
-        self.is_fit
-            && self.engine.takes_guests()
-            && server.facts.is_some()
-            && server.pending_facts.is_none()
-            && server.reachability.is_up()
-            && self.given.is_known()
-            && self.freshness.as_of().is_some_and(|as_of| now.since(as_of) <= max_lag)
     }
 }

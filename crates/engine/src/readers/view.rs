@@ -1,22 +1,376 @@
-//! What people are told of reads on replicas.
+//! What people are told of reads on replicas: which servers may be read from, and where statements went.
 
-/// Why a statement goes to the primary whatever replicas there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotSplit {
-    /// Its client wants it to.
-    AsWanted,
-    /// The text may do more than read, or may not be understood.
-    NoPlainRead,
-    /// It asks for something of its session.
-    OfSession,
-    /// It asks for something of its server: a schema that each server has of its own.
-    OfServer,
-    /// The client has a transaction open, or autocommit off.
-    Transaction,
-    /// The client holds something on the primary, or writes what replicas never get.
-    HoldsState,
-    /// The server has functions, which a view could call and which could write.
-    Functions,
-    /// The stored code behind it may change the session, or could not be read.
-    StoredCode,
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seam::{Address, Instant};
+
+use super::lending::Lent;
+use super::{Reader, Readers};
+use crate::engine::Engine;
+use crate::outside::histogram::Histogram;
+use crate::outside::measures::{Command, Holders};
+use crate::outside::named::{Limit, Use, named};
+use crate::outside::snapshot::{ClientView, shown_text};
+
+named! {
+    /// Why a statement went to the primary.
+    NotSplit {
+        /// Its client wants it to.
+        AsWanted = "as_wanted",
+        /// The text may do more than read, or may not be understood.
+        NoPlainRead = "no_plain_read",
+        /// It asks for something of its session.
+        OfSession = "of_session",
+        /// It asks for something of its server: a schema that each server has of its own.
+        OfServer = "of_server",
+        /// The client has a transaction open, or autocommit off.
+        Transaction = "transaction",
+        /// The client holds something on the primary, or writes what replicas never get.
+        HoldsState = "holds_state",
+        /// The server has functions, which a view could call and which could write.
+        Functions = "functions",
+        /// The stored code behind it may change the session, or could not be read.
+        StoredCode = "stored_code",
+        /// There is no replica for it.
+        NoReplica = "no_replica",
+        /// No replica has what it has to see, and it does not wait for that.
+        Behind = "behind",
+        /// The primary is likely to answer sooner.
+        Sooner = "sooner",
+        /// It has waited for a replica, in vain.
+        NotInTime = "not_in_time",
+        /// A replica had it, and has not answered it.
+        CameBack = "came_back",
+    }
+}
+
+impl NotSplit {
+    /// A sentence for who looks.
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::AsWanted => {
+                "Its client wants the primary, by onramp_reads or by a comment in front of the statement."
+            }
+            Self::NoPlainRead => {
+                "It is no plain SELECT: it may do more than read, or Onramp is not sure of its text."
+            }
+            Self::OfSession => {
+                "It asks for something of its session: a function such as FOUND_ROWS(), a variable, or no table at all."
+            }
+            Self::OfServer => {
+                "It asks for something of its server: it names a schema that each server has of its own, or its client is in one."
+            }
+            Self::Transaction => "Its client had a transaction open, or autocommit off.",
+            Self::HoldsState => {
+                "Its client holds something on the primary (a temporary table, a lock), writes without the binary log, or logs in \
+                 by a password that only the server can judge."
+            }
+            Self::Functions => {
+                "The primary has stored or loaded functions, or has not said yet that it has none: a view could call one that writes."
+            }
+            Self::StoredCode => "The stored code behind it may change the session, or could not be read.",
+            Self::NoReplica => {
+                "No replica could be read from, or none that lets its account in: the table servers says why of each."
+            }
+            Self::Behind => {
+                "No replica had all that it was to see, and it does not wait for that (read_split = all, or read_wait_limit = 0s)."
+            }
+            Self::Sooner => "The primary was likely to answer sooner (read_split = all).",
+            Self::NotInTime => {
+                "It waited for a replica to have all that it was to see, until read_wait_limit, or until none was left to wait for."
+            }
+            Self::CameBack => {
+                "A replica had it and did not answer it: it was lost, refused it, or could not begin with it."
+            }
+        }
+    }
+}
+
+named! {
+    /// Whether a server may be read from, and if not, why: what is further down is said where workers do not agree.
+    Readable {
+        /// It may.
+        Yes = "yes",
+        /// It may lack what the primary had longer ago than `replica_max_lag`.
+        TooOld = "too_old",
+        /// It, or the primary, has not said yet how far it is, or what they say cannot be compared.
+        NoPosition = "no_position",
+        /// A worker has not connected to it yet, or has not read its accounts.
+        NotConnected = "not_connected",
+        /// By its checks it does not get, or does not carry out, what the primary writes.
+        Apart = "apart",
+        /// By its checks it is not up, or is there under another address too.
+        Unfit = "unfit",
+        /// An operator has taken it out of use.
+        Drained = "drained",
+        /// It is the primary, which takes reads as it takes all else.
+        Primary = "primary",
+    }
+}
+
+/// A server as the reads of a worker see it.
+#[derive(Clone, Debug)]
+pub struct ReaderView {
+    /// Where it is.
+    pub address: Address,
+    /// Whether this worker reads there.
+    pub readable: Readable,
+    /// How long ago all that was written then is known to be there: how old what is read can be at most.
+    pub age: Option<Duration>,
+    /// What of it is in use by all workers together, and how many there are: permits and backends.
+    pub shares: [Use; 4],
+    /// Reads that were sent there.
+    pub sent: u64,
+    /// Reads that wait there for a permit or a backend.
+    pub waiting: usize,
+    /// Reads that run there.
+    pub running: u64,
+    /// Backends there, by [`Holders::STATES`].
+    pub backends: [u64; Holders::STATES.len()],
+    /// What it has taken for reads.
+    pub times: Histogram,
+}
+
+/// Where the statements of a kind went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Routed {
+    /// To replicas.
+    pub sent: u64,
+    /// Of all of them these have waited for a replica to have what they had to see.
+    pub waited: u64,
+    /// To the primary, by [`NotSplit::ALL`].
+    pub not_split: [u64; NotSplit::ALL.len()],
+}
+
+impl Routed {
+    /// To the primary, those that a replica had first among them.
+    pub fn primary(&self) -> u64 {
+        self.not_split.iter().sum()
+    }
+
+    /// To the primary after they had waited for a replica, or had been on one.
+    pub fn returned(&self) -> u64 {
+        self.not_split[NotSplit::NotInTime as usize] + self.not_split[NotSplit::CameBack as usize]
+    }
+
+    /// Why most of them went to the primary, and how many; of several the first that is declared.
+    pub fn reason(&self) -> Option<(NotSplit, u64)> {
+        let all = NotSplit::ALL.iter().copied().zip(self.not_split).rev();
+        all.max_by_key(|&(_, times)| times).filter(|&(_, times)| times > 0)
+    }
+}
+
+impl std::ops::AddAssign<&Self> for Routed {
+    /// Several workers together.
+    fn add_assign(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.waited += other.waited;
+        for (count, more) in self.not_split.iter_mut().zip(other.not_split) {
+            *count += more;
+        }
+    }
+}
+
+/// Where statements went, by digest.
+#[derive(Debug, Default)]
+pub(crate) struct Routing {
+    /// So many digests are counted apart, as those of [`crate::Digests`] are.
+    limit: usize,
+    by_digest: BTreeMap<u64, Routed>,
+    /// Those that have no digest, or found no place.
+    others: Routed,
+}
+
+impl Routing {
+    /// With room for so many digests.
+    pub(super) fn new(limit: u32) -> Self {
+        Self { limit: limit as usize, ..Self::default() }
+    }
+
+    /// What is counted of this digest, to count more.
+    pub(super) fn of(&mut self, fingerprint: u64) -> &mut Routed {
+        let has_room = self.by_digest.len() < self.limit;
+        match self.by_digest.entry(fingerprint) {
+            _ if fingerprint == 0 => &mut self.others,
+            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::btree_map::Entry::Vacant(free) if has_room => free.insert(Routed::default()),
+            std::collections::btree_map::Entry::Vacant(_) => &mut self.others,
+        }
+    }
+
+    /// A statement goes to the primary.
+    pub(super) fn note_primary(&mut self, fingerprint: u64, why: NotSplit) {
+        self.of(fingerprint).not_split[why as usize] += 1;
+    }
+
+    /// The next `count` digests from this one on; first those without, under 0.
+    pub(crate) fn piece(&self, from: u64, count: usize) -> impl Iterator<Item = (u64, &Routed)> {
+        let others = (from == 0 && self.others != Routed::default()).then_some((0, &self.others));
+        let named = self.by_digest.range(from..).map(|(&fingerprint, routed)| (fingerprint, routed));
+        others.into_iter().chain(named).take(count)
+    }
+
+    /// All together.
+    pub(crate) fn all(&self) -> Routed {
+        let mut all = self.others;
+        self.by_digest.values().for_each(|routed| all += routed);
+        all
+    }
+
+    /// Bytes of it.
+    pub(crate) fn bytes(&self) -> usize {
+        // The nodes of a B-tree are at least half full.
+        self.by_digest.len() * 2 * size_of::<(u64, Routed)>()
+    }
+}
+
+impl Readers {
+    /// The engines, to look at.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = &Engine> {
+        self.all.iter().map(|reader| &reader.engine)
+    }
+
+    /// The engine at this place.
+    pub(crate) fn engine(&self, place: usize) -> Option<&Engine> {
+        self.all.get(place).map(|reader| &reader.engine)
+    }
+
+    /// Where statements went.
+    pub(crate) fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    /// How they stand, where the primary is at this place, and these are drained.
+    pub(crate) fn views(
+        &self,
+        now: Instant,
+        max_lag: Duration,
+        primary: Option<usize>,
+        is_drained: impl Fn(usize) -> bool,
+    ) -> Vec<ReaderView> {
+        let view = |(place, reader): (usize, &Reader)| {
+            reader.view(now, max_lag, primary == Some(place), is_drained(place))
+        };
+        self.all.iter().enumerate().map(view).collect()
+    }
+}
+
+impl Reader {
+    fn view(&self, now: Instant, max_lag: Duration, is_primary: bool, is_drained: bool) -> ReaderView {
+        let holders = self.engine.holders();
+        ReaderView {
+            address: self.engine.settings.server[0].clone(),
+            readable: match self.is_readable(now, max_lag) {
+                _ if is_primary => Readable::Primary,
+                _ if is_drained => Readable::Drained,
+                readable => readable,
+            },
+            age: self.freshness.as_of().filter(|_| !is_primary).map(|as_of| now.since(as_of)),
+            shares: self.engine.own_shares(),
+            sent: self.sent,
+            waiting: self.engine.scheduling.queued().all(),
+            running: holders.running,
+            backends: holders.backends,
+            times: self.engine.measures().ended(Command::Query).times.clone(),
+        }
+    }
+
+    fn is_readable(&self, now: Instant, max_lag: Duration) -> Readable {
+        let server = self.engine.servers.primary();
+        if !self.engine.takes_guests() {
+            return Readable::Unfit;
+        }
+        if !self.is_fit {
+            return Readable::Apart;
+        }
+        let is_known = server.facts.is_some() && server.pending_facts.is_none() && self.given.is_known();
+        if !(is_known && server.reachability.is_up()) {
+            return Readable::NotConnected;
+        }
+        match self.freshness.as_of() {
+            None => Readable::NoPosition,
+            Some(as_of) if now.since(as_of) > max_lag => Readable::TooOld,
+            Some(_) => Readable::Yes,
+        }
+    }
+
+    /// All that is needed for statements to go there now is known.
+    pub(super) fn is_usable(&self, now: Instant, max_lag: Duration) -> bool {
+        self.is_readable(now, max_lag) == Readable::Yes
+    }
+}
+
+impl ClientView {
+    /// Its statement is on a replica, whose engine sees it so, or waits for one.
+    pub(crate) fn take_lent(&mut self, now: Instant, lent: &Lent, guest: Option<Self>) {
+        self.statement = lent.text().and_then(shown_text);
+        self.digest = lent.fingerprint();
+        let Some(guest) = guest else {
+            self.queued = Some(now.since(lent.since()));
+            return;
+        };
+        self.queue = guest.queue;
+        self.queued = guest.queued;
+        self.lacks = guest.lacks;
+        self.running = guest.running;
+        self.backend = guest.backend;
+        self.server = guest.server;
+        self.digest = guest.digest;
+        self.lock_wait = guest.lock_wait;
+        self.input += guest.input;
+    }
+}
+
+/// Options whose limits have statements refused: those of a reader go to the primary instead.
+pub(crate) const REFUSING: [Limit; 7] = [
+    Limit::LongQueueLimit,
+    Limit::LongQueueWaitLimit,
+    Limit::MaxConnections,
+    Limit::QueueDelayTarget,
+    Limit::QueueLimit,
+    Limit::QueueWaitLimit,
+    Limit::UnfairWaitLimit,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_digest_is_counted_apart_as_long_as_there_is_room() {
+        let mut routing = Routing::new(2);
+        for fingerprint in [0, 7, 5, 9, 7] {
+            routing.note_primary(fingerprint, NotSplit::Transaction);
+        }
+        routing.of(5).sent += 3;
+        let counted = |from, count| -> Vec<_> {
+            routing
+                .piece(from, count)
+                .map(|(digest, routed)| (digest, routed.sent, routed.primary()))
+                .collect()
+        };
+        assert_eq!(counted(0, 9), [(0, 0, 2), (5, 3, 1), (7, 0, 2)]);
+        assert_eq!(counted(0, 2), [(0, 0, 2), (5, 3, 1)]);
+        assert_eq!(counted(6, 2), [(7, 0, 2)]);
+        assert_eq!((routing.all().sent, routing.all().primary()), (3, 5));
+    }
+
+    #[test]
+    fn the_commonest_reason_is_told() {
+        let mut routed = Routed::default();
+        assert_eq!(routed.reason(), None);
+        routed.not_split[NotSplit::CameBack as usize] = 1;
+        routed.not_split[NotSplit::Transaction as usize] = 2;
+        routed.not_split[NotSplit::Behind as usize] = 2;
+        assert_eq!(routed.reason(), Some((NotSplit::Transaction, 2)));
+        assert_eq!((routed.primary(), routed.returned()), (5, 1));
+    }
+
+    #[test]
+    fn each_reason_has_a_sentence() {
+        for why in NotSplit::ALL {
+            assert!(why.says().ends_with('.') && why.says().len() > 20, "{why}");
+        }
+    }
 }

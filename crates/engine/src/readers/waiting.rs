@@ -32,6 +32,11 @@ impl Waiting {
         }
     }
 
+    /// How many they are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Who has waited longest.
     pub(super) fn first(&self) -> Option<ClientRef> {
         self.all.first_key_value().map(|(_, &(client, _))| client)

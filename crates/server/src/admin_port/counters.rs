@@ -71,7 +71,7 @@ const OTHERS: &[Counter] = &[
     .grows("accept_queue_overflows", &[]),
     of_workers(
         "Onramp_backends",
-        "Connections to the server, those that are being opened included.",
+        "Connections to all servers, those that are being opened included.",
         |view| view.backends as u64,
     ),
     of_process(
@@ -83,7 +83,7 @@ const OTHERS: &[Counter] = &[
         u64::from(wholes.values().any(|whole| whole.view.paused))
     })
     .varies("paused"),
-    of_process("Onramp_permits", "How many statements may run at a time now.", |_, wholes| permits(wholes).1)
+    of_process("Onramp_permits", "How many statements may run at a time now, on all servers together.", |_, wholes| permits(wholes).1)
         .varies("permits"),
     of_process("Onramp_permits_in_use", "Permits that statements have now.", |_, wholes| permits(wholes).0)
         .varies("permits_in_use"),
@@ -92,6 +92,12 @@ const OTHERS: &[Counter] = &[
     of_workers("Onramp_queued_low", "Statements that wait in the low queue.", |view| {
         queued(view, Queue::Low)
     }),
+    of_workers(
+        "Onramp_replica_reads_waiting",
+        "Reads that wait for a replica to have what they have to see.",
+        |view| view.waiting_for_replicas as u64,
+    )
+    .varies("replica_reads_waiting"),
     of_workers("Onramp_session_states", "Session states that differ, of clients and backends.", |view| {
         view.session_states as u64
     })
@@ -183,11 +189,12 @@ impl Counter {
     }
 }
 
-/// How many permits are in use, and how many there are.
-fn permits(wholes: &Wholes) -> (u64, u64) {
-    let shares = wholes.values().next().map(|whole| whole.shares);
-    let found = shares.iter().flatten().find(|share| share.limit == Limit::Permits);
-    found.map_or((0, 0), |share| (share.in_use, share.bound))
+/// How many permits are in use, and how many there are: of all servers.
+pub(crate) fn permits(wholes: &Wholes) -> (u64, u64) {
+    let shares = wholes.values().next().into_iter().flat_map(|whole| &whole.shares);
+    let of_servers = shares.filter(|share| share.limit == Limit::Permits);
+    of_servers
+        .fold((0, 0_u64), |(in_use, bound), share| (in_use + share.in_use, bound.saturating_add(share.bound)))
 }
 
 fn multiplexed_percent(wholes: &Wholes) -> u64 {

@@ -7,8 +7,8 @@ use admin::Rows;
 use admin::tables::{
     AcceptQueue, Backend, Blocker, Change, Client, Event, Failover, Limit, Login, MemoryPart, Minute, Note,
     Peer, Pin, PinCause, PinnedClient, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, Queued, Refusal,
-    Server, ServerCheck, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats, TpThreadState,
-    Wait, Worker,
+    Route, Server, ServerCheck, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats,
+    TpThreadState, Wait, Worker,
 };
 use engine::{BackendState, BackendView, Digest, Histogram, PermitState, Reason, WaitReason, Waits};
 use seam::Signal;
@@ -20,6 +20,7 @@ use super::{logins, pins, servers, status};
 use crate::ask::{Ask, Look, Sight};
 use crate::control::{Control, answers};
 use crate::kinds::Kinds;
+use crate::reads::{ReadServers, Routes};
 
 /// Fills what `rows` wants.
 pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
@@ -35,6 +36,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     let mut answers = control.ask(signal, |answer| Ask::Look { what, answer });
     let mut people = People::default();
     let mut kinds = Kinds::default();
+    let mut routes = Routes::default();
     let mut wholes = Wholes::new();
     while let Some((worker, sight)) = answers.next() {
         let number = u32::try_from(worker).unwrap_or(u32::MAX);
@@ -52,6 +54,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
                 }
             }
             Sight::Digests(found) => found.into_iter().for_each(|kind| kinds.add(kind)),
+            Sight::Routing(found) => routes.add(found),
             Sight::DigestCosts(_) | Sight::Drain(_) | Sight::Done | Sight::NotHere => {}
         }
         if std::time::Instant::now() > rows.deadline() {
@@ -62,13 +65,15 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
         rows.warn(format!("{} not answered in time: rows are missing", answers::have(missing)));
     }
     let reports = wholes.values().filter_map(|whole| whole.pins.as_ref());
-    let Counted { pins, logging_in } = people.finish(rows, &wholes);
+    let Counted { pins, logging_in } = people.finish(rows);
     pins::put(rows, pins, reports);
     logins::put(rows, &logging_in, &wholes);
     put_refusals(rows, &wholes);
     servers::put_missing(rows, control);
+    routes.iter().for_each(|route| servers::put_route(rows, route));
+    let read_servers = ReadServers::of(&wholes);
     for whole in wholes.values() {
-        whole.servers.iter().for_each(|server| servers::put(rows, server));
+        whole.servers.iter().for_each(|server| servers::put(rows, server, read_servers.at(&server.address)));
         whole.failovers.iter().for_each(|failover| servers::put_failover(rows, failover));
         whole.peers.iter().for_each(|peer| servers::put_peer(rows, peer));
     }
@@ -98,6 +103,7 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         busy_clients: false,
         backends: rows.wants::<Backend>() || rows.wants::<TpThreadState>(),
         digests: rows.wants::<StatementKind>(),
+        routing: rows.wants::<Route>(),
         digest_costs: false,
         waits: rows.wants::<Wait>() || rows.wants::<PoolWait>(),
         memory: rows.wants::<MemoryPart>(),
@@ -240,6 +246,7 @@ fn thread_row(worker: u32, view: &BackendView) -> TpThreadState {
 
 fn backend_row(worker: u32, view: BackendView) -> Backend {
     Backend {
+        server: view.server.to_string(),
         thread_id: view.thread_id,
         worker,
         user: view.user,

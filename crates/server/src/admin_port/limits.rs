@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use admin::Rows;
 use admin::tables::Limit as LimitRow;
 use config::{Counted, Limit, Scope};
-use engine::WorkerView;
+use engine::{Use, WorkerView};
 
 use super::counters::Wholes;
+use crate::ask::Whole;
 use crate::control::Control;
 
 /// A row for each, by name.
@@ -53,9 +54,12 @@ fn given(bound: Option<u64>) -> Option<u64> {
 }
 
 /// How much is in use: of what is common to the workers one of them knows, of what each bounds for itself the most counts, and the
-/// parts of the process's are added up.
+/// parts of the process's are added up. Of what each server has apart that one counts which is nearest to its bound.
 fn take_use(row: &mut LimitRow, of: engine::Limit, scope: Scope, wholes: &Wholes) {
-    let shares = || wholes.values().flat_map(|whole| whole.shares).filter(|share| share.limit == of);
+    let shares = || {
+        let nearest = |whole: &Whole| nearest(whole.shares.iter().filter(|share| share.limit == of));
+        wholes.values().filter_map(move |whole| nearest(whole))
+    };
     let parts = || wholes.values().flat_map(|whole| whole.view.in_use).filter(|(limit, _)| *limit == of);
     let parts = || parts().map(|(_, in_use)| in_use);
     if let Some(share) = shares().next() {
@@ -70,6 +74,12 @@ fn take_use(row: &mut LimitRow, of: engine::Limit, scope: Scope, wholes: &Wholes
             _ => parts().max(),
         };
     }
+}
+
+/// That of several servers of which the largest part is in use; of equal ones the primary's, which is the first.
+fn nearest<'a>(shares: impl DoubleEndedIterator<Item = &'a Use>) -> Option<Use> {
+    let part = |share: &Use| share.in_use as f64 / share.bound.max(1) as f64;
+    shares.rev().copied().max_by(|one, other| part(one).total_cmp(&part(other)))
 }
 
 fn note_reached<'a>(row: &mut LimitRow, of: engine::Limit, views: impl Iterator<Item = &'a WorkerView>) {

@@ -7,7 +7,6 @@ use admin::Rows;
 use admin::tables::{Client, PinnedClient, PoolQueue, Process, Queued, TpConnection};
 use engine::{ClientState, ClientView, LoginStage, Queue, WaitReason};
 
-use super::counters::Wholes;
 use super::values::{address, digest_name, host, micros};
 
 /// The facts that are known only once all clients have been seen: the clients behind each other in the queues, and how many have
@@ -65,13 +64,12 @@ impl People {
         }
     }
 
-    /// Adds what waits to its tables. `wholes` say what the queues lack.
-    pub(super) fn finish(mut self, rows: &mut Rows<'_>, wholes: &Wholes) -> Counted {
+    /// Adds what waits to its tables.
+    pub(super) fn finish(mut self, rows: &mut Rows<'_>) -> Counted {
         self.queued.sort_by_key(|(place, queued)| (*place, queued.client));
         let mut positions: BTreeMap<u32, u64> = BTreeMap::new();
         for ((place, mut queued), position) in self.queued.into_iter().zip(1..) {
             queued.position = position;
-            queued.waits_for = lacked(wholes, queued.worker, place.queue);
             let within = positions.entry(queued.worker).or_default();
             rows.put(&PoolQueue {
                 group_id: queued.worker,
@@ -85,13 +83,6 @@ impl People {
         }
         Counted { pins: self.pins, logging_in: self.logging_in }
     }
-}
-
-/// What this queue of a worker lacks.
-fn lacked(wholes: &Wholes, worker: u32, queue: Queue) -> Option<&'static str> {
-    let by = wholes.get(&(worker as usize))?.view.held_up_by;
-    let lacks = if queue == Queue::Long { by.long } else { by.others };
-    lacks.map(WaitReason::name)
 }
 
 fn client(worker: u32, view: ClientView) -> Client {
@@ -112,6 +103,7 @@ fn client(worker: u32, view: ClientView) -> Client {
         waits_for_thread: view.lock_wait.map(|wait| wait.thread),
         lock_wait_us: view.lock_wait.map(|wait| micros(wait.time)),
         backend: view.backend,
+        server: view.server.as_ref().map(ToString::to_string),
         pins: (!pins.is_empty()).then(|| pins.join(",")),
         queue: view.queue.map(Queue::name),
         queued_us: view.queued.map(micros),
@@ -134,7 +126,7 @@ fn queued(worker: u32, queue: Queue, waited: Duration, view: &ClientView) -> Que
         user: view.user.clone(),
         holds_backend: view.backend.is_some(),
         queued_us: micros(waited),
-        waits_for: None,
+        waits_for: view.lacks.map(WaitReason::name),
         digest: view.digest.map(digest_name),
         statement: view.statement.clone(),
     }
@@ -168,6 +160,10 @@ fn state(view: &ClientView) -> String {
         (ClientState::Idle, None) if view.in_transaction => String::from("idle in transaction"),
         (ClientState::Idle, None) if !pins.is_empty() => format!("pinned: {}", pins.join(", ")),
         (ClientState::Running, None) if view.stalled.is_some() => String::from("slow to take its reply"),
+        (ClientState::OnReplica, None) => match &view.server {
+            Some(server) => format!("on replica {server}"),
+            None => String::from("waiting for a replica"),
+        },
         (state, None) => state.name().replace('_', " "),
     }
 }

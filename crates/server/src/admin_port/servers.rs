@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use admin::Rows;
-use admin::tables::{Failover, Peer, Server, ServerCheck, time_text};
-use engine::{Behind, FailoverView, PeerView, ServerCheckView, ServerRole, ServerState, ServerView};
+use admin::tables::{Failover, Peer, Route, Server, ServerCheck, time_text};
+use engine::{
+    Behind, FailoverView, PeerView, RoutedView, ServerCheckView, ServerRole, ServerState, ServerView,
+};
 
-use super::values::micros;
+use super::values::{digest_name, micros};
 use crate::control::Control;
+use crate::reads::ReadServer;
 
-/// Adds a server to both tables.
-pub(super) fn put(rows: &mut Rows<'_>, view: &ServerView) {
+/// Adds a server to both tables, with what reads do there where they go to replicas.
+pub(super) fn put(rows: &mut Rows<'_>, view: &ServerView, reads: Option<&ReadServer>) {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     let address = view.address.to_string();
     rows.put(&Server {
@@ -26,6 +29,19 @@ pub(super) fn put(rows: &mut Rows<'_>, view: &ServerView) {
         position: (!view.position.is_empty()).then(|| view.position.clone()),
         since: time_text(now.saturating_sub(view.since)),
         since_us: micros(view.since),
+        readable: reads.map(ReadServer::is_readable),
+        unreadable_for: reads.filter(|reads| !reads.is_readable()).map(|reads| reads.readable.name()),
+        data_age_us: reads.and_then(|reads| reads.age).map(micros),
+        permits_in_use: reads.map(|reads| reads.permits.0),
+        permits: reads.and_then(ReadServer::permits),
+        backends: reads.map(|reads| reads.backend_count),
+        reads_waiting: reads.map(|reads| reads.waiting),
+        reads_running: reads.map(|reads| reads.running),
+        reads: reads.map(|reads| reads.sent),
+        read_mean_us: reads.and_then(ReadServer::mean).map(micros),
+        read_p99_us: reads
+            .filter(|reads| reads.times.count() > 0)
+            .map(|reads| micros(reads.times.quantile(0.99))),
     });
     for check in &view.checks {
         rows.put(&check_row(&address, check, now));
@@ -48,8 +64,35 @@ pub(super) fn put_missing(rows: &mut Rows<'_>, control: &Control) {
             position: None,
             since: time_text(control.began),
             since_us: micros(control.started.elapsed()),
+            readable: None,
+            unreadable_for: None,
+            data_age_us: None,
+            permits_in_use: None,
+            permits: None,
+            backends: None,
+            reads_waiting: None,
+            reads_running: None,
+            reads: None,
+            read_mean_us: None,
+            read_p99_us: None,
         });
     }
+}
+
+/// Adds where the statements of a digest went.
+pub(super) fn put_route(rows: &mut Rows<'_>, view: &RoutedView) {
+    let reason = view.routed.reason();
+    rows.put(&Route {
+        digest: view.digest.map(digest_name),
+        text: view.text.clone(),
+        to_replicas: view.routed.sent,
+        waited: view.routed.waited,
+        came_back: view.routed.returned(),
+        to_primary: view.routed.primary(),
+        reason: reason.map(|(why, _)| why.name()),
+        for_reason: reason.map_or(0, |(_, times)| times),
+        explanation: reason.map(|(why, _)| why.says()),
+    });
 }
 
 /// Adds a change of the primary.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use admin::tables::Limit;
 use engine::{Command, Histogram, Holders, Measures, Queue, ServerView, WaitReason, Waits};
 
-use crate::admin_port::limits;
+use crate::admin_port::{counters, limits};
 use crate::control::Control;
 use crate::control::glance::Glance;
 
@@ -74,8 +74,7 @@ impl Together {
         let views = || glance.wholes.values().map(|whole| &whole.view);
         let sum = |of: fn(&engine::WorkerView) -> u64| views().map(of).sum::<u64>();
         let limits = limits::all(control, &glance.wholes, None);
-        let permits =
-            limits.get("permits").map(|permits| (permits.bound, permits.in_use.unwrap_or_default()));
+        let (permits_in_use, permits) = counters::permits(&glance.wholes);
         Self {
             at: glance.at,
             waited: waited(&waits),
@@ -93,8 +92,8 @@ impl Together {
             refused_logins: sum(|view| view.totals.refused_logins),
             cancelled: sum(|view| view.totals.cancelled),
             refused: REFUSING.iter().filter_map(|option| limits.get(option)).map(|limit| limit.reached).sum(),
-            permits: permits.and_then(|(bound, _)| bound),
-            permits_in_use: permits.map_or(0, |(_, in_use)| in_use),
+            permits: Some(permits).filter(|&permits| permits > 0 && permits < u64::MAX),
+            permits_in_use,
             limits,
             paused: views().any(|view| view.paused),
             server_is_up: views().all(|view| view.server_is_up),

@@ -7,6 +7,7 @@
 
 mod digests;
 mod families;
+mod reads;
 mod top;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use crate::accept_queues::AcceptQueue;
 use crate::admin_port::counters::{self, Counter};
 use crate::control::Control;
 use crate::control::glance::{Glance, Glances};
+use crate::reads::ReadServers;
 use top::{Shown, Tops};
 
 /// What all names begin with, but for those that every process has.
@@ -66,6 +68,8 @@ pub(super) struct Scene<'a> {
     measures: Measures,
     holders: Holders,
     memory: MemoryParts,
+    /// The servers that reads may go to.
+    read_servers: ReadServers,
     /// As they are when somebody asks.
     accept_queues: Vec<AcceptQueue<'a>>,
     /// Those that have had most work done, where they are wanted by name.
@@ -78,8 +82,19 @@ impl<'a> Scene<'a> {
         let (waits, measures, holders, memory) = Default::default();
         let (users, schemas) = Default::default();
         let accept_queues = control.program.accept_queues.look();
-        let mut scene =
-            Self { control, glance, waits, measures, holders, memory, accept_queues, users, schemas };
+        let read_servers = ReadServers::of(&glance.wholes);
+        let mut scene = Self {
+            control,
+            glance,
+            waits,
+            measures,
+            holders,
+            memory,
+            read_servers,
+            accept_queues,
+            users,
+            schemas,
+        };
         let mut tallies = TalliesByName::default();
         for whole in glance.wholes.values() {
             whole.waits.iter().for_each(|waits| scene.waits += waits);
@@ -203,7 +218,7 @@ struct CollectedFamily {
 impl Collected {
     fn of(scene: &Scene<'_>) -> Self {
         let mut all = Vec::new();
-        for family in families::ALL {
+        for family in families() {
             let mut figures = Figures::default();
             (family.figures)(scene, &mut figures);
             debug_assert!(figures.have(family.labels), "{}: {figures:?}", family.name);
@@ -229,6 +244,11 @@ impl Collected {
         }
         Self(all)
     }
+}
+
+/// All that is more than a counter.
+fn families() -> impl Iterator<Item = &'static Family> {
+    families::ALL.iter().chain(reads::ALL)
 }
 
 /// The counters of SHOW STATUS that are metrics, those of one name together.

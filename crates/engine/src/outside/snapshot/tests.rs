@@ -1,6 +1,7 @@
 use std::rc::Rc;
+use std::time::Duration;
 
-use seam::{Address, ConnectionId, Instant};
+use seam::{Address, ConnectionId, Instant, Peer};
 
 use super::*;
 use crate::accounts::Credential;
@@ -136,8 +137,8 @@ fn a_thousand_glances() {
         query(&mut engine, client_key(number), "SELECT c FROM sbtest1 WHERE id = 12345");
     }
     for _ in 0..1000 {
-        let (view, waits) = (engine.overview(), engine.waits().clone());
-        let (measures, holders) = (engine.measures().clone(), engine.holders());
+        let (view, waits) = (engine.overview(), engine.waits());
+        let (measures, holders) = (engine.measures(), engine.holders());
         assert_eq!((view.clients, holders.running), (100_000, 0));
         drop((waits, measures));
     }

@@ -164,6 +164,7 @@ pub(super) fn row(view: &ClientView) -> Value {
         "idle_us": (view.state == ClientState::Idle).then(|| micros(view.idle)),
         "stalled_us": view.stalled.map(micros),
         "backend": view.backend,
+        "replica": view.server.as_ref().filter(|_| view.state == ClientState::OnReplica).map(ToString::to_string),
         "pins": (!pins.is_empty()).then_some(pins),
         "digest": view.digest.map(digest_name),
         "statement": view.statement,

@@ -202,7 +202,8 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "statement_seconds",
-        help: "What the server has taken for statements, the way there and back included.",
+        help: "What servers have taken for statements, the way there and back included; the label is the address that backend names \
+               first, whichever of several it was.",
         kind: Kind::Histogram,
         labels: &["command", "server"],
         figures: |scene, figures| {
@@ -302,7 +303,7 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "backend_connect_seconds",
-        help: "From the beginning of a connection to the server to where it serves.",
+        help: "From the beginning of a connection to a server to where it serves, likewise.",
         kind: Kind::Histogram,
         labels: &["server"],
         figures: |scene, figures| {
@@ -311,7 +312,7 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "backend_connect_failures",
-        help: "Attempts to reach the server, or to log in there, that failed.",
+        help: "Attempts to reach a server, or to log in there, that failed, likewise.",
         kind: Kind::Counter,
         labels: &["server"],
         figures: |scene, figures| {
@@ -347,7 +348,7 @@ pub(super) const ALL: &[Family] = &[
     },
     Family {
         name: "backends",
-        help: "Connections to the server by what they do.",
+        help: "Connections to servers by what they do; the label is the address that backend names first.",
         kind: Kind::Gauge,
         labels: &["server", "state"],
         figures: |scene, figures| {
@@ -554,7 +555,7 @@ fn accept_queues(scene: &Scene<'_>, figures: &mut Figures, of: fn(&AcceptQueue<'
 fn clients(scene: &Scene<'_>, figures: &mut Figures) {
     let all: u64 = views(scene).map(|view| view.clients as u64).sum();
     let logging_in = all.saturating_sub(u64::from(scene.measures.logged_in));
-    let queued: u64 = views(scene).map(|view| view.queued.all() as u64).sum();
+    let queued: u64 = views(scene).map(|view| (view.queued.all() + view.waiting_for_replicas) as u64).sum();
     let Holders { running, holding, .. } = scene.holders;
     let idle = all.saturating_sub(logging_in + queued + running + holding);
     for (state, count) in [
@@ -568,7 +569,7 @@ fn clients(scene: &Scene<'_>, figures: &mut Figures) {
     }
 }
 
-/// The server's address, as it was given first; all addresses are one server's.
+/// The server's address, as it was given first: it stands for all. What replicas do for reads each of them has apart (`reads.rs`).
 fn server(scene: &Scene<'_>) -> String {
     let backends = &scene.control.program.configuration.backends;
     backends.first().map_or_else(|| String::from("private"), |backend| backend.target.to_string())

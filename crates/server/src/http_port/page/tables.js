@@ -27,6 +27,11 @@ function statement(row, texts) {
   return text ? el("code", {}, text) : row.digest ? el("span", { class: "quiet" }, "its text is not known") : "";
 }
 
+/** The backend, and the replica that it is on. */
+function thread(row) {
+  return row.replica ? `${row.backend ?? ""} on ${row.replica}` : `${row.backend ?? ""}`;
+}
+
 function times(row, name) {
   return row[name] === undefined || row[name] === null ? "" : time(row[name]);
 }
@@ -39,10 +44,10 @@ function waiting(crowd, texts, by) {
   ], all.by_user);
   const rows = table(`The ${all.rows.length} that have waited longest, of ${count(all.seen)}`, [
     ["client", (row) => by(`${row.client}`)], ["user", (row) => by(row.user)], ["address", (row) => row.address],
-    ["queue", (row) => row.queue], ["waited", (row) => times(row, "queued_us"), "number"], ["statement", (row) => statement(row, texts), "text"],
+    ["queue", (row) => row.queue ?? (row.state === "on_replica" ? "for a replica" : "")], ["waited", (row) => times(row, "queued_us"), "number"], ["statement", (row) => statement(row, texts), "text"],
   ], all.rows);
   const running = table(`The ${crowd.running.rows.length} that have run longest, of ${count(crowd.running.seen)}`, [
-    ["client", (row) => by(`${row.client}`)], ["user", (row) => by(row.user)], ["thread", (row) => `${row.backend ?? ""}`, "number"],
+    ["client", (row) => by(`${row.client}`)], ["user", (row) => by(row.user)], ["thread", thread, "number"],
     ["runs for", (row) => times(row, "running_us"), "number"], ["slow to read", (row) => times(row, "stalled_us"), "number"],
     ["statement", (row) => statement(row, texts), "text"],
   ], crowd.running.rows);
