@@ -76,9 +76,9 @@ class Cluster(Servers):
     # What is said to each beyond that.
     options = ()
 
-    def __init__(self, folder, template, places=(None, None)):
-        """`places` are those of harness/network.py, one for each; None has this machine's network."""
-        super().__init__([Server(folder, template=template, place=place) for place in places])
+    def __init__(self, folder, template, count=2, places=None):
+        """`places` are those of harness/network.py, one for each, where they are not to have this machine's network."""
+        super().__init__([Server(folder, template=template, place=place) for place in places or [None] * count])
         try:
             for number in range(len(self.servers)):
                 self.start(number, read_only=number > 0)

@@ -32,7 +32,7 @@ class Parted(Cluster):
     def __init__(self, folder, template):
         self.network = Network(2)
         try:
-            super().__init__(folder, template, self.network.places)
+            super().__init__(folder, template, places=self.network.places)
             self.hold_markers()
         except BaseException:
             self.network.discard()
