@@ -47,16 +47,26 @@ impl Accounts {
         Ok(Self { service_password, admin })
     }
 
-    /// What the server runs before it takes its first client, one statement a line.
-    pub(crate) fn statements(&self, programs: &Programs) -> Zeroizing<String> {
+    /// What the server runs before it takes its first client, one statement a line. One of several that replicate does that for itself
+    /// alone: each of them has these statements, and its own may not be taken for what it has replicated.
+    pub(crate) fn statements(&self, programs: &Programs, replicates: bool) -> Zeroizing<String> {
         let dialect = Dialect::of(programs);
         let service = format!("'{SERVICE_USER}'@'localhost'");
         let plain = |line: String| Zeroizing::new(line);
         // Anew each time, so that it has these rights and no others, whatever an earlier version gave it.
-        let mut lines = vec![
+        let mut lines = Vec::new();
+        if replicates {
+            lines.push(plain(String::from("SET SESSION sql_log_bin = 0;\n")));
+        }
+        lines.extend([
             plain(format!("DROP USER IF EXISTS {service};\n")),
             dialect.account("CREATE USER", &service, &self.service_password),
-        ];
+        ]);
+        if replicates {
+            // To see from whom it replicates, and how far it is.
+            lines
+                .push(plain(format!("GRANT {} ON *.* TO {service};\n", programs.right_to_see_replication())));
+        }
         for tables in dialect.read {
             lines.push(plain(format!("GRANT SELECT ON {tables} TO {service};\n")));
         }
@@ -174,6 +184,10 @@ mod tests {
     use super::*;
 
     fn statements(flavour: Flavour, major: u32, admin: Admin) -> Zeroizing<String> {
+        statements_of_one(flavour, major, admin, false)
+    }
+
+    fn statements_of_one(flavour: Flavour, major: u32, admin: Admin, replicates: bool) -> Zeroizing<String> {
         let programs = Programs {
             server: "/s".into(),
             flavour,
@@ -181,7 +195,8 @@ mod tests {
             numbers: (major, 0, 0),
             setpriv: None,
         };
-        Accounts { service_password: Zeroizing::new(String::from("aa")), admin }.statements(&programs)
+        Accounts { service_password: Zeroizing::new(String::from("aa")), admin }
+            .statements(&programs, replicates)
     }
 
     fn password() -> Zeroizing<String> {
@@ -210,6 +225,19 @@ mod tests {
         );
         let later = statements(Flavour::MariaDb { install: "/i".into() }, 10, Admin::Kept(password()));
         assert!(!later.contains("admin"), "{}", later.as_str());
+    }
+
+    #[test]
+    fn what_a_replica_does_for_itself_is_not_in_its_log() {
+        for (flavour, right) in [
+            (Flavour::MariaDb { install: "/i".into() }, "REPLICA MONITOR"),
+            (Flavour::MySql, "REPLICATION CLIENT"),
+        ] {
+            let all = statements_of_one(flavour, 11, Admin::New(password()), true);
+            assert!(all.starts_with("SET SESSION sql_log_bin = 0;\n"), "{}", all.as_str());
+            let grant = format!("GRANT {right} ON *.* TO 'onramp'@'localhost';\n");
+            assert!(all.contains(&grant), "{}", all.as_str());
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::folder::{Folder, RunAs};
 use super::programs::{Flavour, Programs, setpriv};
-use super::settings::{Settings, ThreadHandling};
+use super::settings::{Replication, Settings, ThreadHandling};
 
 /// Connections beside the backends: the service account's, and people's who connect past Onramp.
 const OTHER_CONNECTIONS: u32 = 32;
@@ -38,6 +38,11 @@ pub(crate) fn server(
         command.arg(with_path("--init-file=", init_file));
     }
     command.args(arguments(settings, memory()));
+    command.args(match settings.replication {
+        // Nothing would read a log of changes; each commit is one flush cheaper.
+        None => vec![String::from("--skip-log-bin")],
+        Some(replication) => replicating(&programs.flavour, replication),
+    });
     match programs.flavour {
         Flavour::MariaDb { .. } => {}
         // Its second protocol would listen on a port of its own, and the folder for files that statements read and write
@@ -112,8 +117,6 @@ fn arguments(settings: &Settings, memory: u64) -> Vec<String> {
         format!("--innodb-buffer-pool-size={}", settings.buffer_pool.unwrap_or(share)),
         // A commit that was acknowledged is on disk.
         String::from("--innodb-flush-log-at-trx-commit=1"),
-        // No replicas, so nothing would read it; each commit is one flush cheaper.
-        String::from("--skip-log-bin"),
         // Costs memory and some per cent of throughput; off in MariaDB's own default too.
         String::from("--performance-schema=OFF"),
         // What Debian's and Fedora's packages and newer versions set: all of Unicode.
@@ -126,6 +129,46 @@ fn arguments(settings: &Settings, memory: u64) -> Vec<String> {
         handling @ ThreadHandling::PoolOfThreads => {
             arguments.push(format!("--thread-handling={}", handling.name()));
         }
+    }
+    arguments
+}
+
+/// How long a commit waits for a replica, in milliseconds: for longer than any of these servers runs. A server that gives up waiting
+/// acknowledges what its end would lose.
+const ACKNOWLEDGED_BY_A_REPLICA: u32 = 4_000_000_000;
+
+/// With names of logs that do not depend on the machine's.
+fn replicating(flavour: &Flavour, Replication { server_id, read_only }: Replication) -> Vec<String> {
+    let on = |is_on: bool| if is_on { "ON" } else { "OFF" };
+    let mut arguments = vec![
+        format!("--server-id={server_id}"),
+        format!("--read-only={}", on(read_only)),
+        String::from("--log-bin=log"),
+        String::from("--relay-log=relay"),
+        String::from("--binlog-format=ROW"),
+    ];
+    // What waits for a replica is whoever has some: a replica's own commits would wait for ever.
+    match flavour {
+        // <https://mariadb.com/docs/server/ha-and-performance/standard-replication/semisynchronous-replication>
+        Flavour::MariaDb { .. } => arguments.extend([
+            String::from("--log-slave-updates"),
+            String::from("--skip-slave-start"),
+            String::from("--rpl-semi-sync-slave-enabled=ON"),
+            format!("--rpl-semi-sync-master-enabled={}", on(!read_only)),
+            String::from("--rpl-semi-sync-master-wait-point=AFTER_SYNC"),
+            format!("--rpl-semi-sync-master-timeout={ACKNOWLEDGED_BY_A_REPLICA}"),
+        ]),
+        // <https://dev.mysql.com/doc/refman/8.4/en/replication-semisync-installation.html>. AFTER_SYNC is the default.
+        Flavour::MySql => arguments.extend([
+            String::from("--gtid-mode=ON"),
+            String::from("--enforce-gtid-consistency=ON"),
+            String::from("--skip-replica-start=ON"),
+            String::from("--plugin-load-add=semisync_source.so"),
+            String::from("--plugin-load-add=semisync_replica.so"),
+            String::from("--rpl-semi-sync-replica-enabled=ON"),
+            format!("--rpl-semi-sync-source-enabled={}", on(!read_only)),
+            format!("--rpl-semi-sync-source-timeout={ACKNOWLEDGED_BY_A_REPLICA}"),
+        ]),
     }
     arguments
 }

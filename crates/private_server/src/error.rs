@@ -73,6 +73,13 @@ pub enum NoPrograms {
         /// The first two numbers of its version.
         version: (u32, u32),
     },
+    /// This MySQL is too old for replication as it is set up here.
+    TooOldToReplicate {
+        /// Which one.
+        server: PathBuf,
+        /// Its version.
+        version: (u32, u32, u32),
+    },
     /// This server is there without the program that creates its data.
     Incomplete(PathBuf),
 }
@@ -220,6 +227,11 @@ impl fmt::Display for NoPrograms {
             Self::TooOld { server, version: (major, minor) } => {
                 write!(f, "{} is MariaDB {major}.{minor}; Onramp needs 10.4 or newer", server.display())
             }
+            Self::TooOldToReplicate { server, version: (major, minor, patch) } => write!(
+                f,
+                "{} is MySQL {major}.{minor}.{patch}; several servers that replicate take 8.0.26 or newer, or MariaDB",
+                server.display()
+            ),
             Self::Incomplete(server) => write!(
                 f,
                 "{} is there but mariadb-install-db is not: install all of the package mariadb-server",

@@ -25,6 +25,7 @@
 
 mod accounts;
 mod command_line;
+mod copy;
 mod error;
 mod folder;
 mod initialise;
@@ -33,6 +34,7 @@ mod process;
 mod programs;
 mod settings;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -41,7 +43,8 @@ use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 pub use self::command_line::tied_to_us;
-pub use self::settings::{Settings, ThreadHandling};
+pub use self::copy::copy;
+pub use self::settings::{Replication, Settings, ThreadHandling};
 
 use self::accounts::Accounts;
 use self::folder::Folder;
@@ -65,8 +68,14 @@ pub struct PrivateServer {
     stop: Sender<Stop>,
 }
 
-/// Tells the thread to stop its server.
-struct Stop;
+/// Tells the thread to end its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// As a server stops that is told to.
+    InOrder,
+    /// As one ends that is killed.
+    AtOnce,
+}
 
 /// What becomes of a private server. After [`Report::Failed`] or [`Report::Stopped`] nothing more is reported.
 pub enum Report {
@@ -114,9 +123,13 @@ impl PrivateServer {
     /// What is missing or in the way.
     pub fn start(settings: Settings, report: impl Fn(Report) + Send + 'static) -> Result<Self, Error> {
         let programs = Programs::find(&settings.programs)?;
+        if settings.replication.is_some() {
+            programs.may_replicate()?;
+        }
         let folder = Folder::take(&settings.folder)?;
         let (stop, stops) = channel();
-        let keeper = Keeper { programs, folder, settings, stops, report };
+        let at_once = Cell::new(false);
+        let keeper = Keeper { programs, folder, settings, stops, at_once, report };
         std::thread::Builder::new()
             .name(String::from("private server"))
             .spawn(move || keeper.keep())
@@ -126,7 +139,12 @@ impl PrivateServer {
 
     /// Stops the server in an orderly way. The answer is [`Report::Stopped`].
     pub fn stop(&self) {
-        let _ = self.stop.send(Stop);
+        let _ = self.stop.send(Stop::InOrder);
+    }
+
+    /// Kills the server, as `kill -9` does, and does not start it again. The answer is [`Report::Stopped`], once it is gone.
+    pub fn kill(&self) {
+        let _ = self.stop.send(Stop::AtOnce);
     }
 }
 
@@ -167,6 +185,8 @@ struct Keeper<R> {
     folder: Folder,
     settings: Settings,
     stops: Receiver<Stop>,
+    /// Whether it was told to end the server at once.
+    at_once: Cell<bool>,
     report: R,
 }
 
@@ -226,7 +246,7 @@ impl<R: Fn(Report)> Keeper<R> {
             initialise::initialise(&self.programs, &self.folder, &asked)?;
         }
         let accounts = Accounts::prepare(&self.folder)?;
-        let statements = accounts.statements(&self.programs);
+        let statements = accounts.statements(&self.programs, self.settings.replication.is_some());
         let init_file = self.folder.write_init_file(&statements)?;
         let started = Process::start(&self.programs, &self.folder, &self.settings, Some(&init_file), &asked);
         // It holds passwords; the server has read it once it answers.
@@ -256,6 +276,10 @@ impl<R: Fn(Report)> Keeper<R> {
             let started = Instant::now();
             let status = match process.wait(&|| self.told_to_stop()) {
                 Some(status) => status,
+                None if self.at_once.get() => {
+                    process.kill();
+                    return Ending::Told;
+                }
                 None => return process.stop(&self.stops),
             };
             if started.elapsed() >= WELL_AFTER {
@@ -288,7 +312,11 @@ impl<R: Fn(Report)> Keeper<R> {
 
     fn told_to_stop_within(&self, time: Duration) -> bool {
         match self.stops.recv_timeout(time) {
-            Ok(Stop) | Err(RecvTimeoutError::Disconnected) => true,
+            Ok(Stop::AtOnce) => {
+                self.at_once.set(true);
+                true
+            }
+            Ok(Stop::InOrder) | Err(RecvTimeoutError::Disconnected) => true,
             Err(RecvTimeoutError::Timeout) => false,
         }
     }

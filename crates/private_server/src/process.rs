@@ -131,7 +131,7 @@ impl Process {
                 tracing::info!("the private server is still stopping ({} s)", begin.elapsed().as_secs());
             }
             match stops.recv_timeout(LOOK) {
-                Ok(Stop) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
             }
         }

@@ -38,7 +38,35 @@ pub(crate) enum Flavour {
     MySql,
 }
 
+/// The first MariaDB with a right of its own for this.
+/// <https://mariadb.com/docs/server/reference/sql-statements/account-management-sql-statements/grant#replica-monitor>
+const REPLICA_MONITOR: (u32, u32, u32) = (10, 5, 9);
+
+/// The first MySQL with the statements, variables and plugins of replication by the names that all later ones have.
+/// <https://dev.mysql.com/doc/relnotes/mysql/8.0/en/news-8-0-26.html>
+const OLDEST_REPLICATING_MYSQL: (u32, u32, u32) = (8, 0, 26);
+
 impl Programs {
+    /// The right that shows from whom a server replicates.
+    pub(crate) fn right_to_see_replication(&self) -> &'static str {
+        match self.flavour {
+            Flavour::MariaDb { .. } if self.numbers >= REPLICA_MONITOR => "REPLICA MONITOR",
+            Flavour::MariaDb { .. } | Flavour::MySql => "REPLICATION CLIENT",
+        }
+    }
+
+    /// Whether it replicates as it is asked to here.
+    ///
+    /// # Errors
+    /// It is too old for that.
+    pub(crate) fn may_replicate(&self) -> Result<(), Error> {
+        if self.flavour == Flavour::MySql && self.numbers < OLDEST_REPLICATING_MYSQL {
+            let (server, version) = (self.server.clone(), self.numbers);
+            return Err(NoPrograms::TooOldToReplicate { server, version }.into());
+        }
+        Ok(())
+    }
+
     /// Looks in `directory`, or, where that is empty, in PATH and the system's folders.
     ///
     /// # Errors

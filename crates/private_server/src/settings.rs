@@ -19,8 +19,21 @@ pub struct Settings {
     pub port: Option<u16>,
     /// How it shares its threads among connections.
     pub thread_handling: ThreadHandling,
+    /// Its place among servers that replicate; `None` for one that stands alone, and writes no binary log.
+    pub replication: Option<Replication>,
     /// More arguments, after all others: of a setting that is given twice the server takes the last.
     pub arguments: Vec<String>,
+}
+
+/// A server that others can replicate from, by GTIDs. Of the one that takes writes, a commit is acknowledged when a replica has received
+/// it, however long that takes (semi-synchronous, AFTER_SYNC): so what was acknowledged outlives it. From whom a replica replicates is
+/// said by statements once it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// By which the servers tell each other apart, from 1: `server_id`.
+    pub server_id: u32,
+    /// Whether it begins as one that takes no writes but those that it replicates, and an administrator's.
+    pub read_only: bool,
 }
 
 /// `thread_handling` of MariaDB and MySQL.
@@ -57,6 +70,7 @@ impl Settings {
             buffer_pool: None,
             port: None,
             thread_handling: ThreadHandling::default(),
+            replication: None,
             arguments: Vec::new(),
         }
     }
