@@ -17,6 +17,7 @@ use seam::{Address, CloseReason, ConnectionId, Input, Instant, Output, Program, 
 
 use crate::crowd::Crowd;
 use crate::errors::{ClientError, ErrorCounts, Failure};
+use crate::journal::{End, Fate};
 use crate::machine::{ProcessorTime, resident_memory};
 use crate::options::RunOptions;
 use crate::outbox::Outbox;
@@ -66,6 +67,13 @@ pub enum News<'a> {
     Opened,
     /// The time for a line of figures has come.
     Interval(Interval<'a>),
+    /// It is known what has become of a marker (with `--journal`).
+    Marker {
+        /// What its client knows.
+        fate: Fate,
+        /// The marker.
+        marker: i64,
+    },
 }
 
 /// The time since the last line of figures.
@@ -395,6 +403,11 @@ impl<'a> Generator<'a> {
     /// Closes what is still open and lets the driver return.
     fn end(&mut self) {
         self.phase = Phase::Finished;
+        for number in 0..self.options.connections {
+            if matches!(self.connections[number as usize].state, State::Executing { .. }) {
+                self.note_marker(number, End::Lost);
+            }
+        }
         for connection in &self.connections {
             if let Some(id) = connection.state.connection() {
                 self.outbox.close(id);

@@ -12,6 +12,7 @@
 //! | `script`, `prepare` | lists of statements over a few connections: making, dropping and checking tables |
 //! | `generator` | the load: connections, events, phases of a run |
 //! | `workload`, `distribution` | what an event sends, and about which rows |
+//! | `journal` | what became of each marker that clients left |
 //! | `reply` | the protocol: finding where a reply ends (getting in is the crate `login`'s) |
 //! | `statistics`, `report` | what is counted and what is printed |
 
@@ -25,6 +26,7 @@ mod distribution;
 mod errors;
 mod generator;
 mod interrupts;
+mod journal;
 mod limits;
 mod local_addresses;
 mod machine;

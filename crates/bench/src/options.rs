@@ -195,6 +195,10 @@ pub struct RunOptions {
     /// Milliseconds that a statement of the workload `sleep` takes
     #[arg(long, default_value = "1000", value_name = "MS", value_parser = milliseconds)]
     pub sleep_time: Duration,
+    /// Write a line for each marker to a file (ledger and ledger_mix): microseconds since 1970, what its client knows (a it is stored, r it
+    /// is not, u it may be), and the marker. The file grows for as long as the run goes on
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
     /// Write all figures to a file, as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -264,6 +268,12 @@ impl RunOptions {
             return Err(format!(
                 "read_own_writes: each connection needs an account of its own, and there are {accounts} for {connections}; give \
                  --table-size {connections}, to `bench prepare` too"
+            ));
+        }
+        if self.journal.is_some() && !self.tables.workload().plan().has_markers() {
+            return Err(format!(
+                "--journal: {} leaves no markers; ledger and ledger_mix do",
+                self.tables.workload().name()
             ));
         }
         self.tables.check()

@@ -1,6 +1,7 @@
 //! `onramp bench run`, step by step: a driver, what the machine allows, a server that answers, the load, the report.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use drivers::{Driver, DriverChoice, DriverKind};
@@ -11,6 +12,7 @@ use crate::crowd::Crowd;
 use crate::distribution::{Distribution, Random};
 use crate::errors::{ClientError, Failure};
 use crate::generator::{Generator, News, Outcome};
+use crate::journal::Journal;
 use crate::local_addresses::{Demand, Ports, TimeWait, choose, describe, suffices_alone};
 use crate::options::{RunOptions, ServerOptions, TableOptions};
 use crate::progress::Progress;
@@ -41,7 +43,12 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     source.range_rows = options.range_size;
     source.sleep_time = options.sleep_time;
     let crowd = crowd(options, common, seed);
-    let outcome = generate(&mut driver, options, crowd, addresses, source)?;
+    let mut journal =
+        options.journal.as_deref().map(Journal::create).transpose().map_err(unwritable(&options.journal))?;
+    let outcome = generate(&mut driver, options, crowd, addresses, source, journal.as_mut())?;
+    if let Some(journal) = journal {
+        journal.finish().map_err(unwritable(&options.journal))?;
+    }
     let context = Context {
         options,
         seed,
@@ -58,10 +65,14 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     }
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", report::to_json(&outcome, &context));
-        std::fs::write(path, text)
-            .map_err(|error| Trouble::Failed(format!("cannot write {}: {error}", path.display())))?;
+        std::fs::write(path, text).map_err(unwritable(&options.json))?;
     }
     verdict(outcome)
+}
+
+fn unwritable(path: &Option<PathBuf>) -> impl Fn(std::io::Error) -> Trouble {
+    let path = path.clone().unwrap_or_default();
+    move |error| Trouble::Failed(format!("cannot write {}: {error}", path.display()))
 }
 
 /// Who logs in, and how.
@@ -146,6 +157,7 @@ fn generate(
     crowd: Crowd,
     addresses: Vec<Address>,
     source: Source,
+    journal: Option<&mut Journal>,
 ) -> Result<Outcome, Failure> {
     let interrupts = interrupts::forward(driver)?;
     let failed = |reason| Failure::new(ClientError::Handshake, format!("TLS: {reason}"));
@@ -155,7 +167,7 @@ fn generate(
     } else {
         (crowd, None)
     };
-    let tell = display(options.connections);
+    let tell = display(options.connections, journal);
     let generator = Generator::new(options, crowd, addresses, source, tell);
     let mut program = Tls::new(generator, None, connector);
     let ran = driver.run(&mut program);
@@ -165,14 +177,20 @@ fn generate(
     Ok(generator.into_outcome())
 }
 
-/// Shows a run to people: how far the connecting is, then a line of figures now and then.
-fn display(connections: u32) -> impl FnMut(News<'_>) {
+/// Shows a run to people: how far the connecting is, then a line of figures now and then. What becomes of markers goes into the
+/// journal.
+fn display(connections: u32, mut journal: Option<&mut Journal>) -> impl FnMut(News<'_>) {
     let mut connecting = None;
     move |news| match news {
         News::Connecting { up } => connecting
             .get_or_insert_with(|| Progress::new("connecting", u64::from(connections)))
             .reach(u64::from(up)),
         News::Opened => connecting = None,
+        News::Marker { fate, marker } => {
+            if let Some(journal) = &mut journal {
+                journal.note(fate, marker);
+            }
+        }
         News::Interval(interval) => print(&format!("{}\n", report::interval_line(&interval))),
     }
 }

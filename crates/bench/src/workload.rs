@@ -1,13 +1,16 @@
 //! What one event of each workload sends: the steps of its transaction, as sysbench 1.0.20 has them in
-//! `oltp_common.lua`, four workloads of our own that check the answers, and one that only takes its time.
+//! `oltp_common.lua`, five workloads of our own that check the answers, and one that only takes its time.
 
 pub mod encode;
 pub mod statement;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use clap::ValueEnum;
 
+use crate::journal::{End, Fate};
 use statement::Statement;
 
 /// The workloads by name.
@@ -42,6 +45,8 @@ pub enum Workload {
     Connect,
     /// Transfers between accounts that read back their own writes; `check` compares the sum of balances
     Ledger,
+    /// A read, a marker outside of transactions, and a transfer: with --journal it is known what became of each marker, whatever fails
+    LedgerMix,
     /// Writes into an account of its own, outside of transactions, and reads that; the answer must be what it has written
     ReadOwnWrites,
     /// A `SELECT` of a text that no other statement sends; the answer must be that text
@@ -60,7 +65,7 @@ impl Workload {
     pub fn tables(self) -> Tables {
         match self {
             Self::Connect | Self::Echo | Self::Sleep => Tables::None,
-            Self::Ledger | Self::ReadOwnWrites => Tables::Ledger,
+            Self::Ledger | Self::LedgerMix | Self::ReadOwnWrites => Tables::Ledger,
             _ => Tables::Sbtest,
         }
     }
@@ -93,6 +98,11 @@ impl Workload {
             Self::Echo => plan.push_checked(Draw::Token, Statement::ECHO, Expected::TokenText),
             Self::Sleep => plan.push(Draw::Nothing, Statement::SLEEP),
             Self::Ledger => plan.transaction(Plan::push_transfer),
+            Self::LedgerMix => {
+                plan.push(Draw::Row, Statement::READ_ACCOUNT);
+                plan.push(Draw::Token, Statement::INSERT_MARKER);
+                plan.transaction(Plan::push_transfer);
+            }
             Self::ReadOwnWrites => {
                 plan.push(Draw::Token, Statement::WRITE_OWN);
                 plan.push_checked(Draw::Nothing, Statement::READ_OWN, Expected::Token);
@@ -120,8 +130,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The statements without repetition; [`Step::statement`] counts from 0 in here.
     pub statements: Vec<Statement>,
-    /// Whether the steps stand between BEGIN and COMMIT, so that a failed event needs a ROLLBACK.
-    pub transaction: bool,
+    /// The steps of its transaction, BEGIN and COMMIT included; empty where it has none.
+    pub transaction: Range<usize>,
 }
 
 /// One statement of an event.
@@ -176,10 +186,47 @@ impl Plan {
     }
 
     fn transaction(&mut self, body: impl FnOnce(&mut Self)) {
-        self.transaction = true;
+        let begin = self.steps.len();
         self.push(Draw::Nothing, Statement::BEGIN);
         body(self);
         self.push(Draw::Nothing, Statement::COMMIT);
+        self.transaction = begin..self.steps.len();
+    }
+
+    /// Whether a transaction is open when this step has been answered; `None` for a step that has nothing to do with one.
+    pub fn leaves_open(&self, step: usize) -> Option<bool> {
+        self.transaction.contains(&step).then_some(step + 1 < self.transaction.end)
+    }
+
+    /// Whether a transaction may be open where this step has failed.
+    pub fn may_be_open(&self, step: usize) -> bool {
+        self.transaction.contains(&step) && step > self.transaction.start
+    }
+
+    /// Whether an event leaves markers.
+    pub fn has_markers(&self) -> bool {
+        (0..self.steps.len()).any(|step| self.leaves_marker(step))
+    }
+
+    /// What has become of the connection's marker now that this step has ended so; `None` where that is still open, or has been said,
+    /// or there is none.
+    pub fn fate(&self, step: usize, end: End) -> Option<Fate> {
+        if !self.transaction.contains(&step) {
+            return if self.leaves_marker(step) { end.of_last() } else { None };
+        }
+        let mut steps = self.transaction.clone();
+        let drawn = steps.find(|step| matches!(self.steps[*step].draw, Draw::Token | Draw::Transfer))?;
+        if step < drawn || !self.transaction.clone().any(|step| self.leaves_marker(step)) {
+            None
+        } else if step + 1 == self.transaction.end {
+            end.of_last()
+        } else {
+            end.before_last()
+        }
+    }
+
+    fn leaves_marker(&self, step: usize) -> bool {
+        self.statements[self.steps[step].statement].text == Statement::INSERT_MARKER.text
     }
 
     /// The reads of oltp_read_only: the table is drawn once for all ten point selects.

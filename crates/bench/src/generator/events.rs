@@ -5,11 +5,12 @@ use seam::Instant;
 use super::connection::State;
 use super::logins::Closed;
 use super::schedule::{Try, counted_from};
-use super::{Generator, Phase};
+use super::{Generator, News, Phase};
 use crate::errors::{ClientError, Failure, NO_SUCH_TABLE};
+use crate::journal::End;
 use crate::options::AfterError;
 use crate::reply::{Ending, Expect};
-use crate::workload::encode::{Row, put_execute, put_query};
+use crate::workload::encode::{Row, put_execute, put_query, token};
 use crate::workload::statement::{Kind, Statement};
 use crate::workload::{Expected, Tables};
 
@@ -105,8 +106,11 @@ impl Generator<'_> {
         let connection = &self.connections[number as usize];
         if let Ending::Error(error) = connection.reply.ending() {
             let failure = Failure::from(error);
+            self.note_marker(number, End::Failed(failure.code));
             return self.statement_failed(now, number, failure);
         }
+        self.note_marker(number, End::Answered);
+        let connection = &self.connections[number as usize];
         let step = self.plan.steps[connection.step as usize];
         let statement = &self.plan.statements[step.statement];
         let (kind, rows) = (statement.kind, connection.reply.rows());
@@ -114,6 +118,7 @@ impl Generator<'_> {
             self.verify(number);
         }
         if !self.is_running() {
+            self.note_marker(number, End::Left);
             return self.leave(number);
         }
         self.statistics.record_query(kind, rows);
@@ -146,15 +151,26 @@ impl Generator<'_> {
             });
         }
         // Between BEGIN and COMMIT the server must say that a transaction is open, and after COMMIT that none is.
-        let last = connection.step as usize == self.plan.steps.len() - 1;
         let in_transaction = reply.status().contains(wire::StatusFlags::IN_TRANS);
-        if self.plan.transaction && in_transaction == last {
+        if self.plan.leaves_open(connection.step as usize).is_some_and(|open| open != in_transaction) {
             self.statistics.record_mismatch(|| {
                 format!(
                     "connection {number}, {}: the status says in transaction = {in_transaction}",
                     statement.text
                 )
             });
+        }
+    }
+
+    /// Tells what has become of the connection's marker, where this end of its statement says that.
+    pub(super) fn note_marker(&mut self, number: u32, end: End) {
+        if self.options.journal.is_none() {
+            return;
+        }
+        let connection = &self.connections[number as usize];
+        if let Some(fate) = self.plan.fate(connection.step as usize, end) {
+            let marker = token(&connection.subject, number);
+            (self.tell)(News::Marker { fate, marker });
         }
     }
 
@@ -172,7 +188,7 @@ impl Generator<'_> {
         }
         let connection = &mut self.connections[number as usize];
         let Some(id) = connection.state.connection() else { return };
-        if !self.plan.transaction || connection.step == 0 {
+        if !self.plan.may_be_open(connection.step as usize) {
             return self.after_error(now, number);
         }
         // A deadlock has undone the transaction, a lock wait timeout only its last statement. ROLLBACK fits both; the

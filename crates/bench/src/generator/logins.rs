@@ -7,6 +7,7 @@ use super::connection::State;
 use super::connector::LOGIN_TIMEOUT;
 use super::{Generator, NOBODY, NOTHING_WORKS, News, Phase};
 use crate::errors::{ClientError, Failure, IgnoreErrors};
+use crate::journal::End;
 use crate::reply::{Ending, Expect, ReplyReader};
 use crate::script::{connect_failure, unexpected_bytes};
 use crate::workload::encode::{Prepared, put_prepare};
@@ -273,6 +274,9 @@ impl Generator<'_> {
 
     /// A connection is gone, or of no use. It is made again while the run goes on.
     pub(super) fn lost(&mut self, now: Instant, number: u32, failure: Failure, closed: Closed) {
+        if matches!(self.connections[number as usize].state, State::Executing { .. }) {
+            self.note_marker(number, End::Lost);
+        }
         let connection = &mut self.connections[number as usize];
         if connection.state.in_progress() {
             self.connector.settled();

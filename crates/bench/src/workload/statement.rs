@@ -122,6 +122,9 @@ impl Statement {
     /// The row is locked by our transaction, so the last writer is us.
     pub const READ_WRITER: Self = Self::read("SELECT writer FROM ledger WHERE id=?", &[LowerAccount]);
 
+    /// What an account has.
+    pub const READ_ACCOUNT: Self = Self::read("SELECT balance FROM ledger WHERE id=?", &[Row]);
+
     /// Leaves our token in an account that nobody else touches.
     pub const WRITE_OWN: Self = Self::write("UPDATE ledger SET writer=? WHERE id=?", &[Token, OwnAccount]);
     /// Nobody else has written there since.

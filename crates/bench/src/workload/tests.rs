@@ -72,7 +72,7 @@ fn transactions_are_those_of_sysbench() {
 fn a_sleep_needs_no_table() {
     assert_eq!(texts(Workload::Sleep), ["SELECT SLEEP(?)"]);
     assert_eq!(Workload::Sleep.tables(), Tables::None);
-    assert!(!Workload::Sleep.plan().transaction);
+    assert!(Workload::Sleep.plan().transaction.is_empty());
 }
 
 #[test]
