@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use private_server::ThreadHandling;
 use serde_json::Value;
 
+use crate::error::Error;
 use crate::interrupts::Interrupts;
 use crate::knee::{self, Next, Point};
 use crate::load::{Activity, Bench, Ran, Run, Said};
@@ -39,6 +40,15 @@ pub(crate) struct Campaign<'a> {
 enum Stop {
     Interrupted,
     Failed(String),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Interrupted => Self::Interrupted,
+            error => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 impl<'a> Campaign<'a> {
@@ -87,8 +97,8 @@ impl<'a> Campaign<'a> {
         if private || self.options.prepare {
             let tables = text::grouped(u64::from(self.options.tables) * u64::from(self.options.table_size));
             self.progress.turn_to(0, &format!("filling the tables with {tables} rows"));
-            let target = self.server.target().map_err(Stop::Failed)?;
-            self.bench.prepare(&target).map_err(|message| self.stop_for(message))?;
+            let target = self.server.target();
+            self.bench.prepare(&target, &self.options.workload)?;
         }
         let server =
             if private { self.report.setup.server.clone() } else { String::from("the given server") };
@@ -187,7 +197,7 @@ impl<'a> Campaign<'a> {
             Series::Onramp | Series::DirectThreads | Series::Direct => ThreadHandling::OneThreadPerConnection,
         };
         self.ensure(handling)?;
-        let mut target = self.server.target().map_err(Stop::Failed)?;
+        let mut target = self.server.target();
         let mut onramp = None;
         if series == Series::Onramp {
             let started = self.start_onramp()?;
@@ -219,7 +229,7 @@ impl<'a> Campaign<'a> {
         let progress = &mut self.progress;
         let ran = self.bench.run(target, run, &mut |said| match said {
             Said::Word(word) => progress.update(word),
-            Said::Figures { queries_per_second, warming_up, process } => {
+            Said::Figures { queries_per_second, warming_up, process, .. } => {
                 let state = if *warming_up { ", warming up" } else { "" };
                 progress.update(&format!("{} queries/s{state}", text::grouped(*queries_per_second as u64)));
                 window.read(processes, *process, *warming_up);
@@ -230,7 +240,7 @@ impl<'a> Campaign<'a> {
 
     fn idle(&mut self, clients: u32) -> Result<(), Stop> {
         self.ensure(ThreadHandling::OneThreadPerConnection)?;
-        let mut target = self.server.target().map_err(Stop::Failed)?;
+        let mut target = self.server.target();
         let mut onramp = self.start_onramp()?;
         target.place = onramp.place().clone();
         // The kernel frees the sockets of the step before in the background.
@@ -277,9 +287,8 @@ impl<'a> Campaign<'a> {
     }
 
     fn start_onramp(&mut self) -> Result<Onramp, Stop> {
-        let url = self.server.url().map_err(Stop::Failed)?;
-        Onramp::start(self.program, self.options, &url, self.interrupts)
-            .map_err(|message| self.stop_for(message))
+        let url = self.server.url();
+        Onramp::start(self.program, self.options, &url, None, self.interrupts).map_err(Stop::from)
     }
 
     /// Keeps what Onramp said about itself.
@@ -299,11 +308,7 @@ impl<'a> Campaign<'a> {
     }
 
     fn ensure(&mut self, handling: ThreadHandling) -> Result<(), Stop> {
-        self.server.ensure(handling, self.interrupts).map_err(|message| self.stop_for(message))
-    }
-
-    fn stop_for(&self, message: String) -> Stop {
-        if self.interrupts.came() { Stop::Interrupted } else { Stop::Failed(message) }
+        Ok(self.server.ensure(handling, self.interrupts)?)
     }
 }
 

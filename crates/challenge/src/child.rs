@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::error::{Error, ProgramFault};
+
 /// How often somebody who waits for a line looks at what else there is to do.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// A program that has been told to end, and does not, is killed after this long. Onramp closes 100,000 connections and
@@ -21,10 +23,11 @@ const KEPT_WARNINGS: usize = 50;
 /// A running program. Dropping it ends it, and all that it started.
 pub(crate) struct Child {
     process: Process,
-    lines: Receiver<Line>,
+    lines: Receiver<(Instant, Line)>,
     said: Vec<String>,
     warnings: Vec<String>,
     streams_open: bool,
+    said_at: Instant,
 }
 
 /// A line of a program.
@@ -50,11 +53,12 @@ impl Child {
     /// Starts the program, in a process group of its own: Ctrl-C at the terminal is for us.
     ///
     /// # Errors
-    /// A line that names the program.
-    pub(crate) fn start(mut command: Command) -> Result<Self, String> {
+    /// It cannot be run.
+    pub(crate) fn start(mut command: Command) -> Result<Self, Error> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let name = command.get_program().to_string_lossy().into_owned();
-        let mut process = command.spawn().map_err(|error| format!("{name} cannot be run: {error}"))?;
+        let mut process =
+            command.spawn().map_err(|error| Error::Program(ProgramFault::NotRun { program: name, error }))?;
         let (sender, lines) = channel();
         if let Some(stream) = process.stdout.take() {
             forward(stream, sender.clone(), Line::Output);
@@ -62,7 +66,14 @@ impl Child {
         if let Some(stream) = process.stderr.take() {
             forward(stream, sender, Line::Error);
         }
-        Ok(Self { process, lines, said: Vec::new(), warnings: Vec::new(), streams_open: true })
+        Ok(Self {
+            process,
+            lines,
+            said: Vec::new(),
+            warnings: Vec::new(),
+            streams_open: true,
+            said_at: Instant::now(),
+        })
     }
 
     /// The process's number.
@@ -74,8 +85,9 @@ impl Child {
     pub(crate) fn wait_for_line(&mut self) -> Waited {
         if self.streams_open {
             match self.lines.recv_timeout(LOOK) {
-                Ok(line) => {
+                Ok((at, line)) => {
                     self.remember(&line);
+                    self.said_at = at;
                     return Waited::Line(line);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -91,6 +103,18 @@ impl Child {
         }
     }
 
+    /// When the last line that was waited for came.
+    pub(crate) fn said_at(&self) -> Instant {
+        self.said_at
+    }
+
+    /// Asks the program to come to its end by itself, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        if let Some(group) = self.group() {
+            let _ = kill_process_group(group, Signal::INT);
+        }
+    }
+
     /// The last lines, oldest first.
     pub(crate) fn said(&self) -> &[String] {
         &self.said
@@ -103,7 +127,7 @@ impl Child {
 
     /// Ends the program: politely, then not.
     pub(crate) fn end(&mut self) {
-        let Some(group) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) else { return };
+        let Some(group) = self.group() else { return };
         // The group's number is the program's, and stays ours until it has been waited for.
         if matches!(self.process.try_wait(), Ok(Some(_))) {
             return;
@@ -119,6 +143,10 @@ impl Child {
             // Short, as this is time between two steps.
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    fn group(&self) -> Option<Pid> {
+        i32::try_from(self.process.id()).ok().and_then(Pid::from_raw)
     }
 
     fn remember(&mut self, line: &Line) {
@@ -148,7 +176,7 @@ fn warning(line: &str) -> Option<&str> {
     ["WARN ", "ERROR "].iter().find_map(|level| rest.strip_prefix(level)).map(str::trim)
 }
 
-fn forward(stream: impl Read + Send + 'static, lines: Sender<Line>, kind: fn(String) -> Line) {
+fn forward(stream: impl Read + Send + 'static, lines: Sender<(Instant, Line)>, kind: fn(String) -> Line) {
     std::thread::spawn(move || {
         let mut stream = BufReader::new(stream);
         let mut bytes = Vec::new();
@@ -156,7 +184,7 @@ fn forward(stream: impl Read + Send + 'static, lines: Sender<Line>, kind: fn(Str
         while matches!(stream.read_until(b'\n', &mut bytes), Ok(1..)) {
             let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
             bytes.clear();
-            if lines.send(kind(text)).is_err() {
+            if lines.send((Instant::now(), kind(text))).is_err() {
                 return;
             }
         }

@@ -9,6 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::error::{Error, Lack};
+
 /// In microseconds. With the usual 100 ms a server that has used up its part stands still for most of that, which would be measured.
 const PERIOD: u64 = 10_000;
 
@@ -19,6 +21,7 @@ pub(crate) const RANGE: std::ops::RangeInclusive<f64> = 0.1..=1_024.0;
 #[derive(Debug)]
 pub(crate) struct CpuShare {
     folder: PathBuf,
+    cores: f64,
 }
 
 /// Below which group another one can be made.
@@ -31,30 +34,27 @@ enum Place {
 }
 
 impl CpuShare {
-    /// A group without a process yet.
+    /// A group without a process yet, for the server with this number.
     ///
     /// # Errors
-    /// Why there can be none, and what to do instead.
-    pub(crate) fn create(cores: f64) -> Result<Self, String> {
-        Self::try_to_create(cores).map_err(|reason| {
-            let percent = (cores * 100.0).round();
-            format!(
-                "the server cannot be held to {cores} cores: {reason}. That takes root, and the cpu controller of control groups. \
-                 Without them start a server with systemd-run -p CPUQuota={percent}%, and name it in --backend"
-            )
-        })
+    /// There can be none.
+    pub(crate) fn create(cores: f64, server: u32) -> Result<Self, Error> {
+        Self::try_to_create(cores, server).map_err(|reason| Error::Machine(Lack::CpuShare { cores, reason }))
     }
 
-    fn try_to_create(cores: f64) -> Result<Self, String> {
+    fn try_to_create(cores: f64, server: u32) -> Result<Self, String> {
         let read = |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let place = Place::find(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?, |folder| {
             std::fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default()
         })?;
-        let name = format!("onramp-challenge-{}", std::process::id());
+        let name = match server {
+            1 => format!("onramp-challenge-{}", std::process::id()),
+            _ => format!("onramp-challenge-{}-{server}", std::process::id()),
+        };
         let (Place::One(parent) | Place::Two(parent)) = &place;
         let folder = parent.join(name);
         std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let share = Self { folder };
+        let share = Self { folder, cores };
         let quota = (cores * PERIOD as f64).round() as u64;
         match place {
             Place::One(_) => {
@@ -69,9 +69,10 @@ impl CpuShare {
     /// Puts a process in, with all its threads.
     ///
     /// # Errors
-    /// Why not.
-    pub(crate) fn hold(&self, process: u32) -> Result<(), String> {
+    /// The system does not allow it.
+    pub(crate) fn hold(&self, process: u32) -> Result<(), Error> {
         self.write("cgroup.procs", &process.to_string())
+            .map_err(|reason| Error::Machine(Lack::CpuShare { cores: self.cores, reason }))
     }
 
     fn write(&self, file: &str, value: &str) -> Result<(), String> {

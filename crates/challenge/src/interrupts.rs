@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::error::{Error, Lack};
+
 /// Whether somebody wants this to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupts(Arc<AtomicBool>);
@@ -13,12 +15,12 @@ impl Interrupts {
     /// Watches the signals from here on; their default action, which would end the process at once, is off.
     ///
     /// # Errors
-    /// A line for the user, where the system does not allow it.
-    pub(crate) fn watch() -> Result<Self, String> {
+    /// The system does not allow it.
+    pub(crate) fn watch() -> Result<Self, Error> {
         let flag = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&flag.0))
-                .map_err(|error| format!("signals cannot be watched: {error}"))?;
+                .map_err(|error| Error::Machine(Lack::Signals(error)))?;
         }
         Ok(flag)
     }

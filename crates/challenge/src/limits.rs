@@ -3,14 +3,19 @@
 use doctor::{Check, Finding, Request, Role};
 use drivers::DriverChoice;
 
+use crate::error::{Error, Lack, Room};
 use crate::options::Options;
-use crate::report::text;
+use crate::private::SMALL_BUFFER_POOL;
+use crate::process_usage::kilobytes;
 
 /// What is short, one line each. Whatever they are, the run may begin.
 ///
 /// # Errors
 /// What is short, where the largest step cannot be reached because of it.
-pub(crate) fn look(options: &Options) -> Result<Vec<String>, String> {
+pub(crate) fn look(options: &Options) -> Result<Vec<String>, Error> {
+    if options.servers > 1 {
+        look_at_room(options)?;
+    }
     let request = request(options);
     judge(&doctor::short(&request), request.connections)
 }
@@ -32,18 +37,40 @@ fn request(options: &Options) -> Request {
     }
 }
 
-fn judge(short: &[Finding], clients: u32) -> Result<Vec<String>, String> {
+fn judge(short: &[Finding], clients: u32) -> Result<Vec<String>, Error> {
     let (fatal, others): (Vec<&Finding>, Vec<&Finding>) =
         short.iter().partition(|finding| is_fatal(finding.check));
     if fatal.is_empty() {
         return Ok(others.iter().map(ToString::to_string).collect());
     }
-    let lines: String = fatal.iter().map(|finding| format!("\n    {finding}")).collect();
-    Err(format!(
-        "{} clients cannot be reached here:{lines}\n`onramp doctor` says more. Lift it, or choose a smaller \
-         last step with --steps",
-        text::grouped(u64::from(clients))
-    ))
+    let short = fatal.iter().map(ToString::to_string).collect();
+    Err(Error::Machine(Lack::Clients { clients, short }))
+}
+
+/// What one of several servers has resident once clients write: pages of tables, threads of as many backends as permits need, and what it
+/// brings along.
+const MEMORY_OF_A_SERVER: u64 = SMALL_BUFFER_POOL + (256 << 20);
+
+/// What its folder holds: InnoDB's own files (100 to 200 MB), the tables, and logs of what some minutes of clients write.
+const DISK_OF_A_SERVER: u64 = 512 << 20;
+
+/// Whether memory and disk have room for all of the servers.
+fn look_at_room(options: &Options) -> Result<(), Error> {
+    let folder = options.work_directory.clone().unwrap_or_else(std::env::temp_dir);
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = kilobytes(&meminfo, "MemAvailable:");
+    let disk = rustix::fs::statvfs(&folder).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    has_room(options.servers, Room::Memory, MEMORY_OF_A_SERVER, memory)?;
+    has_room(options.servers, Room::Disk(folder), DISK_OF_A_SERVER, disk)
+}
+
+/// Where nobody knows how much there is, trying will tell.
+fn has_room(servers: u32, of: Room, each: u64, found: Option<u64>) -> Result<(), Error> {
+    let needed = u64::from(servers) * each;
+    match found {
+        Some(found) if found < needed => Err(Error::Machine(Lack::Room { servers, of, needed, found })),
+        _ => Ok(()),
+    }
 }
 
 /// Whether clients are refused where it is short. The rest makes them slower.
@@ -83,15 +110,29 @@ mod tests {
         let slow = finding(Check::AcceptQueue, "net.core.somaxconn");
         let fatal = finding(Check::OpenFiles, "RLIMIT_NOFILE");
         assert_eq!(
-            judge(std::slice::from_ref(&slow), 100_000),
-            Ok(vec![String::from("net.core.somaxconn is 1,024, 100,192 needed")])
+            judge(std::slice::from_ref(&slow), 100_000).unwrap(),
+            ["net.core.somaxconn is 1,024, 100,192 needed"]
         );
-        let error = judge(&[slow, fatal], 100_000).unwrap_err();
+        let error = judge(&[slow, fatal], 100_000).unwrap_err().to_string();
         assert!(
             error.starts_with("100,000 clients cannot be reached here:\n    RLIMIT_NOFILE is 1,024"),
             "{error}"
         );
         assert!(error.contains("--steps") && !error.contains("somaxconn"), "{error}");
+    }
+
+    #[test]
+    fn servers_for_which_there_is_no_room_are_not_started() {
+        let disk = Room::Disk("/full".into());
+        assert!(
+            has_room(3, Room::Memory, 100, Some(300)).is_ok() && has_room(3, disk.clone(), 100, None).is_ok()
+        );
+        let said = |of| has_room(3, of, 1_000_000_000, Some(500_000_000)).unwrap_err().to_string();
+        let memory = said(Room::Memory);
+        assert!(memory.contains("take about 3.0 GB of memory, and 500 MB are free"), "{memory}");
+        assert!(memory.contains("--servers"), "{memory}");
+        let disk = said(disk);
+        assert!(disk.contains("in /full") && disk.contains("--work-directory"), "{disk}");
     }
 
     #[test]

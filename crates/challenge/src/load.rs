@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::child::{Child, Line, Waited};
+use crate::error::{Error, ProgramFault};
 use crate::interrupts::Interrupts;
 use crate::onramp::forget_our_options;
 use crate::options::Options;
@@ -65,6 +66,8 @@ pub(crate) enum Said {
     Figures {
         /// Queries per second since the last one.
         queries_per_second: f64,
+        /// Errors per second since the last one.
+        errors_per_second: f64,
         /// Whether nothing is measured yet.
         warming_up: bool,
         /// The load generator's process.
@@ -86,18 +89,18 @@ impl Bench<'_> {
     /// Creates the tables and fills them.
     ///
     /// # Errors
-    /// What the load generator said.
-    pub(crate) fn prepare(&self, target: &Target) -> Result<(), String> {
+    /// The load generator cannot.
+    pub(crate) fn prepare(&self, target: &Target, workload: &str) -> Result<(), Error> {
         let options = self.options;
-        let mut words = vec![String::from("prepare"), options.workload.clone()];
+        let mut words = vec![String::from("prepare"), workload.to_owned()];
         words.extend(server_arguments(&target.place, &target.user, options));
         words.extend(table_arguments(options));
         let mut child = self.start(&words, target)?;
         loop {
             match child.wait_for_line() {
                 Waited::Ended(status) if status.success() => return Ok(()),
-                Waited::Ended(_) => return Err(last_words(&child)),
-                Waited::Nothing if self.interrupts.came() => return Err(String::from("interrupted")),
+                Waited::Ended(_) => return Err(Error::Program(ProgramFault::Load(last_words(&child)))),
+                Waited::Nothing if self.interrupts.came() => return Err(Error::Interrupted),
                 Waited::Line(_) | Waited::Nothing => {}
             }
         }
@@ -111,7 +114,7 @@ impl Bench<'_> {
         words.extend([String::from("--json"), json.display().to_string()]);
         let mut child = match self.start(&words, target) {
             Ok(child) => child,
-            Err(message) => return Ran::Failed(message),
+            Err(error) => return Ran::Failed(error.to_string()),
         };
         let patience =
             run.length() + SLACK + Duration::from_secs_f64(f64::from(run.connections) / SLOWEST_LOGINS);
@@ -141,7 +144,8 @@ impl Bench<'_> {
         }
     }
 
-    fn start(&self, words: &[String], target: &Target) -> Result<Child, String> {
+    /// Starts it with these words.
+    pub(crate) fn start(&self, words: &[String], target: &Target) -> Result<Child, Error> {
         let mut command: Command = private_server::tied_to_us(self.program);
         forget_our_options(&mut command);
         command.arg("bench").args(words).env("ONRAMP_BENCH_PASSWORD", target.password.as_str());
@@ -188,7 +192,7 @@ pub(crate) fn run_arguments(place: &Place, user: &str, run: Run, options: &Optio
     words
 }
 
-fn server_arguments(place: &Place, user: &str, options: &Options) -> Vec<String> {
+pub(crate) fn server_arguments(place: &Place, user: &str, options: &Options) -> Vec<String> {
     let mut words = match place {
         Place::Tcp(host, port) => {
             vec![String::from("--host"), host.clone(), String::from("--port"), port.to_string()]
@@ -199,7 +203,7 @@ fn server_arguments(place: &Place, user: &str, options: &Options) -> Vec<String>
     words
 }
 
-fn table_arguments(options: &Options) -> Vec<String> {
+pub(crate) fn table_arguments(options: &Options) -> Vec<String> {
     vec![
         String::from("--tables"),
         options.tables.to_string(),
@@ -222,7 +226,7 @@ fn ended(json: &Path, child: &Child, is_loaded: bool) -> Ran {
 }
 
 /// The message with which the load generator ended, else the last that it said.
-fn last_words(child: &Child) -> String {
+pub(crate) fn last_words(child: &Child) -> String {
     const PREFIX: &str = "onramp bench: ";
     let message = child.said().iter().rev().find_map(|line| line.strip_prefix(PREFIX));
     // A line of figures explains nothing.
@@ -231,11 +235,12 @@ fn last_words(child: &Child) -> String {
 }
 
 /// `[ 3s ] conns: 100 tps: 9000.00 qps: 9000.00 (r/w/o: ...) ... (warm-up)`
-fn figures(line: &str, process: u32) -> Option<Said> {
+pub(crate) fn figures(line: &str, process: u32) -> Option<Said> {
     line.strip_prefix("[ ")?;
-    let (_, rest) = line.split_once(" qps: ")?;
-    let queries_per_second = rest.split_whitespace().next()?.parse().ok()?;
-    Some(Said::Figures { queries_per_second, warming_up: line.ends_with("(warm-up)"), process })
+    let figure = |name: &str| line.split_once(name)?.1.split_whitespace().next()?.parse().ok();
+    let (queries_per_second, errors_per_second) = (figure(" qps: ")?, figure(" err/s: ")?);
+    let warming_up = line.ends_with("(warm-up)");
+    Some(Said::Figures { queries_per_second, errors_per_second, warming_up, process })
 }
 
 #[cfg(test)]
@@ -247,9 +252,15 @@ mod tests {
     #[test]
     fn lines_of_figures_are_read() {
         let line = "[ 3s ] conns: 100 tps: 8999.50 qps: 9000.25 (r/w/o: 9000.25/0.00/0.00) lat (ms,95%): 12.00 err/s: \
-                    0.00 reconn/s: 0.00";
-        let expected =
-            |warming_up| Some(Said::Figures { queries_per_second: 9000.25, warming_up, process: 7 });
+                    1.50 reconn/s: 0.00";
+        let expected = |warming_up| {
+            Some(Said::Figures {
+                queries_per_second: 9000.25,
+                errors_per_second: 1.5,
+                warming_up,
+                process: 7,
+            })
+        };
         assert_eq!(figures(line, 7), expected(false));
         assert_eq!(figures(&format!("{line} (warm-up)"), 7), expected(true));
         assert_eq!(figures("queries:", 7), None);

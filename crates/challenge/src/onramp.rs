@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 use crate::child::{Child, Line, Waited};
+use crate::error::{Error, ProgramFault};
 use crate::interrupts::Interrupts;
 use crate::options::Options;
 use crate::server::Place;
@@ -16,6 +17,17 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Clients beside those of a step: the load generator's look before a run.
 const OTHER_CLIENTS: u32 = 100;
 
+/// The user of the admin port: what `admin_user` is by default.
+pub(crate) const ADMIN_USER: &str = "admin";
+
+/// How its admin port is reached.
+pub(crate) struct Admin {
+    /// On 127.0.0.1.
+    pub(crate) port: u16,
+    /// Of [`ADMIN_USER`].
+    pub(crate) password: Zeroizing<String>,
+}
+
 /// A running Onramp. Dropping it ends it.
 pub(crate) struct Onramp {
     child: Child,
@@ -24,21 +36,27 @@ pub(crate) struct Onramp {
 }
 
 impl Onramp {
-    /// Starts it and waits until it listens.
+    /// Starts it in front of `url`, which may be several with commas between, and waits until it listens. With `admin` it has an admin port
+    /// there.
     ///
     /// # Errors
-    /// What it said.
+    /// It serves nobody.
     pub(crate) fn start(
         program: &Path,
         options: &Options,
         url: &Zeroizing<String>,
+        admin: Option<&Admin>,
         interrupts: &Interrupts,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let mut command = private_server::tied_to_us(program);
         forget_our_options(&mut command);
         // Its port may be another Onramp's, and nobody asks there; who wants it says so with --serve-options.
         command.env("ONRAMP_HTTP_LISTEN", "off");
         command.args(arguments(options)).env("ONRAMP_BACKEND", url.as_str());
+        if let Some(Admin { port, password }) = admin {
+            command.env("ONRAMP_ADMIN_LISTEN", format!("127.0.0.1:{port}"));
+            command.env("ONRAMP_ADMIN_PASSWORD", password.as_str());
+        }
         let mut child = Child::start(command)?;
         let deadline = Instant::now() + START_TIMEOUT;
         let mut driver = String::new();
@@ -55,14 +73,13 @@ impl Onramp {
                 }
                 Waited::Line(Line::Output(_)) => {}
                 Waited::Ended(status) => {
-                    return Err(format!("onramp serve has ended ({status}): {}", child.said().join("; ")));
+                    let said = child.said().join("; ");
+                    return Err(Error::Program(ProgramFault::Ended { status, said }));
                 }
-                Waited::Nothing if interrupts.came() => return Err(String::from("interrupted")),
+                Waited::Nothing if interrupts.came() => return Err(Error::Interrupted),
                 Waited::Nothing if Instant::now() >= deadline => {
-                    return Err(format!(
-                        "onramp serve does not begin to listen: {}",
-                        child.said().join("; ")
-                    ));
+                    let said = child.said().join("; ");
+                    return Err(Error::Program(ProgramFault::NotListening { said }));
                 }
                 Waited::Nothing => {}
             }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches as _, Parser};
 use keys::Secret;
 
 use crate::cpu_share;
+use crate::error::{Error, WrongOptions};
 
 /// `onramp challenge` and all that follows.
 #[derive(Parser, Clone, Debug)]
@@ -18,15 +20,25 @@ use crate::cpu_share;
         onramp challenge\n  \
         onramp challenge --steps 1000,4000,10000 --time 5\n  \
         onramp challenge --backend mysql://onramp:secret@10.0.0.5/ --user app --db sbtest --skip-direct\n  \
-        onramp challenge --find-knee --direct\n\n\
+        onramp challenge --find-knee --direct\n  \
+        onramp challenge --servers 3\n\n\
         Without --backend it creates a MariaDB server in a temporary folder, which is gone afterwards, as is everything \
         it starts.\n\n\
-        Exit codes: 0 every step through Onramp was reached without errors, 1 not so, 2 wrong options. Direct steps may \
+        Exit codes: 0 every step through Onramp was reached without errors, or the ledger of a failover is right, 1 not so, \
+        2 wrong options. Direct steps may \
         fail: how far the server gets by itself is part of the result. The report is written in any case.",
     max_term_width = 110,
     disable_version_flag = true
 )]
 pub(crate) struct Options {
+    /// With more than one: a primary and replicas that replicate from it, and in place of the steps a failover. The primary is killed
+    /// (kill -9) while clients go on, and the replica that has most takes its place; afterwards what clients were told is held
+    /// against what is stored. 2 is one replica, and no second one behind the new primary; 3 is the usual
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_SERVERS))]
+    pub(crate) servers: u32,
+    /// Clients of Onramp with several --servers
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=LARGEST_STEP))]
+    pub(crate) clients: u32,
     /// Clients of Onramp, step by step
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1000,10000,25000,50000,75000,100000",
           value_parser = clap::value_parser!(u32).range(1..=LARGEST_STEP))]
@@ -41,7 +53,7 @@ pub(crate) struct Options {
     /// How often everything is measured; the report shows medians
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
-    /// Seconds that each step is measured for
+    /// Seconds that each step is measured for; with several --servers, before the primary is killed, and once more after the new one serves
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = measured_time)]
     pub(crate) time: Duration,
     /// Seconds of load before that
@@ -53,7 +65,7 @@ pub(crate) struct Options {
     /// Number of tables
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) tables: u32,
-    /// Rows in each table
+    /// Rows in each table; with several --servers, accounts
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000_000))]
     pub(crate) table_size: u32,
     /// Event loops of Onramp [default: what `onramp serve` chooses]
@@ -80,7 +92,7 @@ pub(crate) struct Options {
     /// Create the tables on the server of --backend; without this they have to be there
     #[arg(long, requires = "backend")]
     pub(crate) prepare: bool,
-    /// Hold the private server to so many cores, such as 0.4: then it is what is short, and not the machine that it shares
+    /// Hold each private server to so many cores, such as 0.4: then it is what is short, and not the machine that it shares
     /// with the load generator. Takes root and the cpu controller of control groups
     #[arg(long, value_name = "CORES", conflicts_with = "backend", value_parser = cores)]
     pub(crate) server_cpus: Option<f64>,
@@ -108,6 +120,16 @@ pub(crate) struct Options {
 /// Ten times what this is for; the range of `max_connections`.
 const LARGEST_STEP: i64 = 1_000_000;
 
+/// A failover among more shows nothing else, and takes their memory.
+const MOST_SERVERS: i64 = 5;
+
+/// Options that say something about steps alone, by their names in the struct, which are clap's.
+const OF_STEPS: [&str; 9] =
+    ["steps", "direct_steps", "skip_direct", "rounds", "warmup", "workload", "tables", "find_knee", "direct"];
+
+/// Those that say something about a failover alone.
+const OF_A_FAILOVER: [&str; 1] = ["clients"];
+
 fn cores(text: &str) -> Result<f64, String> {
     let cores = text.parse::<f64>().ok().filter(|cores| cpu_share::RANGE.contains(cores));
     cores.ok_or_else(|| {
@@ -116,8 +138,48 @@ fn cores(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
+    /// Reads the words, the program's name first.
+    ///
+    /// # Errors
+    /// What clap says; and that an option has no part in what is asked for.
+    pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Result<Self, Error>, clap::Error> {
+        let matches = <Self as CommandFactory>::command().try_get_matches_from(words)?;
+        let options = Self::from_arg_matches(&matches)?;
+        let is_given = |name: &&&str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let no_part = |name: &str, instead| {
+            let option = format!("--{}", name.replace('_', "-"));
+            Ok(Err(Error::Options(WrongOptions::NoPart { option, instead })))
+        };
+        if options.servers == 1 {
+            return match OF_A_FAILOVER.iter().find(is_given) {
+                Some(name) => no_part(
+                    name,
+                    "with one server: name the numbers of clients with --steps, or give --servers 3",
+                ),
+                None => Ok(Ok(options)),
+            };
+        }
+        if options.backend.is_some() {
+            return no_part(
+                "backend",
+                "with several --servers, which are started for the run: leave it out (ONRAMP_BACKEND too), or leave out --servers",
+            );
+        }
+        match OF_STEPS.iter().find(is_given) {
+            Some(name) => no_part(
+                name,
+                "with several --servers: say with --clients how many clients there are, with --time how long they go on before \
+                 the primary is killed and after, and with --table-size how many accounts they write to",
+            ),
+            None => Ok(Ok(options)),
+        }
+    }
+
     /// The most connections that anything here opens to Onramp.
     pub(crate) fn most_clients(&self) -> u32 {
+        if self.servers > 1 {
+            return self.clients;
+        }
         self.steps.iter().copied().max().unwrap_or(1)
     }
 
@@ -196,6 +258,36 @@ mod tests {
         }
         for text in ["", "m", "-1", "ten", "25h", "nan", "1é"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_part_in_a_failover_is_said() {
+        let read = |line: &str| {
+            let words = std::iter::once("onramp challenge").chain(line.split(' ')).map(String::from);
+            match Options::read(words) {
+                Ok(Ok(options)) => Ok((options.servers, options.most_clients())),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        assert_eq!(read("--servers 3"), Ok((3, 1_000)));
+        assert_eq!(read("--servers 2 --clients 50 --time 3 --table-size 10"), Ok((2, 50)));
+        assert_eq!(read("--servers 1 --steps 5"), Ok((1, 5)));
+        for (line, names) in [
+            ("--servers 0", "--servers"),
+            ("--servers 6", "1..=5"),
+            ("--servers 3 --clients 0", "--clients"),
+            ("--servers 3 --steps 5", "--steps has no part with several --servers: say with --clients"),
+            ("--servers 3 --find-knee", "--find-knee has no part"),
+            ("--servers 3 --backend mysql://a@b/", "leave it out (ONRAMP_BACKEND too)"),
+            (
+                "--clients 5",
+                "--clients has no part with one server: name the numbers of clients with --steps",
+            ),
+        ] {
+            let error = read(line).unwrap_err();
+            assert!(error.contains(names), "{line}: {error}");
         }
     }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::error::{Error, Lack};
+
 /// A folder that is removed with the value.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
@@ -13,17 +15,18 @@ impl Scratch {
     /// Makes one in `parent`, or in the system's folder for temporary files.
     ///
     /// # Errors
-    /// A line that names the folder.
-    pub(crate) fn create(parent: Option<&Path>) -> Result<Self, String> {
+    /// There can be none.
+    pub(crate) fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())
-            .map_err(|error| format!("the system has no random bytes: {error}"))?;
+            .map_err(|error| Error::Machine(Lack::RandomBytes(error.into())))?;
         let path = parent.join(format!("onramp-challenge-{:016x}", u64::from_ne_bytes(random)));
         // Open to the server's own user.
-        std::fs::DirBuilder::new().mode(0o711).create(&path).map_err(|error| {
-            format!("{} cannot be created: {error}; see --work-directory", path.display())
-        })?;
+        std::fs::DirBuilder::new()
+            .mode(0o711)
+            .create(&path)
+            .map_err(|error| Error::Machine(Lack::Folder { path: path.clone(), error }))?;
         Ok(Self(path))
     }
 

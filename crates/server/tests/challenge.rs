@@ -73,6 +73,10 @@ impl Drop for TestFolder {
 }
 
 fn start(folder: &TestFolder, options: &[&str]) -> Running {
+    start_in(folder, &[&SMALL, options].concat())
+}
+
+fn start_in(folder: &TestFolder, options: &[&str]) -> Running {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onramp"));
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("ONRAMP_")) {
@@ -84,7 +88,6 @@ fn start(folder: &TestFolder, options: &[&str]) -> Running {
         .args(["challenge", "--work-directory"])
         .arg(folder.work())
         .args(["--report", "report"])
-        .args(SMALL)
         .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -181,6 +184,39 @@ fn a_killed_run_takes_everything_along() {
 }
 
 #[test]
+fn an_interrupted_failover_ends_all_of_its_servers() {
+    // While they are created, and while clients write.
+    for moment in ["creating 3 servers", "servers with"] {
+        let folder = TestFolder::new();
+        let mut running = start_in(&folder, &["--servers", "3", "--clients", "20", "--time", "60"]);
+        if moment.starts_with("creating") {
+            let deadline = Instant::now() + WATCHDOG;
+            while folder.processes().is_empty() {
+                assert!(Instant::now() < deadline, "no server is started");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        } else {
+            wait_for_line(&mut running, moment);
+        }
+        kill_process(Pid::from_child(&running.0), Signal::INT).unwrap();
+        assert_eq!(running.wait().code(), Some(1), "{moment}");
+        assert_eq!(folder.json()["ending"]["how"], "interrupted", "{moment}");
+        assert!(is_empty(&folder.work()), "{moment}");
+        assert!(folder.processes().is_empty(), "{moment}");
+    }
+}
+
+#[test]
+fn options_of_steps_beside_several_servers_are_said_at_once() {
+    let folder = TestFolder::new();
+    let output = start_in(&folder, &["--servers", "3", "--steps", "10"]).finish();
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("--steps has no part with several --servers"), "{error}");
+    assert!(is_empty(&folder.work()) && !folder.0.join("report").exists());
+}
+
+#[test]
 fn the_knee_is_found_and_named() {
     let folder = TestFolder::new();
     let output = start(&folder, &["--find-knee", "--direct", "--steps", "2"]).finish();
@@ -255,6 +291,39 @@ mod at_length {
         assert!(page.contains("id=\"latency-title\"") && page.ends_with("</html>\n"));
         assert!(is_empty(&folder.work()), "the temporary folder is gone");
         assert!(folder.processes().is_empty());
+    }
+
+    #[test]
+    fn a_killed_primary_loses_nothing_that_was_acknowledged() {
+        for servers in ["2", "3"] {
+            let folder = TestFolder::new();
+            let options = ["--servers", servers, "--clients", "100", "--table-size", "1000", "--time", "1"];
+            let output = start_in(&folder, &options).finish();
+            let (out, error) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{}\n{error}\n{out}", output.status);
+            let report = folder.json();
+            assert_eq!(report["verdict"]["good"], true, "{report:#}");
+            let failover = &report["failover"];
+            let ledger = &failover["ledger"];
+            assert!(ledger["acknowledged"].as_u64().unwrap() > 100, "{ledger:#}");
+            assert_eq!(
+                (&ledger["lost"], &ledger["refused_and_stored"]),
+                (&0.into(), &0.into()),
+                "{ledger:#}"
+            );
+            assert_eq!(ledger["replicas"], servers.parse::<u64>().unwrap() - 2);
+            let [killed, writable, back] =
+                ["killed", "writable", "back"].map(|moment| failover[moment].as_f64().unwrap());
+            assert!(killed < writable && writable <= back, "{failover:#}");
+            let last = failover["curve"].as_array().unwrap().last().unwrap();
+            assert!(last["at"].as_f64().unwrap() > back, "{last:#}");
+            let page = std::fs::read_to_string(folder.0.join("report/report.html")).unwrap();
+            assert!(page.contains("id=\"statements-title\"") && page.contains(">primary killed</text>"));
+            assert!(out.contains("the replica that had most took writes"), "{out}");
+            assert!(is_empty(&folder.work()), "the temporary folder is gone");
+            assert!(folder.processes().is_empty());
+        }
     }
 
     /// Where there are no control groups, or no rights to make one, the challenge says what to do instead.

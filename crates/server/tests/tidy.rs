@@ -36,7 +36,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ("compression", &["seam"]),
     ("proxy_protocol", &["seam"]),
     ("doctor", &["config", "drivers", "wire"]),
-    ("challenge", &["config", "doctor", "drivers", "keys", "private_server", "svg"]),
+    ("challenge", &["config", "doctor", "drivers", "keys", "login", "private_server", "svg", "wire"]),
     ("keys", &[]),
     ("trial", &["svg"]),
     ("web", &[]),

@@ -13,10 +13,12 @@ const LEFT: f64 = 66.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 36.0;
+/// The height of a moment's name.
+const MOMENT: f64 = 22.0;
 /// The size of a legend's key: a line long enough for two of its dashes, as high as a line of text.
 const KEY: [f64; 2] = [35.0, 16.0];
 
-/// Lines over a number of connections, on a logarithmic axis.
+/// Lines over a number of connections, or over time.
 pub(crate) struct LineChart<'a> {
     /// Names the picture within its page.
     pub(crate) id: &'a str,
@@ -24,6 +26,10 @@ pub(crate) struct LineChart<'a> {
     pub(crate) title: &'a str,
     /// What it shows, in a sentence.
     pub(crate) description: &'a str,
+    /// The axis from left to right: logarithmic for connections, linear for seconds.
+    pub(crate) across: Scale,
+    /// What happened where on that axis.
+    pub(crate) moments: Vec<(f64, &'a str)>,
     /// The upright axis.
     pub(crate) scale: Scale,
     /// How its numbers are written.
@@ -53,9 +59,9 @@ pub(crate) struct Line {
 
 /// One point of a line.
 pub(crate) struct Point {
-    /// Connections.
+    /// Connections, or seconds.
     pub(crate) x: f64,
-    /// More than 0.
+    /// More than 0, where the axis is logarithmic.
     pub(crate) y: f64,
     /// What a pointer over it shows.
     pub(crate) label: String,
@@ -86,7 +92,7 @@ impl Marker {
 pub(crate) fn lines(chart: &LineChart<'_>) -> String {
     let all = || chart.lines.iter().flat_map(|line| &line.points);
     let (Some(across), Some(up)) =
-        (axis(Scale::Logarithmic, all().map(|point| point.x)), axis(chart.scale, all().map(|point| point.y)))
+        (axis(chart.across, all().map(|point| point.x)), axis(chart.scale, all().map(|point| point.y)))
     else {
         return String::new();
     };
@@ -100,6 +106,12 @@ pub(crate) fn lines(chart: &LineChart<'_>) -> String {
     for tick in across.ticks() {
         svg.path("grid", format_args!("M{:.1} {TOP}V{:.1}", x(tick), HEIGHT - BOTTOM));
         svg.text("across", [x(tick), HEIGHT - 12.0], text::short(tick));
+    }
+    for (index, (at, name)) in chart.moments.iter().enumerate() {
+        // Each name a line of text below the one before: moments may lie close together.
+        let baseline = TOP + MOMENT * (index as f64 + 1.0);
+        svg.path("moment", format_args!("M{:.1} {TOP}V{:.1}", x(*at), HEIGHT - BOTTOM));
+        svg.text("", [x(*at) + 6.0, baseline], name);
     }
     for line in &chart.lines {
         svg.group(line.class, "", |svg| {
@@ -217,6 +229,8 @@ mod tests {
             id: "a",
             title: "",
             description: "",
+            across: Scale::Linear,
+            moments: Vec::new(),
             scale: Scale::Linear,
             number: text::short,
             lines: Vec::new(),

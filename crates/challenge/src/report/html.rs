@@ -6,7 +6,7 @@ use svg::escaped;
 
 use super::chart::{Bar, BarChart, Line, LineChart, Marker, Point, Scale, bar_key, bars, line_key, lines};
 use super::summary::{Row, Verdict, failures, rows, sentences, verdict};
-use super::{Figures, Idle, Outcome, Report, Series, Usage, table, text};
+use super::{Figures, Idle, Outcome, Report, Series, Setup, Usage, failover_page, table, text};
 use crate::knee::Knee;
 
 /// The whole page.
@@ -21,6 +21,9 @@ pub(crate) fn render(report: &Report) -> String {
         include_str!("page.css")
     );
     page.push_str(&summary(report, &verdict));
+    page.push_str(
+        &report.failover.as_ref().map(|failover| failover_page::render(failover)).unwrap_or_default(),
+    );
     page.push_str(&throughput(report, &rows));
     page.push_str(&latency(&rows));
     page.push_str(&memory(&rows));
@@ -33,6 +36,9 @@ pub(crate) fn render(report: &Report) -> String {
 }
 
 fn headline(report: &Report, verdict: &Verdict) -> String {
+    if let Some(failover) = &report.failover {
+        return failover.headline();
+    }
     match (&report.knee, &verdict.largest) {
         (Some(knee), _) => format!("Useful maximum: {}", text::connections(knee.connections)),
         (None, Some(largest)) => format!(
@@ -77,9 +83,10 @@ fn unbroken(text: &str) -> String {
 
 /// The few numbers that matter most.
 fn tiles(report: &Report, verdict: &Verdict) -> String {
-    let tiles = match &report.knee {
-        Some(knee) => knee_tiles(knee),
-        None => step_tiles(report, verdict),
+    let tiles = match (&report.failover, &report.knee) {
+        (Some(failover), _) => failover_page::tiles(failover),
+        (None, Some(knee)) => knee_tiles(knee),
+        (None, None) => step_tiles(report, verdict),
     };
     if tiles.is_empty() {
         return String::new();
@@ -145,6 +152,8 @@ fn throughput(report: &Report, rows: &[Row]) -> String {
         title: "Queries per second against connections",
         description: "One line for each series; a line that stays level to the right keeps its throughput as \
                       connections are added. The figures are in the table below.",
+        across: Scale::Logarithmic,
+        moments: Vec::new(),
         scale: Scale::Linear,
         number: text::short,
         lines: series_lines(rows, |_, figures| Some(figures.queries_per_second)),
@@ -180,6 +189,8 @@ fn latency(rows: &[Row]) -> String {
         title: "95th percentile of latency against connections",
         description: "One line for each series, on logarithmic axes, and dotted the fair share of Onramp's clients: \
                       connections divided by queries per second. The figures are in the table below.",
+        across: Scale::Logarithmic,
+        moments: Vec::new(),
         scale: Scale::Logarithmic,
         number: text::short_time,
         lines: all,
@@ -196,6 +207,8 @@ fn memory(rows: &[Row]) -> String {
         title: "Resident memory against connections",
         description: "One line for each series, on logarithmic axes: what Onramp had resident at most, and the server \
                       where it was measured by itself. The figures are in the table below.",
+        across: Scale::Logarithmic,
+        moments: Vec::new(),
         scale: Scale::Logarithmic,
         number: text::short_bytes,
         lines: series_lines(rows, |row, figures| table::memory(row, figures).map(|bytes| bytes as f64)),
@@ -413,6 +426,28 @@ fn table_row(row: &Row) -> String {
     format!("<tr class=\"{class}\">{cells}</tr>\n")
 }
 
+fn load(setup: &Setup) -> String {
+    let rows = text::grouped(u64::from(setup.table_size));
+    if setup.servers > 1 {
+        return format!("{} on {rows} accounts, uniform ids, closed loop without think time", setup.workload);
+    }
+    format!(
+        "{} on {} tables of {rows} rows, uniform ids, closed loop without think time",
+        setup.workload, setup.tables
+    )
+}
+
+fn course(setup: &Setup) -> (&'static str, String) {
+    if setup.servers > 1 {
+        let text =
+            format!("{} s of load before the primary is killed, and {0} s behind the failover", setup.time);
+        return ("Course", text);
+    }
+    let text =
+        format!("{} s measured after {} s of load; rounds: {}", setup.time, setup.warmup, setup.rounds);
+    ("Each step", text)
+}
+
 fn setup(report: &Report) -> String {
     let (setup, machine) = (&report.setup, &report.machine);
     let server = if setup.private_server { "created for this run" } else { "as it was" };
@@ -431,19 +466,8 @@ fn setup(report: &Report) -> String {
         ),
         ("Server", format!("{}, {server}", setup.server)),
         ("Onramp", format!("{}, driver {driver}", report.version)),
-        (
-            "Load",
-            format!(
-                "{} on {} tables of {} rows, uniform ids, closed loop without think time",
-                setup.workload,
-                setup.tables,
-                text::grouped(u64::from(setup.table_size))
-            ),
-        ),
-        (
-            "Each step",
-            format!("{} s measured after {} s of load; rounds: {}", setup.time, setup.warmup, setup.rounds),
-        ),
+        ("Load", load(setup)),
+        course(setup),
         ("Took", format!("{} s", text::rounded(report.duration))),
     ];
     let mut out = String::from("<h2>How it was measured</h2>\n<dl>\n");
@@ -452,8 +476,12 @@ fn setup(report: &Report) -> String {
     }
     let _ = writeln!(
         out,
-        "</dl>\n<p class=\"quiet\">Onramp and the server itself took turns, and each step had processes of its own. The \
-         same figures and more are in report.json.</p>\n<pre>{}</pre>",
+        "</dl>\n<p class=\"quiet\">{}same figures and more are in report.json.</p>\n<pre>{}</pre>",
+        if setup.servers > 1 {
+            "The "
+        } else {
+            "Onramp and the server itself took turns, and each step had processes of its own. The "
+        },
         escaped(&setup.commands.join("\n"))
     );
     out

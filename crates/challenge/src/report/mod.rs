@@ -3,6 +3,8 @@
 //! Times are in seconds and latencies in milliseconds; memory is in bytes.
 
 pub(crate) mod chart;
+pub(crate) mod failover;
+mod failover_page;
 pub(crate) mod html;
 pub(crate) mod summary;
 pub(crate) mod table;
@@ -11,6 +13,8 @@ pub(crate) mod text;
 use serde::{Deserialize, Serialize};
 
 use crate::knee::Knee;
+
+pub(crate) use failover::{ErrorCount, Failover, Held, Instantaneous, Ledger};
 
 /// The version of the layout of `report.json`. It grows when a reader of an older version would misunderstand.
 pub(crate) const SCHEMA: u32 = 1;
@@ -38,6 +42,9 @@ pub(crate) struct Report {
     pub(crate) idle: Option<Idle>,
     /// With `--find-knee`.
     pub(crate) knee: Option<Knee>,
+    /// With `--servers`.
+    #[serde(default)]
+    pub(crate) failover: Option<Box<Failover>>,
     /// What somebody who reads the figures should know: warnings, what was left out.
     pub(crate) notes: Vec<String>,
 }
@@ -78,6 +85,9 @@ pub(crate) struct Setup {
     pub(crate) server: String,
     /// Whether the server was created for the run.
     pub(crate) private_server: bool,
+    /// How many there were.
+    #[serde(default = "one")]
+    pub(crate) servers: u32,
     /// To how many cores it was held; nothing where it had what it got.
     #[serde(default)]
     pub(crate) server_cpus: Option<f64>,
@@ -101,6 +111,11 @@ pub(crate) struct Setup {
     pub(crate) direct: Vec<u32>,
     /// Command lines, one of each kind, without passwords.
     pub(crate) commands: Vec<String>,
+}
+
+/// Of a report from before there could be several.
+fn one() -> u32 {
+    1
 }
 
 /// What the clients were connected to.
@@ -290,14 +305,17 @@ fn per(bytes: u64, count: u64) -> f64 {
 }
 
 impl Report {
-    /// Whether everything was tried, and every step through Onramp was reached without an error and with answers for all.
+    /// Whether everything was tried, and every step through Onramp was reached without an error and with answers for all, or the ledger of
+    /// a failover is right.
     pub(crate) fn is_good(&self) -> bool {
         let fine = |step: &Step| match &step.outcome {
             Outcome::Measured(figures) => figures.is_good(),
             // How far the server gets by itself is a result.
             Outcome::Refused(_) | Outcome::Skipped(_) => step.series != Series::Onramp,
         };
-        self.ending == Ending::Complete && self.steps.iter().all(fine)
+        let is_right =
+            self.failover.as_ref().map_or(self.setup.servers == 1, |failover| failover.faults().is_empty());
+        self.ending == Ending::Complete && self.steps.iter().all(fine) && is_right
     }
 }
 
@@ -307,6 +325,10 @@ pub(crate) fn to_json(report: &Report) -> String {
     let verdict = summary::verdict(&summary::rows(report));
     if let Some(object) = value.as_object_mut() {
         object.insert(String::from("verdict"), serde_json::to_value(verdict).unwrap_or_default());
+        if let Some(failover) = &report.failover {
+            object["verdict"]["good"] = report.is_good().into();
+            object["verdict"]["faults"] = failover.faults().into();
+        }
     }
     format!("{value:#}\n")
 }

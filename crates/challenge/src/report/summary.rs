@@ -199,6 +199,9 @@ fn results(rows: &[Row], wanted: impl Fn(Series) -> bool) -> Vec<Result> {
 
 /// The verdict in sentences.
 pub(crate) fn sentences(report: &Report, verdict: &Verdict) -> Vec<String> {
+    if let Some(failover) = &report.failover {
+        return failover.sentences();
+    }
     let mut sentences = Vec::new();
     if let Some(knee) = &report.knee {
         sentences.push(format!(
@@ -233,7 +236,8 @@ pub(crate) fn sentences(report: &Report, verdict: &Verdict) -> Vec<String> {
 /// What went wrong on the way through Onramp, which is what the run is about.
 pub(crate) fn failures(report: &Report) -> Vec<String> {
     let onramp = rows(report).into_iter().filter(|row| row.series == Series::Onramp);
-    onramp.flat_map(|row| failures_of(&row)).collect()
+    let faults = report.failover.as_ref().map(|failover| failover.faults()).unwrap_or_default();
+    onramp.flat_map(|row| failures_of(&row)).chain(faults).collect()
 }
 
 fn failures_of(row: &Row) -> Vec<String> {

@@ -54,7 +54,8 @@ pub(crate) fn render(report: &Report) -> String {
     }
     if let Some(cores) = report.setup.server_cpus {
         out.push_str(&format!(
-            "The server was held to {cores} cores; Onramp and load generator had the rest.\n"
+            "{} held to {cores} cores; Onramp and load generator had the rest.\n",
+            if report.setup.servers > 1 { "Each server was" } else { "The server was" }
         ));
     }
     for note in &report.notes {
