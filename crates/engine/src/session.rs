@@ -205,6 +205,11 @@ impl SessionState {
         self.charset == other.charset && self.variables == other.variables
     }
 
+    /// Says whether a text in this state's own character set can name its schema, see [`Self::put_set`]. True without one.
+    pub(crate) fn can_say_schema(&self) -> bool {
+        self.schema.as_ref().is_none_or(|schema| schema.is_ascii() || is_utf8(&self.charset.client))
+    }
+
     /// Says whether a transaction only reads by default (`SET SESSION TRANSACTION READ ONLY`).
     pub(crate) fn begins_read_only(&self) -> bool {
         let names = [&b"tx_read_only"[..], b"transaction_read_only"];
@@ -278,22 +283,28 @@ impl SessionState {
         self.variables.len() < before
     }
 
-    /// Appends the `SET` that turns a backend in state `from` into this one; nothing where only the schema differs.
-    pub(crate) fn put_set(&self, from: &Self, out: &mut Vec<u8>) {
+    /// Appends the `SET` that turns a backend into this state that is in any of these, or between two of them; nothing where at most the schemas
+    /// differ.
+    pub(crate) fn put_set(&self, from: &[&Self], out: &mut Vec<u8>) {
         let start = out.len();
-        for name in from.variables.keys().filter(|name| !self.variables.contains_key(*name)) {
-            put_name(out, start, name);
-            put_default(out, name);
+        for (place, state) in from.iter().enumerate() {
+            let is_new = |name: &[u8]| !from[..place].iter().any(|other| other.variables.contains_key(name));
+            for name in state.variables.keys().filter(|name| !self.variables.contains_key(*name)) {
+                if is_new(name) {
+                    put_name(out, start, name);
+                    put_default(out, name);
+                }
+            }
         }
-        if self.charset != from.charset {
+        if from.iter().any(|from| self.charset != from.charset) {
             self.charset.put(out, start);
         }
+        let differs =
+            |name: &[u8]| from.iter().any(|from| from.variables.get(name) != self.variables.get(name));
         // The one sets the other (sys_vars.cc: fix_max_join_size), and stands before it in the order of names.
-        let joins = &b"max_join_size"[..];
-        let sets_big_selects = from.variables.get(joins) != self.variables.get(joins);
+        let sets_big_selects = differs(b"max_join_size");
         for (name, value) in &self.variables {
-            let same = from.variables.get(name) == Some(value);
-            if !same || (sets_big_selects && **name == *b"sql_big_selects") {
+            if differs(name) || (sets_big_selects && **name == *b"sql_big_selects") {
                 put_name(out, start, name);
                 let null = value.is_empty() && !MAY_BE_EMPTY.contains(&&**name);
                 if null || **value == *b"DEFAULT" {
@@ -394,7 +405,7 @@ mod tests {
 
     fn set(from: &SessionState, to: &SessionState) -> String {
         let mut out = Vec::new();
-        to.put_set(from, &mut out);
+        to.put_set(&[from], &mut out);
         String::from_utf8(out).unwrap()
     }
 

@@ -1,5 +1,7 @@
 //! From the queue to the server: who runs next, on which backend, and what goes ahead of the statement.
 
+use std::rc::Rc;
+
 use sql::{Effects, Kind, Reads};
 use wire::{Capabilities, CommandKind, Expect, ReplyReader, StatusFlags};
 
@@ -94,7 +96,7 @@ impl Engine {
             };
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
-                Some(backend) => self.start_alone(key, backend, grant),
+                Some(backend) => self.start_alone(self.goes_first_on(backend, key), backend, grant),
                 None => {
                     self.scheduling.scheduler.put_back(grant);
                     first_lacks_backend = true;
@@ -266,8 +268,8 @@ impl Engine {
         let client_several = self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS);
         let can_be_joined = !ahead.alone && can_be_joined(&request);
         let joined = !ahead.texts.is_empty() && can_be_joined && (client_several || !several);
-        // Another statement may only follow where the session state stands already, but for the schema, which each can bring along.
-        let follows = ahead.texts.is_empty() || (joined && ahead.is_schema_alone());
+        // Another statement may only follow where the session state stands already, or goes ahead alone, as each can bring its own along.
+        let follows = ahead.texts.is_empty() || (joined && ahead.is_state_alone());
         let shared = follows && self.clients[key].backend.is_none() && self.may_share(key, &request);
         let only_kind = self.scheduling.only_kind(self.now, &request).filter(|_| shared);
         self.begin_on(key, backend_key, shared, only_kind);
@@ -375,16 +377,17 @@ impl Engine {
             ahead.effects.clear = true;
             ahead.texts.push(super::leftovers::CLEAR.to_vec());
         }
-        let schemas_come = self.schemas_come(backend);
-        if client.session != Some(backend.session) || schemas_come {
+        if client.session != Some(backend.session) || self.sessions.others_come(backend) {
             let wanted =
                 self.sessions.states.state(client.session.expect("a client with requests has logged in"));
-            let found = self.sessions.states.state(backend.session);
-            ahead.alone = wanted.changes_behind_text(found);
+            let found = self.sessions.found_on(backend);
+            ahead.alone = found.iter().any(|found| wanted.changes_behind_text(found));
             // A request for another schema has no use for the present one, which may have been dropped.
-            let other = schemas_come || wanted.schema != found.schema;
+            let other = found.iter().any(|found| wanted.schema != found.schema);
             ahead.effects.schema = other && wanted.schema.is_some() && !request.chooses_schema();
-            ahead.texts.extend(super::difference::statements(wanted, found, ahead.effects.schema));
+            let texts = super::difference::statements(wanted, &found, ahead.effects.schema);
+            ahead.of_state = texts.len();
+            ahead.texts.extend(texts);
         }
         let variables = self.variables_ahead(key, backend_key, request);
         if !variables.is_empty() {
@@ -461,6 +464,8 @@ impl Engine {
             handed_on.unwrap_or_else(|| backend.put_message(parameters, request, &ahead.texts));
         backend.note_last(self.clients[key].id);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
+        let session = self.clients[key].session.filter(|_| shared && !ahead.is_empty());
+        let brings = session.map(|session| Rc::clone(self.sessions.states.shared_state(session)));
         let backend = &mut self.servers[backend_key];
         let preludes = ahead.count();
         let mut options = reply_options(backend.capabilities, capabilities, preludes, first_sequence);
@@ -482,6 +487,7 @@ impl Engine {
                 fingerprint: request.fingerprint(),
                 waited: request.waited,
                 shared,
+                brings,
                 prelude_effects: ahead.effects,
                 group: None,
                 chooses_schema: request.chooses_schema(),
@@ -539,6 +545,8 @@ impl Engine {
 #[derive(Default)]
 pub(crate) struct Ahead {
     texts: Vec<Vec<u8>>,
+    /// So many of them set the client's session state.
+    of_state: usize,
     effects: PreludeEffects,
     /// The client's `wait_timeout` is among it.
     sets_wait_timeout: bool,
@@ -547,8 +555,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    fn is_schema_alone(&self) -> bool {
-        self.effects.schema && self.texts.len() == 1
+    fn is_state_alone(&self) -> bool {
+        self.texts.len() == self.of_state
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,6 +2,7 @@
 
 pub(crate) mod aftermath;
 mod beliefs;
+mod brought;
 mod change;
 mod companions;
 pub(crate) mod compression;
@@ -36,6 +37,7 @@ pub(crate) mod stall;
 mod state;
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
 use seam::{ConnectionId, Instant};
@@ -50,7 +52,7 @@ use crate::ids::ClientKey;
 use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
 use crate::server_login::Established;
-use crate::session::{Charset, SessionId};
+use crate::session::{Charset, SessionId, SessionState};
 use crate::stored_code::{CodeChange, Hidden};
 use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
@@ -95,6 +97,8 @@ pub(crate) struct Backend {
     pub(crate) login_charset: Charset,
     /// The session state that stands on it.
     pub(crate) session: SessionId,
+    /// Since when it does.
+    pub(crate) session_since: Instant,
     /// The user variables that stand on it, as far as they are carried.
     pub(crate) variables: Variables,
     /// What its holder has set; none on one that nobody holds.
@@ -164,6 +168,8 @@ pub(crate) struct InFlight {
     pub(crate) shared: bool,
     /// The server has been asked to end it.
     pub(crate) asked_to_end: bool,
+    /// The session state that stands behind them, where others may follow before they have been answered.
+    pub(crate) brings: Option<Rc<SessionState>>,
     /// What has happened on the backend once they are done.
     pub(crate) prelude_effects: PreludeEffects,
     /// Others that get the same answer.

@@ -133,7 +133,7 @@ impl Engine {
         }
         let target = self.state_to_prepare(key, backend_key, definition);
         let found = self.sessions.states.state(self.servers[backend_key].session);
-        let texts = super::difference::statements(&target, found, target.schema != found.schema);
+        let texts = super::difference::statements(&target, &[found], target.schema != found.schema);
         let preludes = u8::try_from(texts.len()).expect("three statements at most");
         self.set_multi_statements(backend_key, true);
         let owner = Owner::ApplyDefinition { client: key };

@@ -183,15 +183,25 @@ impl Engine {
     pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
         self.note_change_of_schema(key, session);
         let held = self.sessions.states.hold_again(session);
-        let before = std::mem::replace(&mut self.servers[key].session, held);
+        let backend = &mut self.servers[key];
+        let before = std::mem::replace(&mut backend.session, held);
+        if before != session {
+            backend.session_since = self.now;
+        }
         self.sessions.states.release(before);
     }
 
-    /// Nobody knows in which schema a backend is: an empty name has a USE go ahead of whoever's statement is next.
-    pub(crate) fn forget_schema(&mut self, key: BackendKey) {
-        self.servers.of_mut(key).note_rights_taken_up(key);
-        let state = self.sessions.states.state(self.servers[key].session).clone();
-        let session = self.sessions.states.hold(SessionState { schema: Some(Box::default()), ..state });
+    /// A read that others may have followed has ended, and its client has gone, or asks elsewhere: what it brought along stands, or all that it may have changed is in doubt.
+    pub(crate) fn brought_state_stands(&mut self, key: BackendKey, statement: &InFlight) {
+        let Some(brought) = &statement.brings else { return };
+        if statement.summary.preludes_done < statement.preludes {
+            self.servers[key].afterwards = Afterwards::Close;
+            return;
+        }
+        if statement.prelude_effects.schema {
+            self.servers.of_mut(key).note_rights_taken_up(key);
+        }
+        let session = self.sessions.states.hold(SessionState::clone(brought));
         self.set_backend_session(key, session);
         self.sessions.states.release(session);
     }

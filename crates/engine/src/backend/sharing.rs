@@ -1,22 +1,24 @@
 //! The backends on which short reads follow each other.
 //!
 //! Reads of one account in one session state follow each other as they are. Where there are more than twice as many states as backends
-//! that may be shared, or those of one state are full, and the states differ in their schema alone, all may follow all: then a USE goes ahead
-//! of a read in one text with it, so that the read does not run where its schema cannot be chosen. As long as texts that choose another schema
-//! are in flight, nobody knows which schema the next read will find, and it brings its own along.
+//! that may be shared, or those of one state are full and the others differ in their schema alone, all may follow all: then a SET and a USE go
+//! ahead of a read in one text with it, so that the read does not run where its state cannot be set. As long as texts that bring another state
+//! are in flight, nobody knows in which state the next read will find the backend, and it brings its own along ([`super::brought`]).
 //!
-//! Where many accounts are there, two of the same seldom stand one behind the other in the queue. So while the first statement waits for a permit,
-//! reads behind it follow those of their own account that have begun lately.
+//! Where several wait in each of many states, they do not bring them: one sets its state on an idle backend, and the others follow as they are.
+//!
+//! Where many accounts or states are there, two of the same seldom stand one behind the other in the queue. So while the first statement waits for
+//! a permit, reads behind it follow those of their own account and state that have begun lately.
 
 use std::cell::LazyCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use seam::Instant;
 use wire::{Capabilities, StatusFlags};
 
+use super::Afterwards;
 use super::dispatch::{LARGEST_JOINED, can_be_joined};
-use super::{Afterwards, Backend, InFlight};
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
@@ -25,7 +27,7 @@ use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::Lane;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
-use crate::session::{SessionId, SessionState, is_utf8};
+use crate::session::SessionId;
 
 /// How a statement stands towards backends that others share.
 pub(super) enum Sharing {
@@ -55,6 +57,9 @@ pub(crate) type Sharers = (IdentityId, SessionId);
 /// 13.0 and 12.0 (medians of alternating runs of 64 clients).
 const STATES_OF_EACH: usize = 2;
 
+/// Where so many wait in each state, no read brings its state along: a backend is for one state at a time, which costs one SET for all of these.
+const WAITING_IN_EACH: usize = 4;
+
 /// On how many of all shared backends the reads of one account may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
@@ -62,6 +67,16 @@ struct Share {
     account: usize,
     /// In one state; 0 where there are too many states for each to have backends of its own.
     state: usize,
+    /// How many states there are, as far as that matters.
+    states: usize,
+}
+
+/// What a read may bring along to a backend that is at work in another state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Brings {
+    Nothing,
+    Schema,
+    State,
 }
 
 /// The states of an account are counted over so long: many times what a short read takes, and soon enough behind a change.
@@ -90,7 +105,7 @@ struct SharedBackend {
 struct States {
     since: Instant,
     /// Each has been seen since then. Its number may be another's by now, which is counted then.
-    seen: BTreeMap<IdentityId, Vec<SessionId>>,
+    seen: BTreeMap<IdentityId, BTreeSet<SessionId>>,
     /// How many had been seen in the time before that.
     before: BTreeMap<IdentityId, usize>,
 }
@@ -108,8 +123,8 @@ impl States {
             self.since = now;
         }
         let seen = self.seen.entry(account).or_default();
-        if seen.len() <= enough && !seen.contains(&session) {
-            seen.push(session);
+        if seen.len() <= enough {
+            seen.insert(session);
         }
         seen.len().max(self.before.get(&account).copied().unwrap_or(0))
     }
@@ -165,16 +180,19 @@ impl SharedBackends {
         }
     }
 
-    /// The accounts whose reads may follow out of turn: all of their backends have begun lately.
-    fn followed_out_of_turn(&self, now: Instant) -> Vec<IdentityId> {
-        let long_ago = self.backends.iter().filter(|backend| now.since(backend.since) >= OUT_OF_TURN);
-        let long_ago: Vec<_> = long_ago.map(|backend| backend.sharers.0).collect();
-        self.accounts.keys().copied().filter(|account| !long_ago.contains(account)).collect()
+    /// The accounts and states whose reads may follow out of turn: all of their backends have begun lately.
+    fn followed_out_of_turn(&self, now: Instant) -> BTreeSet<Sharers> {
+        let is_late = |backend: &&SharedBackend| now.since(backend.since) >= OUT_OF_TURN;
+        let mut followed: BTreeSet<_> = self.backends.iter().map(|backend| backend.sharers).collect();
+        for backend in self.backends.iter().filter(is_late) {
+            followed.remove(&backend.sharers);
+        }
+        followed
     }
 
-    /// Returns on how many of `most` backends these may be. All accounts that share any have as many, at least one, and so have
+    /// Returns on how many of `most` backends these may be, where so many statements wait. All accounts that share any have as many, at least one, and so have
     /// all session states of one account: an account that uses many of these takes nothing from others.
-    fn share_of(&mut self, now: Instant, (account, session): Sharers, most: usize) -> Share {
+    fn share_of(&mut self, now: Instant, (account, session): Sharers, most: usize, waiting: usize) -> Share {
         let states = self.accounts.get(&account);
         let accounts = self.accounts.len() + usize::from(states.is_none());
         let is_new = states.is_none_or(|states| !states.contains_key(&session));
@@ -182,8 +200,10 @@ impl SharedBackends {
         let share = most.div_ceil(accounts);
         let most = STATES_OF_EACH * share;
         // Nobody counts for a single one.
-        let states = if there == 1 { 1 } else { self.states.count(now, (account, session), most).max(there) };
-        Share { account: share, state: if states > most { 0 } else { share.div_ceil(there) } }
+        let enough = most.max(waiting / WAITING_IN_EACH);
+        let states =
+            if there == 1 { 1 } else { self.states.count(now, (account, session), enough).max(there) };
+        Share { account: share, state: if states > most { 0 } else { share.div_ceil(there) }, states }
     }
 }
 
@@ -213,7 +233,9 @@ impl Engine {
         };
         let most = self.pool.workers.shared_backends(self.pool.worker) as usize;
         let server = self.server_for(key);
-        let share = self.servers[server].sharing.share_of(self.now, (identity, session), most);
+        let waiting = self.scheduling.scheduler.waiting();
+        let sharing = &mut self.servers[server].sharing;
+        let share = sharing.share_of(self.now, (identity, session), most, waiting);
         let shared = self.shared_backends_for(key, &self.servers[server], (identity, session), share);
         let enough = shared.running >= shared.most;
         match shared.with_room {
@@ -230,23 +252,70 @@ impl Engine {
         }
     }
 
-    /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account, which takes neither.
+    /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account and state, which takes
+    /// neither.
     pub(super) fn start_followers(&mut self, first: ClientKey) {
-        let mut accounts = self.servers[self.server_for(first)].sharing.followed_out_of_turn(self.now);
-        // What has kept the first one back keeps all of its account.
-        accounts.retain(|&account| self.clients[first].identity != Some(account));
-        if accounts.is_empty() {
+        let mut followed = self.servers[self.server_for(first)].sharing.followed_out_of_turn(self.now);
+        // What has kept the first one back keeps all of its like.
+        if let Some(sharers) = self.sharers(first) {
+            followed.remove(&sharers);
+        }
+        if followed.is_empty() {
             return;
         }
         for key in self.scheduling.scheduler.behind(first, LOOK_FOR_FOLLOWERS) {
-            let Some(account) = self.clients[key].identity.filter(|account| accounts.contains(account))
-            else {
+            let Some(sharers) = self.sharers(key).filter(|sharers| followed.contains(sharers)) else {
                 continue;
             };
             if !matches!(self.start_shared(key), Sharing::Started) {
-                accounts.retain(|&other| other != account);
+                followed.remove(&sharers);
             }
         }
+    }
+
+    /// Who is to run on an idle backend that the first statement would have, and would have to set its state on. For as long as reads follow each
+    /// other out of turn, from the moment at which somebody has set the state that stands there, that is a read behind it for which it need not
+    /// be set. Where another backend is just being set for the like of the first, these wait for that, and the first of the others goes.
+    pub(super) fn goes_first_on(&self, key: BackendKey, first: ClientKey) -> ClientKey {
+        let (backend, client) = (&self.servers[key], &self.clients[first]);
+        if client.session == Some(backend.session) || client.backend.is_some() {
+            return first;
+        }
+        let may_go = |key: ClientKey, is_next: &dyn Fn(Sharers) -> bool| {
+            let request = self.clients[key].request.as_ref();
+            self.sharers(key).is_some_and(is_next)
+                && self.sessions.fits(backend, &self.clients[key])
+                && request.is_some_and(|request| self.may_share(key, request))
+                && self.user_may_use_one_more(key)
+        };
+        let behind = LazyCell::new(|| self.scheduling.scheduler.behind(first, LOOK_FOR_FOLLOWERS));
+        let next =
+            |is_next: &dyn Fn(Sharers) -> bool| behind.iter().copied().find(|&key| may_go(key, is_next));
+        let stands = (backend.identity, backend.session);
+        let just_set = self.now.since(backend.session_since) < OUT_OF_TURN;
+        if let Some(like) = just_set.then(|| next(&|sharers| sharers == stands)).flatten() {
+            return like;
+        }
+        let coming = self.coming_states(self.servers.of(key));
+        match self.sharers(first) {
+            Some(own) if coming.contains(&own) => {
+                next(&|sharers| !coming.contains(&sharers)).unwrap_or(first)
+            }
+            _ => first,
+        }
+    }
+
+    /// Whose state has just been sent to a backend, and does not stand there yet.
+    fn coming_states(&self, server: &Server) -> BTreeSet<Sharers> {
+        let begun = server.sharing.backends.iter().filter(|shared| {
+            self.now.since(shared.since) < OUT_OF_TURN && self.sessions.others_come(&self.servers[shared.key])
+        });
+        begun.map(|shared| shared.sharers).collect()
+    }
+
+    fn sharers(&self, key: ClientKey) -> Option<Sharers> {
+        let client = &self.clients[key];
+        Some((client.identity?, client.session?))
     }
 
     /// Says whether a read may share a backend: its like have been short lately, hardly one aside, and its client's reads open no
@@ -277,49 +346,45 @@ impl Engine {
         (identity, session): Sharers,
         share: Share,
     ) -> Shared {
-        let request = self.clients[key].request.as_ref().expect("looked at by the caller");
-        let own = server.sharing.of((identity, session));
-        let own = self.those_at_work(key, server, session, request, share.state.max(1), own);
-        // They have one of their own where they were among the first, or differ in more than their schema.
-        if own.with_room.is_some() || (share.state > 0 && own.running < own.most) {
-            return own;
+        let at_work = |most, brings, candidates: &mut dyn Iterator<Item = BackendKey>| {
+            self.those_at_work(key, server, session, (most, brings), candidates)
+        };
+        let sharing = &server.sharing;
+        if share.state == 0 {
+            // Those in which it stands, whoever were the first there.
+            let standing = at_work(1, Brings::Nothing, &mut sharing.of_account(identity));
+            let many_wait = self.scheduling.scheduler.waiting() / WAITING_IN_EACH >= share.states;
+            if standing.with_room.is_some() || many_wait || !self.may_bring_state(key) {
+                return standing;
+            }
+            return at_work(share.account, Brings::State, &mut sharing.of_account(identity));
         }
-        if !self.may_bring_schema(key, request) {
+        let own = at_work(share.state, Brings::Schema, &mut sharing.of((identity, session)));
+        // They have one of their own where they were among the first, or differ in more than their schema.
+        if own.with_room.is_some() || own.running < own.most || !self.may_bring_state(key) {
             return own;
         }
         let is_of_others = |&other: &BackendKey| {
             let others = self.sessions.states.state(self.servers[other].session);
             !others.is_but_for_schema(self.sessions.states.state(session))
         };
-        let others = server.sharing.of_account(identity).filter(is_of_others).count();
+        let others = sharing.of_account(identity).filter(is_of_others).count();
         let most = share.account.saturating_sub(others).max(1);
-        self.those_at_work(key, server, session, request, most, server.sharing.of_account(identity))
+        at_work(most, Brings::Schema, &mut sharing.of_account(identity))
     }
 
-    /// Says whether a schema is about to be chosen there that is another than the present one, or may be: until that is answered,
-    /// nobody knows in which of them the next statement will run.
-    pub(super) fn schemas_come(&self, backend: &Backend) -> bool {
-        let is_another = |statement: &InFlight| {
-            let client = statement.owner.client().map(|client| &self.clients[client]);
-            client.is_none_or(|client| client.session != Some(backend.session))
-        };
-        let mut choices =
-            backend.in_flight.iter().filter(|statement| statement.shared && statement.preludes > 0);
-        choices.any(is_another)
-    }
-
-    /// Of these backends those that a client's read can join, `most` of which should be at work.
+    /// Of these backends those that a client's read can join, so many of which should be at work.
     fn those_at_work(
         &self,
         key: ClientKey,
         server: &Server,
         session: SessionId,
-        request: &Request,
-        most: usize,
-        candidates: impl Iterator<Item = BackendKey>,
+        (most, brings): (usize, Brings),
+        candidates: &mut dyn Iterator<Item = BackendKey>,
     ) -> Shared {
         let client = &self.clients[key];
-        let brings_schema = LazyCell::new(|| self.may_bring_schema(key, request));
+        let request = client.request.as_ref().expect("looked at by the caller");
+        let may_bring = LazyCell::new(|| brings != Brings::Nothing && self.may_bring_state(key));
         let (only_kind, about) = (self.scheduling.only_kind(self.now, request), request.about.as_deref());
         let mut shared = Shared { running: 0, most, with_room: None };
         let mut fewest = self.pool.workers.statements_in_flight() as usize;
@@ -328,13 +393,10 @@ impl Engine {
             let backend = &self.servers[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
-            let (wanted, found) =
-                (self.sessions.states.state(session), self.sessions.states.state(backend.session));
-            let state_stands = backend.session == session && !self.schemas_come(backend);
-            // A backend that has a schema can never be without one again: a client that needs it so keeps it.
-            let schema_alone = found.schema.is_some() && found.is_but_for_schema(wanted);
+            let state_stands = backend.session == session && !self.sessions.others_come(backend);
+            let can_be_brought = || self.sessions.can_be_brought(session, backend, brings == Brings::Schema);
             let same = self.sessions.fits(backend, client)
-                && (state_stands || (schema_alone && *brings_schema))
+                && (state_stands || (*may_bring && can_be_brought()))
                 && backend.only_kind == only_kind
                 && about.is_none_or(|about| server.statement_for(candidate, about).is_some());
             if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
@@ -350,18 +412,15 @@ impl Engine {
         shared
     }
 
-    /// Says whether the client's schema can go ahead of a read in one text with it, as one statement.
-    fn may_bring_schema(&self, key: ClientKey, request: &Request) -> bool {
+    /// Says whether the client's session state can go ahead of its read in one text with it.
+    fn may_bring_state(&self, key: ClientKey) -> bool {
+        let client = &self.clients[key];
+        let request = client.request.as_ref().expect("looked at by the caller");
         // What was stuck lately waits for a lock in one schema perhaps, and should not hold up reads in others.
         if self.scheduling.only_kind(self.now, request).is_some() {
             return false;
         }
-        let client = &self.clients[key];
-        // Else more than a USE goes ahead.
-        let is_plain = |state: &SessionState| {
-            state.schema.as_ref().is_some_and(|schema| schema.is_ascii() || is_utf8(&state.charset.client))
-        };
-        client.session.is_some_and(|session| is_plain(self.sessions.states.state(session)))
+        client.session.is_some_and(|session| self.sessions.states.state(session).can_say_schema())
             && can_be_joined(request)
             && (client.capabilities.contains(Capabilities::MULTI_STATEMENTS)
                 || request.text().is_some_and(|text| !may_be_several(text)))
@@ -416,11 +475,18 @@ mod tests {
         sharing.add(at(0), backend_key(0), (mine, one));
         sharing.add(at(1_000), backend_key(1), (theirs, one));
         sharing.add(at(1_500), backend_key(2), (mine, other));
-        assert_eq!(sharing.followed_out_of_turn(at(1_999)), [mine, theirs]);
-        assert_eq!(sharing.followed_out_of_turn(at(2_000)), [theirs], "one of two is enough");
-        assert_eq!(sharing.followed_out_of_turn(at(3_000)), []);
+        assert_eq!(
+            sharing.followed_out_of_turn(at(1_999)),
+            BTreeSet::from([(mine, one), (mine, other), (theirs, one)])
+        );
+        assert_eq!(
+            sharing.followed_out_of_turn(at(2_000)),
+            BTreeSet::from([(mine, other), (theirs, one)]),
+            "one of two is enough"
+        );
+        assert_eq!(sharing.followed_out_of_turn(at(3_000)), BTreeSet::from([(mine, other)]));
         sharing.remove(backend_key(0));
-        assert_eq!(sharing.followed_out_of_turn(at(3_000)), [mine]);
+        assert_eq!(sharing.followed_out_of_turn(at(3_500)), BTreeSet::new());
     }
 
     #[test]
@@ -429,8 +495,8 @@ mod tests {
         let (mine, theirs) = (IdentityId::of_test(0), IdentityId::of_test(1));
         let (mut sharing, now) = (SharedBackends::default(), Instant::START);
         assert_eq!(
-            sharing.share_of(now, (mine, one), 4),
-            Share { account: 4, state: 4 },
+            sharing.share_of(now, (mine, one), 4, 0),
+            Share { account: 4, state: 4, states: 1 },
             "nobody else has any"
         );
         for (number, sharers) in [(0, (mine, one)), (1, (mine, one)), (2, (theirs, one)), (2, (theirs, one))]
@@ -441,24 +507,36 @@ mod tests {
             (sharing.len(), sharing.of((mine, one)).collect::<Vec<_>>()),
             (3, vec![backend_key(0), backend_key(1)])
         );
-        let shares = [sharing.share_of(now, (mine, one), 4), sharing.share_of(now, (theirs, one), 4)];
-        assert_eq!(shares, [Share { account: 2, state: 2 }; 2]);
+        let shares = [sharing.share_of(now, (mine, one), 4, 0), sharing.share_of(now, (theirs, one), 4, 0)];
+        assert_eq!(shares, [Share { account: 2, state: 2, states: 1 }; 2]);
         for session in [other, third] {
             sharing.add(now, backend_key(3 + session.number()), (mine, session));
         }
-        assert_eq!(sharing.share_of(now, (mine, one), 6), Share { account: 3, state: 1 }, "one each");
-        assert_eq!(sharing.share_of(now, (mine, one), 4), Share { account: 2, state: 1 }, "three on two");
-        assert_eq!(sharing.share_of(now, (mine, one), 2), Share { account: 1, state: 0 }, "three on one");
+        assert_eq!(
+            sharing.share_of(now, (mine, one), 6, 0),
+            Share { account: 3, state: 1, states: 1 },
+            "one each"
+        );
+        assert_eq!(
+            sharing.share_of(now, (mine, one), 4, 0),
+            Share { account: 2, state: 1, states: 1 },
+            "three on two"
+        );
+        assert_eq!(
+            sharing.share_of(now, (mine, one), 2, 0),
+            Share { account: 1, state: 0, states: 1 },
+            "three on one"
+        );
         assert_eq!(sharing.of_account(mine).count(), 4);
         assert_eq!(
-            sharing.share_of(now, (theirs, one), 4),
-            Share { account: 2, state: 2 },
+            sharing.share_of(now, (theirs, one), 4, 0),
+            Share { account: 2, state: 2, states: 1 },
             "many states of others take nothing away"
         );
         sharing.remove(backend_key(0));
         assert_eq!(
-            sharing.share_of(now, (theirs, one), 4),
-            Share { account: 2, state: 2 },
+            sharing.share_of(now, (theirs, one), 4, 0),
+            Share { account: 2, state: 2, states: 1 },
             "the other account has more"
         );
         for key in sharing
@@ -470,8 +548,8 @@ mod tests {
             sharing.remove(key);
         }
         assert_eq!(
-            (sharing.share_of(now, (theirs, one), 4), sharing.of((mine, one)).next()),
-            (Share { account: 4, state: 4 }, None)
+            (sharing.share_of(now, (theirs, one), 4, 0), sharing.of((mine, one)).next()),
+            (Share { account: 4, state: 4, states: 1 }, None)
         );
     }
 }

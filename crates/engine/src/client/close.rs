@@ -97,8 +97,8 @@ impl Engine {
     /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such
     /// that nobody expects anything of them.
     pub(crate) fn abandoned_ended(&mut self, key: BackendKey, statement: &InFlight) {
-        if statement.shared && statement.preludes > 0 && self.servers.contains(key) {
-            self.forget_schema(key);
+        if statement.shared && self.servers.contains(key) {
+            self.brought_state_stands(key, statement);
         }
         let summary = &statement.summary;
         let in_transaction = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));

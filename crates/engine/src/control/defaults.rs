@@ -254,7 +254,7 @@ mod tests {
             charset: engine.sessions.states.state(session).charset.clone(),
             ..SessionState::default()
         };
-        engine.sessions.states.state(session).put_set(&fresh, &mut out);
+        engine.sessions.states.state(session).put_set(&[&fresh], &mut out);
         String::from_utf8(out).expect("ASCII")
     }
 

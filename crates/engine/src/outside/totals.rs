@@ -87,7 +87,7 @@ totals! {
     stalls as "Onramp_stalls" and stalls,
     /// Reads that were sent behind others on their backend.
     shared_reads as "Onramp_shared_reads" and reads_shared,
-    /// Reads that were sent behind others, each with its USE in the same text.
+    /// Reads that were sent behind others, each with its SET or USE in the same text.
     schemas_brought as "Onramp_schemas_brought" and schemas_brought,
     /// Reads that were sent again on another backend, since the one before them was stuck.
     rescues as "Onramp_rescued_reads" and reads_rescued,

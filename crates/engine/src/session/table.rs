@@ -96,6 +96,11 @@ impl Sessions {
         &self.entries[id.0 as usize].state
     }
 
+    /// The state behind an id, for one who keeps it beyond the id's life.
+    pub(crate) fn shared_state(&self, id: SessionId) -> &Rc<SessionState> {
+        &self.entries[id.0 as usize].state
+    }
+
     /// How a state has the lexer read, with `servers` where it has no `sql_mode` of its own.
     pub(crate) fn lex_mode(&self, id: SessionId, servers: sql::LexMode) -> sql::LexMode {
         let entry = &self.entries[id.0 as usize];
