@@ -100,40 +100,43 @@ def test_a_client_whose_read_runs_or_waits_on_a_replica_is_shown_by_that(cluster
     # A permit for each server, which nobody lends.
     onramp = start(workers=1, permits=1, thread_pool_stall_limit=600_000)
     until_both_are_read(onramp, connect(onramp))
-    clients = [connect(onramp) for _ in range(3)]
     answers = []
     state = "SELECT * FROM clients WHERE state = 'on_replica'"
-    for number, client in enumerate(clients, 1):
-        answers.append(in_background(client.query, LONG))
-        until(lambda: len(rows(onramp, state)) == number, "it is not there")
-    shown = rows(onramp, state)
+    runs, waits = [], []
+    # Reads go where they are answered sooner, so that it may take more than three until both servers have one and another waits.
+    while not (len(runs) == 2 and waits):
+        answers.append(in_background(connect(onramp).query, LONG))
+        settled = lambda: [row for row in rows(onramp, state) if row["running_us"] is not None or row["queued_us"] is not None]
+        until(lambda: len(settled()) == len(answers), "it is not there")
+        shown = settled()
+        runs = [row for row in shown if row["running_us"] is not None]
+        waits = [row for row in shown if row["running_us"] is None]
     assert all(row["statement"] == LONG and row["digest"] and row["server"] for row in shown), shown
-    runs = [row for row in shown if row["running_us"] is not None]
-    waits = [row for row in shown if row["queued_us"] is not None]
-    assert len(runs) == 2 and {row["server"] for row in runs} == {address(cluster, number) for number in (1, 2)}
-    assert len(waits) == 1 and waits[0]["queue"] and waits[0]["server"] in {row["server"] for row in runs}
+    assert {row["server"] for row in runs} == {address(cluster, number) for number in (1, 2)}
+    assert all(row["queue"] and row["server"] in {run["server"] for run in runs} for row in waits)
     queued = rows(onramp, "SELECT * FROM queues")
-    assert [(row["client"], row["waits_for"]) for row in queued] == [(waits[0]["id"], "permit")]
+    assert {(row["client"], row["waits_for"]) for row in queued} == {(row["id"], "permit") for row in waits}
     for row in runs:
         number = next(number for number in (1, 2) if address(cluster, number) == row["server"])
         there = cluster.value(number, f"SELECT INFO FROM information_schema.PROCESSLIST WHERE ID = {row['backend']}")
         assert there.decode().startswith("SELECT COUNT(*) FROM kept"), there
         assert one(onramp, f"SELECT server FROM backends WHERE client = {row['id']}")["server"] == row["server"]
-        process = one(onramp, f"SELECT * FROM information_schema.PROCESSLIST WHERE id = {row['id']}")
+        columns = "command AS command, state AS state, info AS info"
+        process = one(onramp, f"SELECT {columns} FROM information_schema.PROCESSLIST WHERE id = {row['id']}")
         assert (process["command"], process["state"], process["info"]) == ("Query", f"on replica {row['server']}", LONG)
     busy = [server(onramp, cluster, number) for number in range(3)]
     assert [row["permits_in_use"] for row in busy] == [0, 1, 1] and [row["reads_running"] for row in busy] == [0, 1, 1]
-    assert sum(row["reads_waiting"] for row in busy) == 1
+    assert sum(row["reads_waiting"] for row in busy) == len(waits)
     assert count(onramp, "permits_in_use") == 2 and count(onramp, "permits") == 3
     limit = one(onramp, "SELECT * FROM limits WHERE option = 'permits'")
     assert (limit["in_use"], limit["bound"]) == (1, 1), "the server that is nearest to its bound"
-    assert one(onramp, "SELECT COUNT(*) AS clients FROM clients")["clients"] == 4
+    assert one(onramp, "SELECT COUNT(*) AS clients FROM clients")["clients"] == len(answers) + 1
     # What waits is answered by Onramp, and what runs by the servers.
     for row in [*waits, *runs]:
         rows(onramp, f"KILL QUERY {row['id']}")
     for answer in answers:
         assert isinstance(answer(), Err) and answer().code == 1317
-    assert count(onramp, "Cancelled") == 1
+    assert count(onramp, "Cancelled") == len(waits)
     assert one(onramp, "SELECT errors FROM statements WHERE text LIKE '%seq_1_to%'")["errors"] == 2
 
 
@@ -149,7 +152,7 @@ def test_a_read_that_waits_for_a_replica_is_shown_as_waiting(cluster, start, con
     shown = one(onramp, "SELECT * FROM clients WHERE state = 'on_replica'")
     assert shown["queued_us"] is not None and shown["queue"] is shown["server"] is shown["backend"] is None
     assert shown["statement"] == "SELECT value AS awaited FROM kept"
-    process = one(onramp, f"SELECT state FROM information_schema.PROCESSLIST WHERE id = {shown['id']}")
+    process = one(onramp, f"SELECT state AS state FROM information_schema.PROCESSLIST WHERE id = {shown['id']}")
     assert process["state"] == "waiting for a replica"
     rows(onramp, f"KILL QUERY {shown['id']}")
     assert isinstance(waiting(), Err) and count(onramp, "Replica_reads_waiting") == 0
@@ -187,7 +190,7 @@ def test_each_kind_has_the_reason_for_which_it_is_read_on_the_primary(cluster, s
         until_unreadable(onramp, cluster, number, "drained")
     assert reason("SELECT value AS drained FROM kept", "AS drained") == "no_replica"
     metrics = {row["reason"]: row["times"] for row in rows(onramp, "SELECT reason, SUM(for_reason) AS times FROM routing GROUP BY reason")}
-    assert metrics["of_session"] > 0 and metrics["no_replica"] == 1
+    assert metrics["of_session"] > 0 and metrics["no_replica"] >= 1
 
 
 def test_a_server_says_why_it_is_not_read_from(cluster, start, connect):
@@ -249,8 +252,8 @@ def test_metrics_of_reads_on_replicas(cluster, start, connect):
     rows(onramp, "SET GLOBAL read_wait_limit = '10ms'")
     client.query("UPDATE kept SET value = 3")
     client.query(SERVER)
-    metrics.wait(1, "onramp_replica_reads_waited_total")
-    assert metrics.get("onramp_replica_reads_returned_total") == 1
+    metrics.wait(1, "onramp_replica_reads_returned_total")
+    assert metrics.get("onramp_replica_reads_waited_total") >= 1
 
 
 def test_without_a_split_there_is_nothing_to_see_of_it(cluster, start, connect):

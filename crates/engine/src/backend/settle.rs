@@ -7,11 +7,10 @@ use wire::{CommandKind, Expect, StatusFlags};
 
 use super::kept::rows_of;
 use super::pool::behind_pins;
-use super::{Afterwards, InFlight, Owner, ServerError, Summary};
+use super::{Afterwards, InFlight, Owner, Summary};
 use crate::client::priority::Priority;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::learned::digests::Execution;
 use crate::learned::history::Left;
@@ -216,12 +215,11 @@ impl Engine {
     ) {
         let error = summary.error.clone().expect("a failure has an error");
         self.servers[key].afterwards = Afterwards::Close;
+        self.answer_server_error(client, request, &error);
         if self.is_reader() {
             // The session state is the primary's affair, and the statement has not run.
-            self.note_error_of_guest(client, &MySqlError::replica_refuses(&error));
             return self.let_go(key, client);
         }
-        self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
         if state.killed || state.in_transaction() || !state.pins.is_empty() {
             return self.close_client(
@@ -244,24 +242,6 @@ impl Engine {
         self.clients[client].session = Some(self.sessions.states.hold(without));
         self.sessions.states.release(session);
         self.let_go(key, client);
-    }
-
-    /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
-    pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
-        if self.is_reader() {
-            return self.note_error_of_guest(client, &MySqlError::replica_refuses(error));
-        }
-        let login = request.command == RequestKind::LoginSchema;
-        let sequence = if login { self.clients[client].login_end.sequence } else { request.answer };
-        let mut payload = Vec::new();
-        wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
-            .put(&mut payload);
-        self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
-        if login {
-            let reason = String::from_utf8_lossy(&error.message).into_owned();
-            self.schema_refused(client, &payload, &reason);
-            self.close_client(client, ClosedFor::LoginRefused, &reason);
-        }
     }
 
     /// The client's state was sent apart; now its statement may follow.

@@ -9,6 +9,8 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::io::Io;
+use crate::outside::named::ClosedFor;
+use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{Diagnostics, Reader};
 
 impl Io {
@@ -116,6 +118,24 @@ impl Engine {
         };
         let (collation, width) = facts.collation_of_results(&self.sessions.states.state(session).charset);
         Reader { collation, width, is_mysql: !facts.is_mariadb(), ..reader }
+    }
+
+    /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
+    pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
+        if self.is_reader() {
+            return self.note_error_of_guest(client, &MySqlError::replica_refuses(error));
+        }
+        let login = request.command == RequestKind::LoginSchema;
+        let sequence = if login { self.clients[client].login_end.sequence } else { request.answer };
+        let mut payload = Vec::new();
+        wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
+            .put(&mut payload);
+        self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
+        if login {
+            let reason = String::from_utf8_lossy(&error.message).into_owned();
+            self.schema_refused(client, &payload, &reason);
+            self.close_client(client, ClosedFor::LoginRefused, &reason);
+        }
     }
 
     /// An error packet with this sequence number.

@@ -9,9 +9,8 @@ use wire::StatusFlags;
 
 use super::guest::{Ended, Guest, Returned};
 use super::replicas::Fitness;
+use super::route::Route;
 use super::view::NotSplit;
-use super::{ReadSettings, ReadSplit, Readers};
-use crate::accounts::Account;
 use crate::backend::dispatch::LARGEST_JOINED;
 use crate::client::hoards::Counted;
 use crate::client::reading::TEXT_AT;
@@ -42,14 +41,6 @@ enum At {
     Waiting { request: Box<Request>, number: u64, needs: Instant },
     /// The reader at this place has it.
     Reader(usize),
-}
-
-/// Where a read goes.
-enum Route {
-    Reader(usize),
-    Primary(NotSplit),
-    /// Replicas could take it, and none has yet what it has to see.
-    Wait,
 }
 
 impl fmt::Debug for Lent {
@@ -114,34 +105,6 @@ impl SessionTables {
         match request.about.as_deref() {
             Some(about) => Some(&self.definitions.get(about.definition).text),
             None => request.text(),
-        }
-    }
-}
-
-impl Readers {
-    /// Where a read of this account goes that has to see what was written up to `needs`.
-    fn route(&self, now: Instant, needs: Instant, account: &Account, settings: &ReadSettings) -> Route {
-        let usable = self.all.iter().enumerate();
-        let usable = usable.filter(|(_, reader)| reader.is_usable(now, settings.max_lag));
-        let (mut best, mut could_wait) = (None, false);
-        for (place, reader) in usable.filter(|(_, reader)| reader.engine.admits(account)) {
-            could_wait = true;
-            if reader.freshness.has_all_until(needs) {
-                let expected = reader.load.expected(now);
-                if best.is_none_or(|(least, _)| expected < least) {
-                    best = Some((expected, place));
-                }
-            }
-        }
-        let with_primary = settings.split == ReadSplit::All;
-        match best {
-            Some((expected, _)) if with_primary && self.primary.expected(now) <= expected => {
-                Route::Primary(NotSplit::Sooner)
-            }
-            Some((_, place)) => Route::Reader(place),
-            None if could_wait && !with_primary && !settings.wait_limit.is_zero() => Route::Wait,
-            None if could_wait => Route::Primary(NotSplit::Behind),
-            None => Route::Primary(NotSplit::NoReplica),
         }
     }
 }

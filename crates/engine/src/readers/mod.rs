@@ -14,6 +14,7 @@ pub(crate) mod guest;
 pub(crate) mod lending;
 mod load;
 pub(crate) mod replicas;
+mod route;
 pub(crate) mod view;
 mod waiting;
 
