@@ -190,21 +190,6 @@ impl Engine {
         self.sessions.states.release(before);
     }
 
-    /// A read that others may have followed has ended, and its client has gone, or asks elsewhere: what it brought along stands, or all that it may have changed is in doubt.
-    pub(crate) fn brought_state_stands(&mut self, key: BackendKey, statement: &InFlight) {
-        let Some(brought) = &statement.brings else { return };
-        if statement.summary.preludes_done < statement.preludes {
-            self.servers[key].afterwards = Afterwards::Close;
-            return;
-        }
-        if statement.prelude_effects.schema {
-            self.servers.of_mut(key).note_rights_taken_up(key);
-        }
-        let session = self.sessions.states.hold(SessionState::clone(brought));
-        self.set_backend_session(key, session);
-        self.sessions.states.release(session);
-    }
-
     /// What went ahead of a statement has failed: the client hears why, and the backend's state is anybody's guess.
     pub(crate) fn prelude_failed(
         &mut self,

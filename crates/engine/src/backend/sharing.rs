@@ -17,8 +17,8 @@ use std::time::Duration;
 use seam::Instant;
 use wire::{Capabilities, StatusFlags};
 
-use super::Afterwards;
 use super::dispatch::{LARGEST_JOINED, can_be_joined};
+use super::{Afterwards, InFlight};
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
@@ -27,7 +27,7 @@ use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::Lane;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
-use crate::session::SessionId;
+use crate::session::{SessionId, SessionState};
 
 /// How a statement stands towards backends that others share.
 pub(super) enum Sharing {
@@ -426,6 +426,22 @@ impl Engine {
                 || request.text().is_some_and(|text| !may_be_several(text)))
     }
 
+    /// A read that others may have followed has ended, and its client has gone, or asks elsewhere: what it brought along stands, or all that it may
+    /// have changed is in doubt.
+    pub(crate) fn brought_state_stands(&mut self, key: BackendKey, statement: &InFlight) {
+        let Some(brought) = &statement.brings else { return };
+        if statement.summary.preludes_done < statement.preludes {
+            self.servers[key].afterwards = Afterwards::Close;
+            return;
+        }
+        if statement.prelude_effects.schema {
+            self.servers.of_mut(key).note_rights_taken_up(key);
+        }
+        let session = self.sessions.states.hold(SessionState::clone(brought));
+        self.set_backend_session(key, session);
+        self.sessions.states.release(session);
+    }
+
     /// Says whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind
     /// others as are being read. False where their number is given: nobody looks for a better one.
     pub(crate) fn shared_reads_wait(&self) -> bool {
@@ -441,7 +457,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::ids::backend_key;
-    use crate::session::{SessionState, Sessions};
+    use crate::session::Sessions;
 
     fn in_three_schemas() -> [SessionId; 3] {
         let mut sessions = Sessions::default();
@@ -514,17 +530,17 @@ mod tests {
         }
         assert_eq!(
             sharing.share_of(now, (mine, one), 6, 0),
-            Share { account: 3, state: 1, states: 1 },
+            Share { account: 3, state: 1, states: 3 },
             "one each"
         );
         assert_eq!(
             sharing.share_of(now, (mine, one), 4, 0),
-            Share { account: 2, state: 1, states: 1 },
+            Share { account: 2, state: 1, states: 3 },
             "three on two"
         );
         assert_eq!(
             sharing.share_of(now, (mine, one), 2, 0),
-            Share { account: 1, state: 0, states: 1 },
+            Share { account: 1, state: 0, states: 3 },
             "three on one"
         );
         assert_eq!(sharing.of_account(mine).count(), 4);
