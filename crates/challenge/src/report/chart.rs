@@ -111,7 +111,9 @@ pub(crate) fn lines(chart: &LineChart<'_>) -> String {
         // Each name a line of text below the one before: moments may lie close together.
         let baseline = TOP + MOMENT * (index as f64 + 1.0);
         svg.path("moment", format_args!("M{:.1} {TOP}V{:.1}", x(*at), HEIGHT - BOTTOM));
-        svg.text("", [x(*at) + 6.0, baseline], name);
+        // Towards the middle, where there is room for it.
+        let (class, beside) = if x(*at) < WIDTH / 2.0 { ("", 6.0) } else { ("up", -6.0) };
+        svg.text(class, [x(*at) + beside, baseline], name);
     }
     for line in &chart.lines {
         svg.group(line.class, "", |svg| {

@@ -43,7 +43,7 @@ pub(crate) fn tiles(failover: &Failover) -> Vec<(String, String)> {
         String::from("errors, of all numbers"),
     ));
     let acknowledged = text::grouped(failover.ledger.acknowledged);
-    tiles.push((lost, format!("of {acknowledged} acknowledged writes was lost")));
+    tiles.push((lost, format!("of {acknowledged} acknowledged writes lost")));
     tiles
 }
 
@@ -89,7 +89,7 @@ fn ledger(failover: &Failover) -> String {
     for (name, count, must, other, so) in rows {
         let _ = writeln!(
             out,
-            "<tr><td>{name}: {must}</td><td>{}</td><td>{} {so}</td></tr>",
+            "<tr><td class=\"words\">{name}: {must}</td><td>{}</td><td>{} {so}</td></tr>",
             text::grouped(count),
             text::grouped(other)
         );
@@ -97,7 +97,7 @@ fn ledger(failover: &Failover) -> String {
     for error in &failover.errors {
         let _ = writeln!(
             out,
-            "<tr><td>error {}, such as: {}</td><td>{}</td><td></td></tr>",
+            "<tr><td class=\"words\">error {}, such as: {}</td><td>{}</td><td></td></tr>",
             error.code,
             escaped(&error.example),
             text::grouped(error.count)
