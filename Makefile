@@ -152,6 +152,8 @@ fuzz:
 simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS)
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
+	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster
+	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster --workers 3
 
 # Seconds behind the build. `make micro ARGUMENTS=point_select` measures those with that in their names.
 micro:

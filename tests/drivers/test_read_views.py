@@ -14,6 +14,8 @@ from harness.waiting import in_background, until
 # It runs until somebody ends it.
 LONG = "SELECT COUNT(*) FROM kept AS a, seq_1_to_1000000000 AS b"
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def cluster(folder, template):

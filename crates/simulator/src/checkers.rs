@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::client::moments;
+use crate::client::oracle::Expected;
 use crate::client::reply::Part;
+use crate::ledger::{Fates, Ledger};
 use crate::server::database::Execution;
+use crate::server::member::Committed;
 use crate::token::{ClientKey, Token};
 
 /// Connections to the server without a statement in between that count as a storm: more than all clients of a run could
@@ -36,6 +39,7 @@ pub struct Checkers {
     pub popular_answers: u64,
     /// Plain reads that ran once more.
     pub repeated: u64,
+    ledger: Option<Ledger>,
 }
 
 /// What is known of one statement.
@@ -64,7 +68,15 @@ impl Checkers {
             popular_runs: 0,
             popular_answers: 0,
             repeated: 0,
+            ledger: None,
         }
+    }
+
+    /// There are several servers.
+    #[must_use]
+    pub fn with_ledger(mut self) -> Self {
+        self.ledger = Some(Ledger::default());
+        self
     }
 
     /// Something that must not be.
@@ -175,7 +187,18 @@ impl Checkers {
     pub fn answered(&mut self, tokens: &[Token]) {
         self.answered += 1;
         for token in tokens {
-            let Some(Record { expected, ran: Some(ran) }) = self.statements.get(token) else { continue };
+            let Some(Record { expected, ran }) = self.statements.get(token) else { continue };
+            if (expected.writes && !ran.as_ref().is_some_and(|ran| ran.writes))
+                || (expected.commits && !ran.as_ref().is_some_and(|ran| ran.commits))
+            {
+                self.violation(format!("{token} was acknowledged, and has changed nothing on a server"));
+                return;
+            }
+            let acknowledged = self.ledger.as_mut().map(|ledger| ledger.acknowledged(expected));
+            if let Some(Err(text)) = acknowledged {
+                return self.violation(text);
+            }
+            let Some(ran) = ran else { continue };
             if expected.fingerprint != ran.fingerprint {
                 let text = format!(
                     "{token} ran on thread {} under\n    {}\n  and should have run under\n    {}",
@@ -197,6 +220,91 @@ impl Checkers {
     }
 }
 
+/// Where there are several servers.
+impl Checkers {
+    /// Whether there are.
+    pub fn has_several(&self) -> bool {
+        self.ledger.is_some()
+    }
+
+    /// What became of clients.
+    pub fn fates(&self) -> Fates {
+        self.ledger.as_ref().map_or(Fates::default(), |ledger| ledger.fates)
+    }
+
+    /// The program has turned to another primary.
+    pub fn turned(&mut self) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.fates.turns += 1;
+        }
+    }
+
+    /// See [`Ledger::committed`].
+    pub fn committed(&mut self, committed: &Committed, is_lost: bool) {
+        self.in_ledger(|ledger| ledger.committed(committed, is_lost));
+    }
+
+    /// See [`Ledger::lost`].
+    pub fn lost(&mut self, tokens: Vec<Token>) {
+        self.in_ledger(|ledger| {
+            ledger.lost(tokens);
+            Ok(())
+        });
+    }
+
+    /// See [`Ledger::sent_to_server`].
+    pub fn sent_to_server(&mut self, tokens: &[Token]) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.sent_to_server(tokens);
+        }
+    }
+
+    /// A client was told that nothing of these has run.
+    pub fn refused(&mut self, code: u16, tokens: &[Token]) {
+        self.in_ledger(|ledger| {
+            ledger.fates.refused += 1;
+            ledger.refused(code, tokens)
+        });
+    }
+
+    /// A client was told that its transaction is rolled back, in which statements stand that it has had answers to.
+    pub fn rolled_back(&mut self, key: ClientKey, transaction: Option<u64>, tokens: &[Token]) {
+        self.in_ledger(|ledger| {
+            ledger.fates.rolled_back += 1;
+            let before = transaction.map_or(Vec::new(), |transaction| ledger.changed_in(key, transaction));
+            ledger.refused(1213, &before)?;
+            ledger.refused(1213, tokens)
+        });
+    }
+
+    /// A client was told that nobody knows what became of its statement: it was in flight, or its client had a server's connection of its
+    /// own.
+    pub fn unknown(&mut self, tokens: &[Token], holds: bool, shown: &str) {
+        self.in_ledger(|ledger| {
+            ledger.fates.unknown += 1;
+            match tokens.first() {
+                Some(&first) if !holds && !ledger.was_sent(first) => {
+                    Err(format!("{shown} was answered with error 2013, and was never sent to a server"))
+                }
+                _ => Ok(()),
+            }
+        });
+    }
+
+    /// See [`Ledger::read`].
+    pub fn read(&mut self, key: ClientKey, expected: &Expected, found: &[Part], shown: &str) {
+        self.in_ledger(|ledger| {
+            ledger.read(key, expected, found).map_err(|text| format!("client {key}: {shown}: {text}"))
+        });
+    }
+
+    fn in_ledger(&mut self, note: impl FnOnce(&mut Ledger) -> Result<(), String>) {
+        if let Some(Err(text)) = self.ledger.as_mut().map(note) {
+            self.violation(text);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,12 +314,15 @@ mod tests {
     fn execution(number: u32, transaction: Option<u64>) -> Execution {
         Execution {
             token: Token { key: KEY, number },
+            server: None,
             thread_id: 7,
             sent_at: (0, 0),
             transaction,
             fingerprint: "schema=alpha".to_owned(),
             foreign_state: None,
             harmless: false,
+            writes: false,
+            commits: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a seed decides before a run begins: how many clients, how tight the limits, which faults.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use engine::{
@@ -11,6 +12,7 @@ use seam::Address;
 use zeroize::Zeroizing;
 
 use crate::client::program::Habits;
+use crate::clusters::ClusterParameters;
 use crate::network::Conditions;
 use crate::random::Random;
 use crate::server::database::Account;
@@ -83,6 +85,8 @@ pub struct Parameters {
     pub overload: OverloadSettings,
     /// Who gets how much of the server.
     pub shares: SharesSettings,
+    /// Where there are several servers.
+    pub cluster: Option<ClusterParameters>,
 }
 
 /// Which faults a run has.
@@ -170,6 +174,7 @@ impl Parameters {
             fault_interval: random.between(20_000, 2_000_000),
             overload: OverloadSettings::default(),
             shares: SharesSettings { fair_share: FairShare::Crowding, ..SharesSettings::default() },
+            cluster: None,
         };
         // A statement that waits for a row must lend its permit, or the one that would end the wait may not run.
         parameters.habits.contends = !parameters.counts_permits() && random.percent(60);
@@ -257,7 +262,7 @@ impl Parameters {
 
     /// Whether clients may see errors that a direct connection would not give.
     pub fn tolerates_losses(&self) -> bool {
-        self.faults.any() || self.habits.kills || !self.has_room()
+        self.faults.any() || self.habits.kills || !self.has_room() || self.cluster.is_some()
     }
 
     /// Whether every client can have a backend of its own, and every other limit is out of reach.
@@ -299,6 +304,9 @@ impl Parameters {
             slow: draw(self.habits.slow),
             popular: self.habits.popular,
             moves: self.habits.moves,
+            versions: self.habits.versions,
+            holds: self.thread_handling == ThreadHandling::OneThreadPerConnection,
+            pace: self.habits.pace,
         }
     }
 
@@ -327,7 +335,7 @@ impl Parameters {
         for byte in &mut entropy {
             *byte = random.number().to_le_bytes()[0];
         }
-        let settings = Settings {
+        let mut settings = Settings {
             server: vec![server_address(1), server_address(2)],
             service_user: SERVICE_USER.to_owned(),
             service_password: Zeroizing::new(SERVICE_PASSWORD.to_owned()),
@@ -381,6 +389,9 @@ impl Parameters {
             transaction_delay: self.transaction_delay,
             ..Settings::default()
         };
+        if let Some(cluster) = &self.cluster {
+            cluster.apply(&mut settings);
+        }
         match self.profile {
             Profile::Native => settings,
             // A timer of an hour would let nothing past a statement that waits for a lock.
@@ -419,6 +430,9 @@ fn draw_habits(random: &mut Random, faulty: bool) -> Habits {
         slow: random.percent(40),
         popular: false,
         moves: false,
+        versions: false,
+        holds: false,
+        pace: 1,
     }
 }
 
@@ -462,6 +476,13 @@ pub fn server_address(last: u8) -> Address {
     Address::Tcp { remote: ([10, 0, 0, last], 3306).into(), local: None }
 }
 
+/// The place of the server with this address, where there are several.
+pub fn place_of(address: &Address) -> Option<usize> {
+    let Address::Tcp { remote, .. } = address else { return None };
+    let IpAddr::V4(remote) = remote.ip() else { return None };
+    usize::from(remote.octets()[3]).checked_sub(1)
+}
+
 impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}", self.seed)?;
@@ -496,6 +517,7 @@ impl fmt::Display for Parameters {
         writeln!(f, "  {:?}, at most {} us apart", self.faults, self.fault_interval)?;
         writeln!(f, "  {:?}", self.overload)?;
         writeln!(f, "  {:?}", self.shares)?;
-        write!(f, "  short timeouts: {}, early drain: {}", self.hurries, self.drains_early)
+        write!(f, "  short timeouts: {}, early drain: {}", self.hurries, self.drains_early)?;
+        self.cluster.iter().try_for_each(|cluster| write!(f, "\n{cluster}"))
     }
 }

@@ -2,16 +2,25 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Finding, Letter, Settings, Task, Workers};
+use engine::{Engine, Event, Finding, Letter, Settings, Task, Workers};
 use seam::{ConnectionId, Input, Instant, Output, Program};
 
-use crate::subject::{Owned, Subject};
+use crate::faults::place_of;
+use crate::subject::{Origin, Owned, Subject};
+
+/// The engine names connections of checks by numbers from here on.
+const OF_CHECKS: u64 = 1 << 63;
 
 /// Engines that share their permits. New clients go to them in turn; letters arrive a turn later.
 pub struct Fleet {
     engines: Vec<Engine>,
     /// Whose a connection is.
     owners: BTreeMap<ConnectionId, usize>,
+    /// What connections are called that somebody waits for, with the worker and its own name for it.
+    tokens: BTreeMap<u64, (usize, u64)>,
+    last_token: u64,
+    /// The place of the server that statements go to.
+    primary: Option<usize>,
     accepted: usize,
     letters: VecDeque<(usize, Letter)>,
     finished: Vec<bool>,
@@ -38,6 +47,9 @@ impl Fleet {
         Self {
             engines: (0..count).map(join).collect(),
             owners: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            last_token: 0,
+            primary: None,
             accepted: 0,
             letters: VecDeque::new(),
             finished: vec![false; count as usize],
@@ -51,13 +63,10 @@ impl Fleet {
     }
 
     /// Tokens of all engines in one space.
-    fn outer_token(&self, worker: usize, token: u64) -> u64 {
-        token * self.engines.len() as u64 + worker as u64
-    }
-
-    fn inner_token(&self, token: u64) -> (usize, u64) {
-        let count = self.engines.len() as u64;
-        ((token % count) as usize, token / count)
+    fn outer_token(&mut self, worker: usize, token: u64) -> u64 {
+        self.last_token += 1;
+        self.tokens.insert(self.last_token, (worker, token));
+        self.last_token
     }
 
     fn turn_end(&mut self) {
@@ -95,12 +104,12 @@ impl Program for Fleet {
                 (worker, input)
             }
             Input::Connected { token, connection } => {
-                let (worker, token) = self.inner_token(token);
+                let Some((worker, token)) = self.tokens.remove(&token) else { return };
                 self.owners.insert(connection, worker);
                 (worker, Input::Connected { token, connection })
             }
             Input::ConnectFailed { token, errno } => {
-                let (worker, token) = self.inner_token(token);
+                let Some((worker, token)) = self.tokens.remove(&token) else { return };
                 (worker, Input::ConnectFailed { token, errno })
             }
             Input::Closed { connection, reason } => {
@@ -175,8 +184,14 @@ impl Subject for Fleet {
         let mut events = Vec::new();
         for (worker, engine) in self.engines.iter_mut().enumerate() {
             while engine.poll_slow().is_some() {}
-            events
-                .extend(std::iter::from_fn(|| engine.poll_event()).map(|event| format!("{worker}: {event}")));
+            while let Some(event) = engine.poll_event() {
+                match &event {
+                    Event::PrimaryFound { address, .. } => self.primary = place_of(address),
+                    Event::NoPrimary { .. } | Event::SwitchoverBegan { .. } => self.primary = None,
+                    _ => {}
+                }
+                events.push(format!("{worker}: {event}"));
+            }
         }
         events
     }
@@ -192,6 +207,19 @@ impl Subject for Fleet {
 
     fn found(&mut self, worker: usize, number: u64, finding: Finding) {
         self.engines[worker].take_finding(number, finding);
+    }
+
+    fn workers(&mut self) -> Vec<&mut Engine> {
+        self.engines.iter_mut().collect()
+    }
+
+    fn primary(&self) -> Option<usize> {
+        self.primary
+    }
+
+    fn origin(&self, token: u64) -> Origin {
+        let found = self.tokens.get(&token);
+        found.map_or(Origin::default(), |&(worker, token)| Origin { worker, is_check: token >= OF_CHECKS })
     }
 
     fn rescues(&self) -> u64 {

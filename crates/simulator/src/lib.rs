@@ -11,8 +11,10 @@
 
 pub mod checkers;
 pub mod client;
+pub mod clusters;
 pub mod faults;
 pub mod fleet;
+pub mod ledger;
 pub mod network;
 pub mod protocol;
 pub mod random;
@@ -35,7 +37,8 @@ use engine::Engine;
 pub fn run_engine(parameters: Parameters, echo: bool) -> Outcome {
     let settings = parameters.settings();
     match parameters.workers {
-        1 => World::new(Engine::new(settings), parameters, echo).run(),
+        // What it takes for the primary is known of a fleet.
+        1 if parameters.cluster.is_none() => World::new(Engine::new(settings), parameters, echo).run(),
         several => World::new(Fleet::new(&settings, several), parameters, echo).run(),
     }
 }

@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
+use simulator::ledger::Fates;
 use simulator::{Outcome, Parameters, run_engine, run_pass_through};
 
 const USAGE: &str =
-    "usage: simulate --seed N | --seeds COUNT [--from N] [--steps N] [--workers N] [--pass-through] [--strict] [--quiet]
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--steps N] [--workers N] [--cluster] [--pass-through] [--strict] [--quiet]
   --seed N        run one seed and print its trace
   --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
   --steps N       happenings before the calm; drawn from the seed if not given
   --workers N     so many engines with common permits in the middle; 1 if not given
+  --cluster       several servers, a primary and its replicas, and what befalls them
   --pass-through  without the engine: clients straight on the server, to test the simulation itself
   --strict        ask for warnings and row counts at any time, not only right after the statement
   --keep-going    with --seeds: list all seeds that fail
@@ -20,6 +22,7 @@ struct Arguments {
     count: u64,
     steps: u64,
     workers: u32,
+    cluster: bool,
     pass_through: bool,
     strict: bool,
     keep_going: bool,
@@ -28,7 +31,8 @@ struct Arguments {
 
 impl Arguments {
     fn parameters(&self, seed: u64) -> Parameters {
-        let mut parameters = Parameters::draw(seed, self.steps);
+        let draw = if self.cluster { Parameters::of_cluster } else { Parameters::draw };
+        let mut parameters = draw(seed, self.steps);
         parameters.habits.strict = self.strict;
         parameters.with_workers(self.workers)
     }
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut failures = 0;
+    let mut fates = Fates::default();
     for seed in arguments.first..arguments.first + arguments.count {
         let parameters = arguments.parameters(seed);
         if arguments.count == 1 {
@@ -47,6 +52,7 @@ fn main() -> ExitCode {
         }
         let run = if arguments.pass_through { run_pass_through } else { run_engine };
         let outcome = run(parameters, arguments.echo);
+        fates = fates.and(outcome.fates);
         match &outcome.violation {
             None if arguments.count == 1 => summary(seed, &outcome),
             None => {}
@@ -60,6 +66,9 @@ fn main() -> ExitCode {
             }
         }
     }
+    if arguments.cluster {
+        println!("{fates:?}");
+    }
     println!("{} of {} seeds went wrong", failures, arguments.count);
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -70,6 +79,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         count: 0,
         steps: 0,
         workers: 1,
+        cluster: false,
         pass_through: false,
         strict: false,
         keep_going: false,
@@ -90,6 +100,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--workers" => {
                 arguments.workers = u32::try_from(number()?).ok().filter(|&workers| workers > 0)?;
             }
+            "--cluster" => arguments.cluster = true,
             "--pass-through" => arguments.pass_through = true,
             "--keep-going" => arguments.keep_going = true,
             "--strict" => arguments.strict = true,
@@ -127,6 +138,7 @@ fn report(seed: u64, arguments: &Arguments, outcome: &Outcome, violation: &str) 
     let workers =
         if arguments.workers == 1 { String::new() } else { format!(" --workers {}", arguments.workers) };
     let mode = if arguments.pass_through { " --pass-through" } else { "" };
+    let cluster = if arguments.cluster { " --cluster" } else { "" };
     let strict = if arguments.strict { " --strict" } else { "" };
-    println!("replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{mode}{strict}");
+    println!("replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{cluster}{mode}{strict}");
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::server::Link;
+use crate::subject::Origin;
+use crate::world::Act;
 
 /// Something that the world does at a certain time.
 #[derive(Clone, Debug)]
@@ -19,6 +21,10 @@ pub enum Happening {
     ConnectDone {
         /// The program's token.
         token: u64,
+        /// The place of the server.
+        server: usize,
+        /// Whose it is to be.
+        origin: Origin,
     },
     /// The server's command on this connection is done.
     ServerWake(Link),
@@ -28,8 +34,12 @@ pub enum Happening {
     TaskDone(u64),
     /// The next fault strikes.
     Fault,
-    /// The server comes back.
-    ServerUp,
+    /// The server at this place comes back.
+    ServerUp(usize),
+    /// A server greets who has connected, as soon as it runs.
+    Greet(Link),
+    /// Something happens to the servers of a cluster.
+    Cluster(Act),
 }
 
 /// The queue of happenings: by time, then by the order in which they were planned.

@@ -7,6 +7,15 @@ use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::faults::server_address;
 
+/// Whose connection to a server it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The worker.
+    pub worker: usize,
+    /// It is that of a check.
+    pub is_check: bool,
+}
+
 /// A program under test.
 pub trait Subject: Program {
     /// What it reports about itself since last asked, for the trace.
@@ -36,6 +45,21 @@ pub trait Subject: Program {
 
     /// What came of such a task of a worker. A turn follows.
     fn found(&mut self, _worker: usize, _number: u64, _finding: Finding) {}
+
+    /// Its workers, the first of which looks after the servers; nobody where it is no engine.
+    fn workers(&mut self) -> Vec<&mut Engine> {
+        Vec::new()
+    }
+
+    /// The place of the server that it takes for the primary, as its events up to now say it.
+    fn primary(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whose connection it is that it has asked for by this token.
+    fn origin(&self, _token: u64) -> Origin {
+        Origin::default()
+    }
 
     /// Whether it promises to keep `permits`, `max_backends` and an orderly end.
     fn keeps_limits(&self) -> bool;

@@ -201,7 +201,6 @@ impl Engine {
             login_collation,
             login_charset,
             session,
-            session_since: self.now,
             variables: None,
             wait_timeout: None,
             serves: Serves::default(),

@@ -96,7 +96,7 @@ impl Engine {
             };
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
-                Some(backend) => self.start_alone(self.goes_first_on(backend, key), backend, grant),
+                Some(backend) => self.start_alone(key, backend, grant),
                 None => {
                     self.scheduling.scheduler.put_back(grant);
                     first_lacks_backend = true;

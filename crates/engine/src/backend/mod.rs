@@ -97,8 +97,6 @@ pub(crate) struct Backend {
     pub(crate) login_charset: Charset,
     /// The session state that stands on it.
     pub(crate) session: SessionId,
-    /// Since when it does.
-    pub(crate) session_since: Instant,
     /// The user variables that stand on it, as far as they are carried.
     pub(crate) variables: Variables,
     /// What its holder has set; none on one that nobody holds.

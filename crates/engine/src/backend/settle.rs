@@ -182,11 +182,7 @@ impl Engine {
     pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
         self.note_change_of_schema(key, session);
         let held = self.sessions.states.hold_again(session);
-        let backend = &mut self.servers[key];
-        let before = std::mem::replace(&mut backend.session, held);
-        if before != session {
-            backend.session_since = self.now;
-        }
+        let before = std::mem::replace(&mut self.servers[key].session, held);
         self.sessions.states.release(before);
     }
 

@@ -273,46 +273,6 @@ impl Engine {
         }
     }
 
-    /// Who is to run on an idle backend that the first statement would have, and would have to set its state on. For as long as reads follow each
-    /// other out of turn, from the moment at which somebody has set the state that stands there, that is a read behind it for which it need not
-    /// be set. Where another backend is just being set for the like of the first, these wait for that, and the first of the others goes.
-    pub(super) fn goes_first_on(&self, key: BackendKey, first: ClientKey) -> ClientKey {
-        let (backend, client) = (&self.servers[key], &self.clients[first]);
-        if client.session == Some(backend.session) || client.backend.is_some() {
-            return first;
-        }
-        let may_go = |key: ClientKey, is_next: &dyn Fn(Sharers) -> bool| {
-            let request = self.clients[key].request.as_ref();
-            self.sharers(key).is_some_and(is_next)
-                && self.sessions.fits(backend, &self.clients[key])
-                && request.is_some_and(|request| self.may_share(key, request))
-                && self.user_may_use_one_more(key)
-        };
-        let behind = LazyCell::new(|| self.scheduling.scheduler.behind(first, LOOK_FOR_FOLLOWERS));
-        let next =
-            |is_next: &dyn Fn(Sharers) -> bool| behind.iter().copied().find(|&key| may_go(key, is_next));
-        let stands = (backend.identity, backend.session);
-        let just_set = self.now.since(backend.session_since) < OUT_OF_TURN;
-        if let Some(like) = just_set.then(|| next(&|sharers| sharers == stands)).flatten() {
-            return like;
-        }
-        let coming = self.coming_states(self.servers.of(key));
-        match self.sharers(first) {
-            Some(own) if coming.contains(&own) => {
-                next(&|sharers| !coming.contains(&sharers)).unwrap_or(first)
-            }
-            _ => first,
-        }
-    }
-
-    /// Whose state has just been sent to a backend, and does not stand there yet.
-    fn coming_states(&self, server: &Server) -> BTreeSet<Sharers> {
-        let begun = server.sharing.backends.iter().filter(|shared| {
-            self.now.since(shared.since) < OUT_OF_TURN && self.sessions.others_come(&self.servers[shared.key])
-        });
-        begun.map(|shared| shared.sharers).collect()
-    }
-
     fn sharers(&self, key: ClientKey) -> Option<Sharers> {
         let client = &self.clients[key];
         Some((client.identity?, client.session?))

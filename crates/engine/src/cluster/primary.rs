@@ -246,6 +246,8 @@ impl Cluster {
         if let Some(former) = present {
             chosen.set(None, self.is_up(former));
         }
+        // A switchover that is over has led to no primary: who holds a backend goes on no more at the former one.
+        chosen.end_transactions();
         ((is_new || present.is_some()) && *why != NoPrimary::Untried).then_some(Event::NoPrimary { reason })
     }
 

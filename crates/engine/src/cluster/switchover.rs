@@ -145,4 +145,21 @@ mod tests {
         assert_eq!(chosen.get().place, Some(0));
         assert!(!chosen.transactions_go_on());
     }
+
+    /// Nobody writes where two take writes, whoever has begun before.
+    #[test]
+    fn where_it_has_led_to_no_primary_transactions_do_not_go_on() {
+        for (former_writes, other_writes) in [(true, true), (false, false)] {
+            let (mut cluster, settings, chosen) = two();
+            cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
+            cluster.choose(at(2), &chosen, &settings);
+            assert!(chosen.transactions_go_on());
+            cluster.switching_ends(at(3));
+            seen(&mut cluster, 4, 1, other_writes);
+            seen(&mut cluster, 4, 0, former_writes);
+            let news = cluster.choose(at(4), &chosen, &settings);
+            assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
+            assert!(!chosen.transactions_go_on());
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! A command on its way, and what its answer must be.
 
 use super::login::Credentials;
-use super::oracle::Expected;
+use super::oracle::{Expected, Oracle};
 use super::reply::{Part, ReplyReader};
 use crate::token::Token;
 
@@ -12,6 +12,8 @@ pub(super) struct Awaited {
     /// Statements that had run on the server by then.
     pub(super) floor: u64,
     pub(super) shown: String,
+    /// Its text, where it is a COM_QUERY.
+    pub(super) text: String,
     pub(super) tokens: Vec<Token>,
     pub(super) reader: ReplyReader,
     pub(super) expected: Expected,
@@ -19,6 +21,8 @@ pub(super) struct Awaited {
     /// A KILL: its answer depends on others, and decides what the next statement may ask about it.
     pub(super) kill: bool,
     pub(super) prepares: bool,
+    /// What the client's own server was before, where its statement may be refused for what becomes of the servers.
+    pub(super) before: Option<Box<Oracle>>,
 }
 
 /// Errors that tell of a lost server, a limit or a kill: no direct connection would have given them at this place.
@@ -29,6 +33,14 @@ impl Awaited {
     /// Whether it is a command with one reply, so that another may be sent behind it.
     pub(super) fn is_plain(&self) -> bool {
         self.change.is_none() && !self.kill && !matches!(self.expected, Expected::File(..))
+    }
+
+    /// The error that ended the answer.
+    pub(super) fn error(&self) -> Option<(u16, &str)> {
+        match self.reader.parts.last() {
+            Some(Part::Error(code, message)) => Some((*code, message)),
+            _ => None,
+        }
     }
 
     pub(super) fn interrupted(&self) -> bool {

@@ -1,11 +1,13 @@
 //! A virtual client: logs in, runs a random program, and checks each answer against its oracle.
 
 mod awaited;
+mod failover;
 pub mod login;
 pub mod moments;
 pub mod oracle;
 pub mod program;
 pub mod reply;
+pub mod versions;
 
 use std::collections::VecDeque;
 
@@ -83,6 +85,8 @@ struct Work {
     author: Author,
     awaited: VecDeque<Awaited>,
     capabilities: u32,
+    /// This login has, or may have had, something on its server that keeps it there, maybe for longer than it has to.
+    has_held: bool,
 }
 
 impl Client {
@@ -294,6 +298,7 @@ impl Client {
             author,
             awaited: VecDeque::new(),
             capabilities: request.capabilities,
+            has_held: self.habits.holds || self.habits.pins,
         }));
         self.think(now);
     }
@@ -371,11 +376,19 @@ impl Client {
             }
             work.author.forget_prepared();
         }
+        let text = match kind {
+            command::QUERY => String::from_utf8_lossy(&payload[1..]).into_owned(),
+            _ => String::new(),
+        };
+        let goes_on = checkers.has_several() && kind == command::QUERY && work.awaited.is_empty();
+        let before = goes_on.then(|| Box::new(work.oracle.clone()));
         let (mut expected, executions) =
             if kills { work.oracle.run_kill(&shadow) } else { work.oracle.run(&shadow) };
         if kills || kind == command::STATISTICS {
             expected = Expected::Anything;
         }
+        // What one that fails has left, alone or among others, is asked for on the same connection.
+        work.has_held |= work.oracle.holds() || text.contains(';') || expected.fails();
         let tokens: Vec<Token> = executions.iter().map(|execution| execution.token).collect();
         checkers.sent(executions);
         self.actions.push(Action::Send(packet(0, &payload)));
@@ -386,12 +399,14 @@ impl Client {
             sent_at: now,
             floor: checkers.moment,
             shown: crate::trace::Shown(&payload).to_string(),
+            text,
             tokens,
             reader: ReplyReader::new(work.capabilities, kind),
             expected,
             change,
             kill: kills,
             prepares: kind == command::STMT_PREPARE,
+            before,
         });
     }
 
@@ -479,6 +494,10 @@ impl Client {
             return;
         }
         checkers.answers_with_moments(found, front.floor, &front.shown);
+        if checkers.has_several() && front.fails_with_servers() {
+            return self.fails_with_servers(now, front, checkers);
+        }
+        checkers.read(self.key, &front.expected, found, &front.shown);
         match &front.expected {
             Expected::Reply(expected) if !moments::same(expected, found) => {
                 // Warnings are gone with the backend that kept them. How many they were is told.
@@ -562,7 +581,7 @@ impl Client {
 
     fn think(&mut self, now: u64) {
         let pause = if self.random.percent(90) { 2_000 } else { 100_000 };
-        self.due = now + self.random.between(1, pause);
+        self.due = now + self.random.between(1, pause * self.habits.pace);
         self.actions.push(Action::WakeAfter(self.due - now));
     }
 }

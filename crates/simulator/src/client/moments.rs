@@ -4,6 +4,7 @@
 use memchr::memmem;
 
 use super::reply::Part;
+use super::versions;
 
 /// What stands before the twelve digits.
 pub const MARK: &str = "moment_";
@@ -26,7 +27,7 @@ pub fn stale(parts: &[Part], floor: u64) -> Option<u64> {
         .find(|&m| m <= floor)
 }
 
-/// Whether two replies are the same but for their moments.
+/// Whether two replies are the same but for their moments, and the versions of rows.
 pub fn same(expected: &[Part], found: &[Part]) -> bool {
     let alike = |(a, b): (&Part, &Part)| match (a, b) {
         (Part::Packet(a), Part::Packet(b)) => a == b || without(a) == without(b),
@@ -49,6 +50,9 @@ fn without(bytes: &[u8]) -> Vec<u8> {
     let mut masked = bytes.to_vec();
     for at in places(bytes) {
         masked[at..at + DIGITS].fill(b'?');
+    }
+    for range in versions::places(bytes) {
+        masked[range].fill(b'?');
     }
     masked
 }

@@ -4,7 +4,7 @@ use super::reply::{Part, Progress, ReplyReader};
 use crate::protocol::PacketBuffer;
 use crate::server::commands::{self, Reply};
 use crate::server::database::{Database, Execution};
-use crate::server::session::Session;
+use crate::server::session::{Fresh, Session};
 
 /// A client's own private server.
 #[derive(Clone, Debug)]
@@ -25,6 +25,13 @@ pub enum Expected {
     Anything,
     /// Nothing at all.
     Silence,
+}
+
+impl Expected {
+    /// Whether the reply ends with an error.
+    pub fn fails(&self) -> bool {
+        matches!(self, Self::Reply(parts) if matches!(parts.last(), Some(Part::Error(..))))
+    }
 }
 
 impl Oracle {
@@ -74,6 +81,21 @@ impl Oracle {
             self.session.begin_statement();
             self.session.row_count = 0;
         }
+    }
+
+    /// Whether the session holds what keeps its client on one connection.
+    pub fn holds(&self) -> bool {
+        self.session.holds_state(&self.database)
+    }
+
+    /// A statement has failed for what became of servers; `rolls_back` the transaction with it. What may be asked about it is told apart
+    /// from what a server itself would say.
+    pub fn fails(&mut self, code: u16, message: &str, rolls_back: bool) {
+        if rolls_back {
+            self.session.rollback(&mut self.database);
+        }
+        self.session.fail(code, message);
+        self.session.fresh = Fresh::default();
     }
 
     fn parts(&self, command: u8, bytes: &[u8]) -> Vec<Part> {

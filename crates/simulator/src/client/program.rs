@@ -7,6 +7,7 @@ use crate::protocol::command;
 use crate::random::Random;
 use crate::server::database::SCHEMAS;
 use crate::server::prepared::{READ_ONLY_CURSOR, TYPES, execute_payload, long_data_payload};
+use crate::server::statements::VERSIONS;
 use crate::token::{ClientKey, Token};
 
 /// Which kinds of statements a client uses.
@@ -40,7 +41,16 @@ pub struct Habits {
     pub popular: bool,
     /// Asks for that in one schema after the other.
     pub moves: bool,
+    /// Writes and reads versions of rows in the place of what its oracle alone knows, such as how many rows there are.
+    pub versions: bool,
+    /// Has a connection of its own to the server.
+    pub holds: bool,
+    /// Thinks so many times as long between statements.
+    pub pace: u64,
 }
+
+/// Of a table of versions a login uses these rows, so few that each is written again and again.
+const ROWS: u64 = 4;
 
 /// One thing that a client does.
 #[derive(Clone, Debug)]
@@ -135,8 +145,9 @@ impl Author {
             return query(&format!("{verb} /* {} */", self.token()));
         }
         let groups = [
-            (40, true, Self::read as fn(&mut Self, &Oracle) -> Step),
-            (20, true, Self::write),
+            (20, habits.versions, Self::version as fn(&mut Self, &Oracle) -> Step),
+            (40, true, Self::read),
+            (20, !habits.versions, Self::write),
             (12, habits.transactions, Self::transaction),
             (20, habits.settings, Self::setting),
             (15, habits.pins, Self::pin),
@@ -179,7 +190,7 @@ impl Author {
         query(&match self.random.below(18) {
             0..=3 => return self.probe(),
             4 => format!("SELECT '{token}', @@tx_isolation, @@group_concat_max_len, @@foreign_key_checks"),
-            5 | 6 => format!("SELECT '{token}', COUNT(*) FROM {table}"),
+            5 | 6 => return self.count_or_version(token),
             7 => format!("SELECT '{token}', seq FROM rows_{few}"),
             8 => format!("SELECT '{token}', REPEAT('x', {many}), seq FROM rows_{many}"),
             9 => format!("SELECT '{token}', 1/0"),
@@ -192,14 +203,47 @@ impl Author {
             16 if asks && (strict || fresh.warnings) => "SHOW WARNINGS".to_owned(),
             _ => {
                 let (second, third) = (self.token(), self.token());
+                let (write, last) = if self.habits.versions {
+                    let rows = self.versions();
+                    let write = format!("UPDATE {rows} SET value = '{second}' WHERE id = 1");
+                    (write, format!("SELECT '{third}', version FROM {rows} WHERE id = 1"))
+                } else {
+                    let write = format!("INSERT INTO {table} (value) VALUES ('{second}')");
+                    (write, format!("SELECT '{third}', COUNT(*) FROM {table}"))
+                };
                 let middle = match self.random.below(3) {
-                    0 => format!("INSERT INTO {table} (value) VALUES ('{second}')"),
+                    0 => write,
                     1 => format!("SELECT '{second}' FROM missing"),
                     _ => format!("SELECT '{second}', seq FROM rows_{few}"),
                 };
-                format!("SELECT '{token}', 1; {middle}; SELECT '{third}', COUNT(*) FROM {table}")
+                format!("SELECT '{token}', 1; {middle}; {last}")
             }
         })
+    }
+
+    fn count_or_version(&mut self, token: Token) -> Step {
+        if !self.habits.versions {
+            return query(&format!("SELECT '{token}', COUNT(*) FROM {}", self.table()));
+        }
+        let id = self.random.between(1, ROWS);
+        query(&format!("SELECT '{token}', version FROM {} WHERE id = {id}", self.versions()))
+    }
+
+    fn versions(&self) -> String {
+        format!("{VERSIONS}{}", self.key)
+    }
+
+    /// Writes a row of this login's own, or reads which of its statements wrote it last.
+    fn version(&mut self, _oracle: &Oracle) -> Step {
+        let token = self.token();
+        if self.random.percent(40) {
+            return self.count_or_version(token);
+        }
+        let id = self.random.between(1, ROWS);
+        if self.habits.contends && self.random.percent(15) {
+            return query(&format!("UPDATE hot SET value = '{token}' WHERE id = 1"));
+        }
+        query(&format!("UPDATE {} SET value = '{token}' WHERE id = {id}", self.versions()))
     }
 
     /// The same texts from all clients, so that they may be answered together; see [`super::moments`].
@@ -367,7 +411,10 @@ impl Author {
     /// Texts that are the same for all clients, so that these share what is prepared, and some of its own.
     fn prepare(&mut self, _oracle: &Oracle) -> Step {
         let (token, table) = (self.token(), self.table());
+        let (versions, own) = (self.versions(), self.habits.versions);
         let text = match self.random.below(16) {
+            11 | 12 if own => format!("UPDATE {versions} SET value = ? WHERE id = 3"),
+            13 if own => format!("SELECT ?, version, ? FROM {versions} WHERE id = 3"),
             0..=2 => "SELECT ?, ?, @@prepared_schema_and_state".to_owned(),
             3 => "SELECT ?, seq, ? FROM rows_9".to_owned(),
             4 => "SELECT ?, @@sql_mode, @@time_zone, @@autocommit, ?, @@prepared_schema_and_state".to_owned(),
@@ -403,6 +450,8 @@ impl Author {
             5 => command(0x77, b"unknown"),
             6 => command(command::SET_OPTION, &[u8::from(self.random.percent(50)), 0]),
             7 => command(command::STMT_RESET, &99u32.to_le_bytes()),
+            // The ids that it generates are the table's.
+            _ if self.habits.versions => command(command::PING, b""),
             _ => query(&format!("LOAD DATA LOCAL INFILE '{token}' INTO TABLE {table}")),
         }
     }

@@ -109,6 +109,10 @@ pub fn finish_load(
         }
         other => other,
     });
+    if session.transaction.is_none() {
+        let changed = std::mem::take(&mut database.changed);
+        database.commit(changed, Vec::new());
+    }
     session.row_count = i64::try_from(count).unwrap_or(i64::MAX);
     let mut writer = ReplyWriter::new(sequence, session.capabilities, false);
     write_answers(session, &mut writer, vec![result]);

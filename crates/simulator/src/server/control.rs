@@ -10,9 +10,15 @@ use crate::protocol::stored_text;
 /// `SHOW ...` behind the verb. Leaves the diagnostics as they are.
 pub fn show(
     session: &mut Session,
-    database: &Database,
+    database: &mut Database,
+    text: &str,
     parser: &mut Parser<'_>,
 ) -> Result<Answer, ServerError> {
+    if session.user == super::SERVICE_USER
+        && let Some(answer) = database.show_member(text)
+    {
+        return Ok(answer);
+    }
     match parser.word().as_deref() {
         Some("warnings") => {
             let rows = session

@@ -1,7 +1,9 @@
 //! What all sessions of the virtual server share: tables, named locks, accounts, and the record of what ran.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
+use super::member::{Committed, Member, ServerNumber};
 use crate::token::{ClientKey, Token};
 
 /// An account with `mysql_native_password`.
@@ -38,6 +40,8 @@ pub struct Undo {
 pub struct Execution {
     /// Which.
     pub token: Token,
+    /// On which server, where there are several.
+    pub server: Option<ServerNumber>,
     /// On which session.
     pub thread_id: u32,
     /// Where its command stood: the connection, and the place in the stream of bytes to the server.
@@ -50,6 +54,10 @@ pub struct Execution {
     pub foreign_state: Option<ClientKey>,
     /// It is a plain read outside of transactions: whether it runs once or twice makes no difference to anybody.
     pub harmless: bool,
+    /// It has changed rows that all sessions see.
+    pub writes: bool,
+    /// It has committed what statements before it had changed.
+    pub commits: bool,
 }
 
 /// What a KILL asked for.
@@ -90,6 +98,14 @@ pub struct Database {
     pub moment: u64,
     /// Those of them that asked for that number.
     pub popular_runs: u64,
+    /// What it is to others, where there are several.
+    pub member: Option<Member>,
+    /// What it has committed since somebody looked last.
+    pub news: Vec<Rc<Committed>>,
+    /// Rows that a statement has changed which is a transaction of its own.
+    pub changed: Vec<(String, u64)>,
+    /// How often something was committed that changes rows.
+    pub commits: u64,
     transactions: u64,
 }
 

@@ -5,7 +5,7 @@ use super::lexer::{Lexeme, Piece};
 use super::reply::{ServerError, Value};
 use super::session::Session;
 use super::variables;
-use crate::client::moments;
+use crate::client::{moments, versions};
 
 /// Where a SELECT's rows come from; also the row that an expression is evaluated for.
 #[derive(Clone, Debug)]
@@ -27,7 +27,12 @@ pub enum Source {
         /// How many.
         count: u64,
     },
-    /// One row of the two above.
+    /// A row of a table of versions.
+    Version {
+        /// The number of the statement that wrote it last; 0 where none has.
+        number: u32,
+    },
+    /// A row of a temporary table or of numbers.
     Row {
         /// Its number.
         id: u64,
@@ -303,6 +308,7 @@ fn column(name: &str, row: &Source) -> Result<Value, ServerError> {
     match (name, row) {
         ("id" | "seq", Source::Row { id, .. }) => Ok(Some(id.to_string())),
         ("value", Source::Row { value, .. }) => Ok(value.clone()),
+        ("version", Source::Version { number }) => Ok(Some(versions::shown(*number))),
         ("null", _) => Ok(None),
         _ => Err(ServerError::new(1054, "42S22", format!("Unknown column '{name}' in 'SELECT'"))),
     }

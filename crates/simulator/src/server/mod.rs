@@ -6,6 +6,7 @@ pub mod database;
 mod expression;
 mod lexer;
 mod login;
+pub mod member;
 pub mod prepared;
 pub mod reply;
 pub mod session;
@@ -113,6 +114,7 @@ enum Phase {
 impl Server {
     /// A server without connections.
     pub fn new(mut database: Database, random: Random, speed: Speed, max_connections: u32) -> Self {
+        let number = database.member.as_ref().map_or(0, |member| member.number);
         // The service account's come on top, and those that are to stay free.
         database.max_connections = max_connections.saturating_add(16);
         Self {
@@ -123,7 +125,8 @@ impl Server {
             random,
             speed,
             max_connections,
-            next_thread: 100, // away from the small ids that the engine gives its clients
+            // Away from the small ids that the engine gives its clients, and those of each server apart.
+            next_thread: 100 + 1_000_000 * number,
         }
     }
 
@@ -290,6 +293,10 @@ impl Server {
         let sleeps = memmem::find(&packet.payload, b"SLEEP(").is_some();
         let duration = match statement {
             false => self.random.between(1, 20),
+            // What checks ask: a server that does not answer is a fault, and drawn as one.
+            true if packet.payload[1..].starts_with(b"SHOW ") && self.database.member.is_some() => {
+                self.random.between(1, 20)
+            }
             true if sleeps || self.random.percent(self.speed.slow_percent) => {
                 self.random.between(1, self.speed.usual * 100)
             }

@@ -7,7 +7,7 @@ use super::database::{Database, Undo};
 use super::reply::{Ending, ServerError, Value};
 use super::variables::{self, Kind};
 use crate::protocol::{put_string, status};
-use crate::token::ClientKey;
+use crate::token::{ClientKey, Token};
 
 /// What a prepared statement keeps.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct Transaction {
     pub isolation: String,
     /// How to take its changes back, newest last.
     pub undo: Vec<Undo>,
+    /// The statements that made them.
+    pub tokens: Vec<Token>,
     /// What the transaction tracker says of it: read, written, gave a result set.
     seen: [bool; 3],
 }
@@ -288,12 +290,16 @@ impl Session {
         let isolation =
             self.next_isolation.take().unwrap_or_else(|| self.variable("tx_isolation").to_owned());
         let id = database.next_transaction();
-        self.transaction = Some(Transaction { id, explicit, isolation, undo: Vec::new(), seen: [false; 3] });
+        let (undo, tokens) = (Vec::new(), Vec::new());
+        self.transaction = Some(Transaction { id, explicit, isolation, undo, tokens, seen: [false; 3] });
     }
 
     /// Ends the transaction, keeping its changes.
     pub fn commit(&mut self, database: &mut Database) {
-        self.transaction = None;
+        if let Some(transaction) = self.transaction.take() {
+            let rows = transaction.undo.into_iter().map(|undo| (undo.table, undo.id)).collect();
+            database.commit(rows, transaction.tokens);
+        }
         database.hot_row.take_if(|holder| *holder == self.thread_id);
     }
 

@@ -15,6 +15,9 @@ use crate::token::Token;
 /// A table with one row that all clients change: whoever changes it in a transaction makes the others wait.
 pub const HOT_TABLE: &str = "hot";
 
+/// How tables begin in which there is a row of each number, and in each row the statement that wrote it last: its version.
+pub const VERSIONS: &str = "versions_";
+
 type Outcome = Result<Answer, ServerError>;
 
 /// The texts of the statements in one COM_QUERY, cut at semicolons.
@@ -39,6 +42,10 @@ pub fn execute(
     text: &str,
     parameters: Option<&[Value]>,
 ) -> Result<Vec<Answer>, ServerError> {
+    if let Some(refusal) = database.refusal(session, text) {
+        return Err(refused(session, refusal, &tokens_of(text, parameters)));
+    }
+    let before = Before::of(session, database);
     database.moment += 1;
     database.popular_runs += u64::from(text.contains("SELECT moment"));
     let reads_variables = !is_plain_read(text.as_bytes()) || text.replace("@@", "").contains('@');
@@ -51,6 +58,7 @@ pub fn execute(
         }
     }
     let mut result = run(session, database, text, parameters.unwrap_or_default());
+    before.note_changes(session, database, tokens_of(text, parameters));
     session.fresh.row_count =
         parameters.is_none() && !["KILL", "SHOW"].iter().any(|verb| text.starts_with(verb));
     // Whatever ended it: a COMMIT that was prepared bears no token, and the engine's own statements leave no state behind.
@@ -69,6 +77,58 @@ pub fn execute(
     result
 }
 
+/// The statements named in a text and in the parameters of a prepared one.
+fn tokens_of(text: &str, parameters: Option<&[Value]>) -> Vec<Token> {
+    let texts =
+        std::iter::once(text).chain(parameters.unwrap_or_default().iter().flatten().map(String::as_str));
+    texts.flat_map(|text| Token::find_all(text.as_bytes())).collect()
+}
+
+/// A server that takes no writes has refused it. Whoever sees the error can tell whose it is.
+fn refused(session: &mut Session, mut refusal: ServerError, tokens: &[Token]) -> ServerError {
+    if let Some(token) = tokens.first() {
+        refusal.message = format!("{} in {token}", refusal.message);
+    }
+    session.begin_statement();
+    session.fail(refusal.code, &refusal.message);
+    refusal
+}
+
+/// What was before a statement, to tell what it has changed.
+struct Before {
+    executions: usize,
+    undo: usize,
+    commits: u64,
+}
+
+impl Before {
+    fn of(session: &Session, database: &Database) -> Self {
+        Self { executions: database.executions.len(), undo: undo_of(session), commits: database.commits }
+    }
+
+    /// Commits what is a transaction of its own.
+    fn note_changes(self, session: &mut Session, database: &mut Database, tokens: Vec<Token>) {
+        let commits = database.commits > self.commits;
+        let changed = std::mem::take(&mut database.changed);
+        let writes = !changed.is_empty() || undo_of(session) > self.undo;
+        match &mut session.transaction {
+            Some(transaction) if writes => transaction.tokens.extend(tokens),
+            Some(_) => {}
+            None => database.commit(changed, tokens),
+        }
+        for execution in &mut database.executions[self.executions..] {
+            (execution.writes, execution.commits) = (writes, commits);
+            // With autocommit off its first change begins it.
+            execution.transaction = execution.transaction.or(session.transaction.as_ref().map(|it| it.id));
+        }
+    }
+}
+
+/// How many changes of the open transaction can be taken back.
+fn undo_of(session: &Session) -> usize {
+    session.transaction.as_ref().map_or(0, |transaction| transaction.undo.len())
+}
+
 /// Writes down that the statements named in the text run now, and under which state.
 fn note_execution(session: &Session, database: &mut Database, text: &[u8], reads_variables: bool) {
     let mut tokens = Token::find_all(text);
@@ -78,12 +138,15 @@ fn note_execution(session: &Session, database: &mut Database, text: &[u8], reads
             session.holder.filter(|holder| *holder != token.key && session.holds_state(database));
         let execution = Execution {
             token,
+            server: database.member.as_ref().map(|member| member.number),
             thread_id: session.thread_id,
             sent_at: (0, 0),
             transaction: session.transaction.as_ref().map(|transaction| transaction.id),
             fingerprint: session.fingerprint(text.starts_with(b"USE "), reads_variables),
             foreign_state,
             harmless: session.transaction.is_none() && is_plain_read(text),
+            writes: false,
+            commits: false,
         };
         database.executions.push(execution);
     }
@@ -111,7 +174,7 @@ fn run(
     };
     session.begin_statement();
     let answer = match verb.as_str() {
-        "show" => return control::show(session, database, &mut parser).map(|answer| vec![answer]),
+        "show" => return control::show(session, database, text, &mut parser).map(|answer| vec![answer]),
         "select" => return select(session, database, text, &mut parser).map(|answer| vec![answer]),
         "call" => return call(session, database, &mut parser),
         "insert" => insert(session, database, &mut parser),
@@ -154,10 +217,12 @@ fn select(session: &mut Session, database: &mut Database, text: &str, parser: &m
     let from = parser.find_word("from");
     let source = match from {
         None => Source::None,
-        Some(place) => source(session, database, &parser.name_at(place + 1)?)?,
+        Some(place) => source(session, database, &parser.name_at(place + 1)?, parser)?,
     };
     match source {
-        Source::Table { .. } | Source::Numbers { .. } => session.touch(database, false),
+        Source::Table { .. } | Source::Numbers { .. } | Source::Version { .. } => {
+            session.touch(database, false);
+        }
         Source::Temporary { .. } => session.clear_warnings(),
         Source::None | Source::Row { .. } => {}
     }
@@ -192,7 +257,12 @@ fn select(session: &mut Session, database: &mut Database, text: &str, parser: &m
 }
 
 /// Where a SELECT's rows come from.
-fn source(session: &Session, database: &Database, table: &str) -> Result<Source, ServerError> {
+fn source(
+    session: &Session,
+    database: &Database,
+    table: &str,
+    parser: &mut Parser<'_>,
+) -> Result<Source, ServerError> {
     if let Some(temporary) = session.temporary_tables.get(table) {
         let rows = temporary.rows.iter().cloned().enumerate();
         return Ok(Source::Temporary { rows: rows.map(|(at, value)| (at as u64 + 1, value)).collect() });
@@ -203,6 +273,14 @@ fn source(session: &Session, database: &Database, table: &str) -> Result<Source,
     if table.starts_with("ledger_") {
         let rows = database.tables.get(table).map(|table| table.rows.len()).unwrap_or_default();
         return Ok(Source::Table { rows: rows as u64 });
+    }
+    if table.starts_with(VERSIONS) {
+        let place = parser.place();
+        let id = row_id(parser)?;
+        parser.seek(place);
+        let value = database.tables.get(table).and_then(|table| table.rows.get(&id));
+        let written = value.and_then(|value| Token::find_all(value.as_bytes()).pop());
+        return Ok(Source::Version { number: written.map_or(0, |token| token.number) });
     }
     if table == "dual" { Ok(Source::None) } else { Err(missing_table(session, table)) }
 }
@@ -272,9 +350,7 @@ pub fn insert_rows(
         if first == 0 {
             first = id;
         }
-        if let Some(transaction) = &mut session.transaction {
-            transaction.undo.push(Undo { table: table.to_owned(), id, before: None });
-        }
+        note_change(session, database, Undo { table: table.to_owned(), id, before: None });
     }
     if first != 0 {
         session.last_insert_id = first;
@@ -326,21 +402,29 @@ fn change_row(
         }
         return Ok(1);
     }
-    if !table.starts_with("ledger_") {
+    let is_versions = table.starts_with(VERSIONS);
+    if !table.starts_with("ledger_") && !is_versions {
         return Err(missing_table(session, table));
     }
     session.touch(database, true);
     let rows = database.tables.entry(table.to_owned()).or_default();
-    let Some(before) = rows.rows.remove(id) else {
+    let before = rows.rows.remove(id);
+    if before.is_none() && !is_versions {
         return Ok(0);
-    };
+    }
     if let Some(value) = value {
         rows.rows.insert(*id, value);
     }
-    if let Some(transaction) = &mut session.transaction {
-        transaction.undo.push(Undo { table: table.to_owned(), id: *id, before: Some(before) });
-    }
+    note_change(session, database, Undo { table: table.to_owned(), id: *id, before });
     Ok(1)
+}
+
+/// A row has changed, in the open transaction or in one of its own.
+fn note_change(session: &mut Session, database: &mut Database, undo: Undo) {
+    match &mut session.transaction {
+        Some(transaction) => transaction.undo.push(undo),
+        None => database.changed.push((undo.table, undo.id)),
+    }
 }
 
 fn begin(session: &mut Session, database: &mut Database, parser: &mut Parser<'_>) -> Outcome {

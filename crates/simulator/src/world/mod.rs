@@ -1,31 +1,35 @@
 //! One run: the program under test in the middle, virtual clients and a virtual server around it, and one clock.
 
+mod cluster;
+mod ledger;
+mod operator;
+mod servers;
 mod turn;
+
+pub use self::cluster::Act;
 
 use std::collections::BTreeMap;
 
 use engine::{Finding, Task, Work};
 use seam::{ConnectionId, Signal};
 
+use self::cluster::Cluster;
+use self::servers::{Way, new_servers};
 use crate::checkers::Checkers;
 use crate::client::{self, Client};
 use crate::faults::Parameters;
+use crate::ledger::Fates;
 use crate::network::{Network, Owner, Parcel};
 use crate::random::Random;
 use crate::schedule::{Happening, Schedule};
-use crate::server::database::Database;
-use crate::server::{self, Link, Server, Speed};
+use crate::server::{Link, Server};
 use crate::subject::Subject;
-use crate::token::ClientKey;
+use crate::token::{ClientKey, Token};
 use crate::trace::Trace;
 
 /// How long the calm may last before somebody counts as forgotten: longer than every timeout that the engine was given,
 /// except those of a minute and more.
 const CALM_LIMIT: u64 = 60_000_000;
-
-/// So few that statements are closed and prepared again, and enough for those that are wanted at the same moment: with 6 a client
-/// is refused now and then, and rightly.
-const MOST_PREPARED_STATEMENTS: usize = 8;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub struct Outcome {
     pub shared_reads: (u64, u64),
     /// How often a backend was to change its account.
     pub account_changes: u64,
+    /// Where there are several servers, what became of clients.
+    pub fates: Fates,
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -59,8 +65,15 @@ pub struct World<P> {
     now: u64,
     schedule: Schedule,
     network: Network,
-    server: Server,
-    server_is_up: bool,
+    servers: Vec<Server>,
+    is_up: Vec<bool>,
+    /// The way of each connection to a server.
+    ways: BTreeMap<Link, Way>,
+    cluster: Option<Cluster>,
+    /// Clients' statements that were sent in this turn, with the places of the servers.
+    sent: Vec<(usize, Token)>,
+    /// The place of the primary that the program has, or has had last.
+    led_to: Option<usize>,
     clients: Vec<Client>,
     client_links: BTreeMap<u32, Link>,
     link_keys: BTreeMap<Link, ClientKey>,
@@ -94,16 +107,8 @@ impl<P: Subject> World<P> {
     /// A world around this program. With `echo`, its trace goes to standard output.
     pub fn new(program: P, parameters: Parameters, echo: bool) -> Self {
         let mut random = Random::new(parameters.seed.wrapping_add(1));
-        let mut database = Database::new(Parameters::accounts());
         let direct = !program.keeps_limits();
-        // A client of its own would be refused, where a pool makes room.
-        database.most_prepared_statements = (!direct).then_some(MOST_PREPARED_STATEMENTS);
-        // Clients of its own would see what only a pool has to know.
-        let speed = match direct {
-            true => Speed { refused_change_percent: 0, keeps_roles: false, ..parameters.speed },
-            false => parameters.speed,
-        };
-        let server = Server::new(database, random.fork(), speed, parameters.server_connections);
+        let servers = new_servers(&parameters, direct, &mut random);
         let network = Network::new(parameters.conditions, random.fork());
         let mut accounts = Parameters::accounts();
         accounts.pop(); // nobody but the program logs in with the service account
@@ -119,14 +124,18 @@ impl<P: Subject> World<P> {
             .collect();
         Self {
             program,
-            checkers: Checkers::new(parameters.tolerates_losses(), direct),
-            parameters,
+            checkers: checkers_of(&parameters, direct),
             random,
             now: 0,
             schedule: Schedule::default(),
             network,
-            server,
-            server_is_up: true,
+            is_up: vec![true; servers.len()],
+            ways: BTreeMap::new(),
+            cluster: parameters.cluster.clone().map(|drawn| Cluster::new(drawn, parameters.seed)),
+            parameters,
+            servers,
+            sent: Vec::new(),
+            led_to: None,
             clients,
             client_links: BTreeMap::new(),
             link_keys: BTreeMap::new(),
@@ -154,8 +163,9 @@ impl<P: Subject> World<P> {
             let at = self.random.below(self.parameters.fault_interval);
             self.schedule.at(at, Happening::Fault);
         }
+        self.begin_cluster();
         self.storm();
-        if !self.parameters.drains_early {
+        if !self.parameters.drains_early && self.checkers.found().is_none() {
             self.begin_calm();
             self.run_calm();
         }
@@ -169,13 +179,15 @@ impl<P: Subject> World<P> {
             rescues: self.program.rescues(),
             shared_reads: self.program.shared_reads(),
             account_changes: self.program.account_changes(),
+            fates: self.checkers.fates(),
             micros: self.now,
         }
     }
 
     fn storm(&mut self) {
         for _ in 0..self.parameters.steps {
-            if !self.step() {
+            let is_over = self.cluster.as_ref().is_some_and(|cluster| self.now >= cluster.drawn.lasts);
+            if is_over || !self.step() {
                 return;
             }
         }
@@ -185,9 +197,10 @@ impl<P: Subject> World<P> {
     fn begin_calm(&mut self) {
         self.note(format_args!("calm begins"));
         self.calm = true;
-        if !self.server_is_up {
-            self.schedule.at(self.now + 1, Happening::ServerUp);
+        for place in (0..self.is_up.len()).filter(|&place| !self.is_up[place]) {
+            self.schedule.at(self.now + 1, Happening::ServerUp(place));
         }
+        self.calm_cluster();
         for client in 0..self.clients.len() {
             self.clients[client].calm_down();
             self.carry_out_client(client);
@@ -246,24 +259,26 @@ impl<P: Subject> World<P> {
                     self.run_turn();
                 }
             }
+            Happening::ArriveAtProgram(link) if self.holds_up(link, false) => {
+                self.schedule.at(self.now + cluster::LOOK, Happening::ArriveAtProgram(link));
+            }
             Happening::ArriveAtProgram(link) => {
                 if self.network.arrive_at_program(link) {
                     let delay = self.random.below(60);
                     self.wake_program(delay);
                 }
             }
+            Happening::ArriveAtPeer(link) if self.holds_up(link, true) => {
+                self.schedule.at(self.now + cluster::LOOK, Happening::ArriveAtPeer(link));
+            }
             Happening::ArriveAtPeer(link) => self.arrive_at_peer(link),
             Happening::SlowRead(link) => {
                 self.network.slow_read(self.now, &mut self.schedule, link);
                 self.wake_for_news();
             }
-            Happening::ConnectDone { token } => self.connect_done(token),
-            Happening::ServerWake(link) => {
-                if self.server_is_up {
-                    self.server.wake(link);
-                    self.carry_out_server();
-                }
-            }
+            Happening::ConnectDone { token, server, origin } => self.connect_done(token, server, origin),
+            Happening::Greet(link) => self.greet(link),
+            Happening::ServerWake(link) => self.server_wakes(link),
             Happening::ClientWake(client) => {
                 let client = client as usize;
                 self.clients[client].wake(self.now, &mut self.checkers);
@@ -271,10 +286,8 @@ impl<P: Subject> World<P> {
             }
             Happening::TaskDone(number) => self.task_done(number),
             Happening::Fault => self.fault(),
-            Happening::ServerUp => {
-                self.note(format_args!("server up"));
-                self.server_is_up = true;
-            }
+            Happening::ServerUp(place) => self.server_up(place),
+            Happening::Cluster(act) => self.act(act),
         }
         if let Some(violation) = self.checkers.found() {
             let text = violation.to_owned();
@@ -301,13 +314,7 @@ impl<P: Subject> World<P> {
     fn arrive_at_peer(&mut self, link: Link) {
         match self.network.arrive_at_peer(link) {
             None => {}
-            Some((Owner::Server, parcel)) => {
-                match parcel {
-                    Parcel::Bytes(bytes) => self.server.receive(link, &bytes),
-                    Parcel::End | Parcel::Reset => self.server.lost(link),
-                }
-                self.carry_out_server();
-            }
+            Some((Owner::Server, parcel)) => self.arrive_at_server(link, parcel),
             Some((Owner::Client(client), parcel)) => {
                 if self.client_links.get(&client) != Some(&link) {
                     return;
@@ -323,24 +330,6 @@ impl<P: Subject> World<P> {
                 self.carry_out_client(index);
             }
         }
-    }
-
-    fn connect_done(&mut self, token: u64) {
-        let unlucky = self.parameters.faults.connect_failures && !self.calm && self.random.percent(10);
-        let full = self.parameters.faults.refusals && !self.calm && self.random.percent(10);
-        if self.server_is_up && !unlucky {
-            let (link, connection) = self.network.open(Owner::Server);
-            self.news.push(News::Connected(token, connection));
-            if full {
-                self.server.turn_away(link);
-            } else {
-                self.server.accept(link);
-            }
-            self.carry_out_server();
-        } else {
-            self.news.push(News::ConnectFailed(token));
-        }
-        self.wake_program(0);
     }
 
     fn carry_out_client(&mut self, index: usize) {
@@ -385,75 +374,6 @@ impl<P: Subject> World<P> {
         self.wake_program(delay);
     }
 
-    fn carry_out_server(&mut self) {
-        let strict = self.program.keeps_limits(); // others pass a client's nonsense on
-        for complaint in std::mem::take(&mut self.server.complaints).into_iter().filter(|_| strict) {
-            self.checkers.violation(format!("the server complains: {}", complaint.0));
-        }
-        for ran in std::mem::take(&mut self.server.database.executions) {
-            let turn = self.network.turn_of(ran.sent_at.0, ran.sent_at.1);
-            self.note(format_args!("{} runs on thread {}", ran.token, ran.thread_id));
-            self.checkers.executed(ran, turn);
-        }
-        let database = &self.server.database;
-        self.checkers.moment_is(database.moment, database.popular_runs);
-        for (link, action) in self.server.take_actions() {
-            match action {
-                server::Action::Send(bytes) => {
-                    self.network.peer_sends(self.now, &mut self.schedule, link, &bytes);
-                }
-                server::Action::Close => self.network.peer_closes(self.now, &mut self.schedule, link),
-                server::Action::WakeAfter(delay) => {
-                    self.schedule.at(self.now + delay, Happening::ServerWake(link));
-                }
-            }
-        }
-        let running = self.server.running_statements();
-        let counts = self.program.keeps_limits() && self.parameters.counts_permits();
-        let permits = self.parameters.permits;
-        // A quarter more is kept for clients that hold locks, and at least one.
-        let most = permits + (permits / 4).max(1);
-        if counts && running > most as usize {
-            self.checkers.violation(format!("{running} statements run at once, permits = {permits}"));
-        }
-    }
-
-    fn fault(&mut self) {
-        if self.calm {
-            return;
-        }
-        let faults = self.parameters.faults;
-        if faults.crashes
-            && self.server_is_up
-            && self.random.percent(if faults.backend_losses { 20 } else { 100 })
-        {
-            self.note(format_args!("the server crashes"));
-            let links: Vec<Link> = self.server.links().collect();
-            self.server.crash();
-            self.server_is_up = false;
-            for link in links {
-                self.network.peer_resets(self.now, &mut self.schedule, link);
-            }
-            let pause = self.random.between(1_000, 5_000_000);
-            self.schedule.at(self.now + pause, Happening::ServerUp);
-        } else if faults.backend_losses {
-            let links: Vec<Link> = self.server.links().collect();
-            if !links.is_empty() {
-                let link = *self.random.pick(&links);
-                self.note(format_args!("backend {link} is lost"));
-                if self.random.percent(50) {
-                    self.server.close(link);
-                    self.carry_out_server();
-                } else {
-                    self.server.drop_link(link);
-                    self.network.peer_resets(self.now, &mut self.schedule, link);
-                }
-            }
-        }
-        let pause = self.random.between(1, self.parameters.fault_interval);
-        self.schedule.at(self.now + pause, Happening::Fault);
-    }
-
     fn name(&self, link: Link, owner: Owner) -> String {
         name(&self.link_keys, link, Some(owner))
     }
@@ -461,6 +381,11 @@ impl<P: Subject> World<P> {
     fn note(&mut self, text: std::fmt::Arguments<'_>) {
         self.trace.line(self.now, text);
     }
+}
+
+fn checkers_of(parameters: &Parameters, direct: bool) -> Checkers {
+    let checkers = Checkers::new(parameters.tolerates_losses(), direct);
+    if parameters.cluster.is_some() { checkers.with_ledger() } else { checkers }
 }
 
 fn name(keys: &BTreeMap<Link, ClientKey>, link: Link, owner: Option<Owner>) -> String {

@@ -4,10 +4,12 @@ use engine::ThreadHandling;
 use seam::{ConnectionId, Input, Instant, ListenerId, Output, Peer};
 
 use super::{News, World, name};
+use crate::faults::place_of;
 use crate::network::{Event, Owner};
 use crate::schedule::Happening;
 use crate::server::Link;
 use crate::subject::Subject;
+use crate::token::Token;
 use crate::trace::Shown;
 
 /// ECONNREFUSED.
@@ -40,6 +42,7 @@ impl<P: Subject> World<P> {
         for event in self.program.events() {
             self.note(format_args!("event: {event}"));
         }
+        self.check_sent();
         self.check_limits();
         self.plan_next_turn(busy);
     }
@@ -117,6 +120,13 @@ impl<P: Subject> World<P> {
                     let name = name(&self.link_keys, link, self.network.owner(link));
                     self.trace.line(self.now, format_args!("{name} <- {}", Shown(bytes)));
                     self.network.program_sends(self.now, &mut self.schedule, self.turn, link, bytes);
+                    if self.cluster.is_some()
+                        && let Some(way) = self.ways.get(&link)
+                    {
+                        let tokens = Token::find_all(bytes);
+                        self.checkers.sent_to_server(&tokens);
+                        self.sent.extend(tokens.into_iter().map(|token| (way.server, token)));
+                    }
                 }
                 continue;
             }
@@ -125,7 +135,10 @@ impl<P: Subject> World<P> {
                 Output::Connect { token, address } => {
                     let delay = 1 + self.random.below(self.parameters.conditions.delay + 100);
                     self.trace.line(self.now, format_args!("program connects to {address}, token {token}"));
-                    self.schedule.at(self.now + delay, Happening::ConnectDone { token });
+                    let server = self.cluster.as_ref().and_then(|_| place_of(&address)).unwrap_or(0);
+                    let origin = self.program.origin(token);
+                    let happening = Happening::ConnectDone { token, server, origin };
+                    self.schedule.at(self.now + delay, happening);
                     self.checkers.connects();
                 }
                 Output::Close { connection } => {
@@ -203,7 +216,8 @@ impl<P: Subject> World<P> {
         // KILLs, which are needed most when all others are held.
         let backends = self.network.open_backends();
         let kills = if self.parameters.habits.kills { self.parameters.clients } else { 0 };
-        let limit = (self.parameters.max_backends + kills + 2 * self.parameters.workers) as usize;
+        let checks = self.cluster.as_ref().map_or(0, |cluster| 2 * u32::from(cluster.drawn.servers));
+        let limit = (self.parameters.max_backends + kills + checks + 2 * self.parameters.workers) as usize;
         let pooled = self.parameters.thread_handling == ThreadHandling::PoolOfThreads;
         if pooled && backends > limit {
             self.checkers

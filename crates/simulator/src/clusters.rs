@@ -1,0 +1,146 @@
+//! What a seed decides of a run with several servers: how many, how they lag, how they are checked, and what befalls them.
+
+use std::fmt;
+use std::time::Duration;
+
+use engine::{ClusterSettings, Settings};
+
+use crate::faults::{Faults, Parameters, server_address};
+use crate::random::Random;
+
+/// Mixed into the seed, so that the run of one server with the same seed tells nothing of this one.
+const OTHER_SEED: u64 = 0x00c1_0057_e125;
+
+/// Clients of several servers think longer: a failover takes seconds, in which those that nobody holds up would do thousands of things.
+const PACE: u64 = 30;
+
+/// Everything about the servers of a run that is drawn from its seed in advance.
+#[derive(Clone, Debug)]
+pub struct ClusterParameters {
+    /// How many.
+    pub servers: u8,
+    /// Microseconds that a transaction takes to a replica, at most.
+    pub lag: u64,
+    /// `server_check_interval`.
+    pub check_interval: Duration,
+    /// `server_check_timeout`.
+    pub check_timeout: Duration,
+    /// `failover_hold`.
+    pub hold: Duration,
+    /// `failover_behind = allow`.
+    pub takes_behind: bool,
+    /// Microseconds from the start to the calm.
+    pub lasts: u64,
+    /// Microseconds between faults, at most.
+    pub fault_interval: u64,
+    /// What befalls them.
+    pub troubles: Vec<Trouble>,
+}
+
+/// What befalls servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// A server dies, and comes back after a while.
+    Kill,
+    /// A server stops for a while, and goes on where it was.
+    Hang,
+    /// Connections to a server pass nothing on: all of them, those of some workers, or those of the checks.
+    Cut,
+    /// A replica stops, lags, or says something else of its lag.
+    Replica,
+    /// A replica is promoted though the primary is well: there are two.
+    Mistake,
+    /// An operator changes the roles without a word to the program.
+    Change,
+    /// An operator has the program change the primary (SWITCHOVER TO).
+    Switchover,
+    /// An operator drains servers, and puts them back.
+    Drain,
+}
+
+const TROUBLES: [Trouble; 8] = [
+    Trouble::Kill,
+    Trouble::Hang,
+    Trouble::Cut,
+    Trouble::Replica,
+    Trouble::Mistake,
+    Trouble::Change,
+    Trouble::Switchover,
+    Trouble::Drain,
+];
+
+impl ClusterParameters {
+    fn draw(random: &mut Random) -> Self {
+        let milliseconds = |random: &mut Random, some: &[u64]| Duration::from_millis(*random.pick(some));
+        let mut troubles: Vec<Trouble> = TROUBLES.into_iter().filter(|_| random.percent(45)).collect();
+        if troubles.is_empty() {
+            troubles.push(*random.pick(&TROUBLES));
+        }
+        Self {
+            servers: u8::try_from(random.between(2, 4)).expect("small"),
+            lag: *random.pick(&[1_000, 50_000, 2_000_000]),
+            check_interval: milliseconds(random, &[100, 500]),
+            check_timeout: milliseconds(random, &[300, 1_000, 2_000]),
+            hold: milliseconds(random, &[1_000, 5_000, 20_000]),
+            takes_behind: random.percent(30),
+            lasts: random.between(3_000_000, 25_000_000),
+            fault_interval: *random.pick(&[500_000, 3_000_000]),
+            troubles,
+        }
+    }
+
+    /// What the engine is told of them.
+    pub fn apply(&self, settings: &mut Settings) {
+        settings.server = (1..=self.servers).map(server_address).collect();
+        settings.cluster = ClusterSettings {
+            several: true,
+            check_interval: self.check_interval,
+            check_timeout: self.check_timeout,
+            hold: self.hold,
+            takes_behind: self.takes_behind,
+        };
+    }
+}
+
+impl Parameters {
+    /// What this seed decides of a run with several servers.
+    pub fn of_cluster(seed: u64, steps: u64) -> Self {
+        let mut random = Random::new(seed ^ OTHER_SEED);
+        let cluster = ClusterParameters::draw(&mut random);
+        let mut parameters = Self::draw(random.number(), steps);
+        parameters.seed = seed;
+        // Time bounds such a run.
+        parameters.steps = if steps == 0 { u64::MAX } else { steps };
+        parameters.faults = Faults { backend_losses: random.percent(30), ..Faults::default() };
+        parameters.fault_interval = 2_000_000;
+        parameters.clients = parameters.clients.min(8);
+        // Whoever is killed, or runs into a short timeout, tells nothing of what a failover has done to it.
+        parameters.hurries = false;
+        parameters.drains_early = false;
+        let habits = &mut parameters.habits;
+        habits.kills = false;
+        habits.versions = true;
+        habits.pace = PACE;
+        parameters.cluster = Some(cluster);
+        parameters
+    }
+}
+
+impl fmt::Display for ClusterParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "  {} servers, lag up to {} us, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
+             calm after {} us",
+            self.servers,
+            self.lag,
+            self.check_interval,
+            self.check_timeout,
+            self.hold,
+            self.takes_behind,
+            self.troubles,
+            self.fault_interval,
+            self.lasts
+        )
+    }
+}

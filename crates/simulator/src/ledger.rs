@@ -1,0 +1,251 @@
+//! What several servers have stored, what clients have been told of it, and what may have been lost: all that must fit together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::client::oracle::Expected;
+use crate::client::reply::Part;
+use crate::client::versions;
+use crate::server::database::Execution;
+use crate::server::member::Committed;
+use crate::token::{ClientKey, Token};
+
+/// A row: its table and number.
+type Row = (String, u64);
+
+/// How often clients were told what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// The program has turned to another primary.
+    pub turns: u64,
+    /// A statement was refused, since it found no primary or one that takes no writes.
+    pub refused: u64,
+    /// A transaction was rolled back.
+    pub rolled_back: u64,
+    /// Nobody knows what became of a statement.
+    pub unknown: u64,
+    /// A read has shown a row as it was before what is lost.
+    pub older_reads: u64,
+    /// Statements of which the servers that clients were led to have no trace.
+    pub lost: u64,
+}
+
+impl Fates {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            turns: self.turns + other.turns,
+            refused: self.refused + other.refused,
+            rolled_back: self.rolled_back + other.rolled_back,
+            unknown: self.unknown + other.unknown,
+            older_reads: self.older_reads + other.older_reads,
+            lost: self.lost + other.lost,
+        }
+    }
+}
+
+/// The ledger of a run.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Statements whose changes a server has committed.
+    stored: BTreeSet<Token>,
+    /// Statements of which a client has been told that nothing of them has run, or is left.
+    refused: BTreeMap<Token, u16>,
+    /// What was stored where those servers do not have it that clients were led to.
+    lost: BTreeSet<Token>,
+    /// Statements that have been sent to a server.
+    sent: BTreeSet<Token>,
+    /// The row that a statement has written last.
+    rows: BTreeMap<Token, Row>,
+    /// Who has written a row, by the numbers of their statements.
+    writers: BTreeMap<Row, BTreeSet<u32>>,
+    /// What became of clients.
+    pub fates: Fates,
+    /// Statements of a client's transaction that have changed something, by the oracle's number.
+    open: BTreeMap<(ClientKey, u64), Vec<Token>>,
+}
+
+impl Ledger {
+    /// A server has committed a transaction; one that `is_lost` from the start did so as another one was the primary.
+    ///
+    /// # Errors
+    /// A client has been told that it is not.
+    pub fn committed(&mut self, committed: &Committed, is_lost: bool) -> Result<(), String> {
+        for token in &committed.tokens {
+            self.stored.insert(*token);
+            if is_lost {
+                self.lost.insert(*token);
+            }
+            if let Some(code) = self.refused.get(token) {
+                return Err(format!("{token} is stored, and its client was told error {code}"));
+            }
+        }
+        for (row, token) in committed.rows() {
+            self.writers.entry(row.clone()).or_default().insert(token.number);
+            self.rows.insert(token, row);
+        }
+        Ok(())
+    }
+
+    /// The servers that clients are led to do not have these.
+    pub fn lost(&mut self, tokens: Vec<Token>) {
+        self.lost.extend(tokens);
+        self.fates.lost = self.lost.len() as u64;
+    }
+
+    /// Statements have left for a server.
+    pub fn sent_to_server(&mut self, tokens: &[Token]) {
+        self.sent.extend(tokens);
+    }
+
+    /// Whether a statement has been sent to a server.
+    pub fn was_sent(&self, token: Token) -> bool {
+        self.sent.contains(&token)
+    }
+
+    /// A client has been told that nothing of these has run, or is left.
+    ///
+    /// # Errors
+    /// One of them is stored.
+    pub fn refused(&mut self, code: u16, tokens: &[Token]) -> Result<(), String> {
+        for &token in tokens {
+            if self.stored.contains(&token) {
+                return Err(format!("{token} was answered with error {code}, and is stored"));
+            }
+            self.refused.insert(token, code);
+        }
+        Ok(())
+    }
+
+    /// The statements of a client's open transaction that have changed something.
+    pub fn changed_in(&self, key: ClientKey, transaction: u64) -> Vec<Token> {
+        self.open.get(&(key, transaction)).cloned().unwrap_or_default()
+    }
+
+    /// A statement was acknowledged that was to run like this, and ran like that.
+    ///
+    /// # Errors
+    /// What is acknowledged is not stored.
+    pub fn acknowledged(&mut self, expected: &Execution) -> Result<(), String> {
+        let token = expected.token;
+        match expected.transaction.map(|transaction| (token.key, transaction)) {
+            Some(transaction) if expected.commits => {
+                for written in self.open.remove(&transaction).unwrap_or_default() {
+                    if !self.stored.contains(&written) {
+                        return Err(format!("{token} has committed {written}, which no server has stored"));
+                    }
+                }
+            }
+            Some(transaction) if expected.writes => self.open.entry(transaction).or_default().push(token),
+            None if expected.writes && !self.stored.contains(&token) => {
+                return Err(format!("{token} is acknowledged, and no server has stored it"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// An answer shows versions of rows of this login: each must be the one that is expected, or an older one where all that
+    /// was written since is lost. This is the place for what is promised of reads, wherever they run.
+    ///
+    /// # Errors
+    /// It is older than that, or nobody can have written it.
+    pub fn read(&mut self, key: ClientKey, expected: &Expected, found: &[Part]) -> Result<(), String> {
+        let Expected::Reply(expected) = expected else { return Ok(()) };
+        for (expected, found) in versions::of(expected).into_iter().zip(versions::of(found)) {
+            if expected == found {
+                continue;
+            }
+            let missing = Token { key, number: expected };
+            let Some(row) = self.rows.get(&missing).filter(|_| found < expected) else {
+                return Err(format!("a read shows version {found}, and should show {expected}"));
+            };
+            let between = self.writers[row].range(found + 1..=expected).map(|&number| Token { key, number });
+            if let Some(kept) = between.into_iter().find(|token| !self.lost.contains(token)) {
+                return Err(format!(
+                    "a read shows version {found}, and {kept} has been stored since and is not lost"
+                ));
+            }
+            self.fates.older_reads += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::database::Database;
+    use crate::server::member::Member;
+
+    const KEY: ClientKey = ClientKey { client: 1, incarnation: 0 };
+
+    fn token(number: u32) -> Token {
+        Token { key: KEY, number }
+    }
+
+    /// What a server commits as these statements write a row, one after the other.
+    fn commits(numbers: impl IntoIterator<Item = u32>) -> Vec<std::rc::Rc<Committed>> {
+        let mut database = Database::default();
+        database.member = Some(Member::new(1));
+        for number in numbers {
+            let table = database.tables.entry("versions_1_0".to_owned()).or_default();
+            table.rows.insert(1, token(number).to_string());
+            database.commit(vec![("versions_1_0".to_owned(), 1)], vec![token(number)]);
+        }
+        database.news
+    }
+
+    fn shows(number: u32) -> Vec<Part> {
+        vec![Part::Packet(versions::shown(number).into_bytes())]
+    }
+
+    #[test]
+    fn a_read_may_be_older_only_by_what_is_lost() {
+        let mut ledger = Ledger::default();
+        for committed in commits([3, 5, 8]) {
+            ledger.committed(&committed, false).expect("nobody was told otherwise");
+        }
+        let expected = Expected::Reply(shows(8));
+        let read = |ledger: &mut Ledger, found| ledger.read(KEY, &expected, &shows(found)).is_ok();
+        assert_eq!([8, 5, 9].map(|found| read(&mut ledger, found)), [true, false, false]);
+        ledger.lost(vec![token(8)]);
+        assert_eq!([8, 5, 3].map(|found| read(&mut ledger, found)), [true, true, false]);
+        ledger.lost(vec![token(5)]);
+        assert!(read(&mut ledger, 3));
+        assert_eq!(ledger.fates.older_reads, 2);
+    }
+
+    #[test]
+    fn what_was_refused_is_not_stored_before_or_later() {
+        let mut ledger = Ledger::default();
+        let [first, second] = <[_; 2]>::try_from(commits([1, 2])).expect("two");
+        ledger.committed(&first, false).expect("nobody was told otherwise");
+        assert!(ledger.refused(1290, &[token(1)]).is_err());
+        assert_eq!(ledger.refused(1213, &[token(2)]), Ok(()));
+        assert!(ledger.committed(&second, false).is_err());
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_stored() {
+        let execution = |number, transaction, writes, commits| Execution {
+            token: token(number),
+            server: None,
+            thread_id: 1,
+            sent_at: (0, 0),
+            transaction,
+            fingerprint: String::new(),
+            foreign_state: None,
+            harmless: false,
+            writes,
+            commits,
+        };
+        let mut ledger = Ledger::default();
+        assert!(ledger.acknowledged(&execution(1, None, true, false)).is_err());
+        ledger.committed(&commits([1])[0], false).expect("nobody was told otherwise");
+        assert_eq!(ledger.acknowledged(&execution(1, None, true, false)), Ok(()));
+        assert_eq!(ledger.acknowledged(&execution(2, Some(7), true, false)), Ok(()));
+        assert_eq!(ledger.changed_in(KEY, 7), [token(2)]);
+        assert!(ledger.acknowledged(&execution(3, Some(7), false, true)).is_err());
+    }
+}

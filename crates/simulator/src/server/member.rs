@@ -1,0 +1,324 @@
+//! A server as one of a primary and its replicas: what it has, by GTIDs, from whom it gets more, and whether it takes writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::database::{Database, Table};
+use super::lexer::{Lexeme, pieces};
+use super::reply::{Answer, ServerError, Value};
+use super::session::Session;
+use crate::token::Token;
+
+/// The number of a server in its cluster, from 1: its `server_id`.
+pub type ServerNumber = u32;
+
+/// A row as a transaction leaves it: table, id, value; no value where it is gone.
+type Change = (String, u64, Option<String>);
+
+/// The name of a transaction, in the forms of both servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gtid {
+    /// The server that committed it first.
+    pub server: ServerNumber,
+    /// MariaDB's number, which counts all transactions of a domain.
+    pub of_domain: u64,
+    /// MySQL's number, which counts those of the server.
+    pub of_server: u64,
+}
+
+/// A transaction that is committed and has changed something.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Its name.
+    pub gtid: Gtid,
+    /// The statements that changed something.
+    pub tokens: Vec<Token>,
+    changes: Vec<Change>,
+}
+
+/// How a replica gets what its source has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replication {
+    /// It goes on.
+    Runs,
+    /// Somebody has stopped it.
+    Stopped,
+    /// It cannot go on.
+    Failed(&'static str),
+}
+
+/// What a server is to the others.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Which of them it is.
+    pub number: ServerNumber,
+    /// It refuses writes.
+    pub read_only: bool,
+    /// From whom it replicates.
+    pub source: Option<ServerNumber>,
+    /// How that stands.
+    pub replication: Replication,
+    /// What it says of how many seconds it is behind; `None` for the truth, which is 0 here or NULL.
+    pub said_lag: Option<u64>,
+    /// All that it has, in the order in which it got it.
+    log: Vec<Rc<Committed>>,
+    has: BTreeSet<Gtid>,
+    /// The last numbers of its domain that it has shown, the latest first.
+    shown: [u64; 3],
+}
+
+impl Member {
+    /// A replica of nobody that has nothing.
+    pub fn new(number: ServerNumber) -> Self {
+        Self {
+            number,
+            read_only: true,
+            source: None,
+            replication: Replication::Runs,
+            said_lag: None,
+            log: Vec::new(),
+            has: BTreeSet::new(),
+            shown: [0; 3],
+        }
+    }
+
+    /// All that it has, the oldest first.
+    pub fn log(&self) -> &[Rc<Committed>] {
+        &self.log
+    }
+
+    /// What it lacks of its source, whose log this is, or why it cannot go on there.
+    ///
+    /// # Errors
+    /// It has something else in the place of what the source has.
+    pub fn next_of(&self, source: &[Rc<Committed>]) -> Result<Vec<Rc<Committed>>, &'static str> {
+        let last = self.log.len().checked_sub(1);
+        let theirs = last.map(|last| source.get(last).map(|committed| committed.gtid));
+        if theirs != self.log.last().map(|committed| Some(committed.gtid)) {
+            return Err("the source has not what this one has asked for");
+        }
+        Ok(source[self.log.len()..].to_vec())
+    }
+
+    /// Whether it has a transaction.
+    pub fn has(&self, gtid: Gtid) -> bool {
+        self.has.contains(&gtid)
+    }
+
+    /// Whether it lacks nothing that another one has.
+    pub fn has_all_of(&self, other: &Self) -> bool {
+        other.has.is_subset(&self.has)
+    }
+
+    /// What whoever asks it again and again knows it to have had for a while: the last answer may not have come, and what the one before
+    /// shows may still have been on its way to replicas.
+    pub fn known(&self) -> u64 {
+        self.shown[2]
+    }
+
+    /// `gtid_current_pos` of MariaDB.
+    pub fn mariadb_position(&self) -> String {
+        self.log
+            .last()
+            .map_or(String::new(), |last| format!("0-{}-{}", last.gtid.server, last.gtid.of_domain))
+    }
+
+    /// `gtid_executed` of MySQL.
+    pub fn mysql_position(&self) -> String {
+        let mut sets: BTreeMap<ServerNumber, Vec<(u64, u64)>> = BTreeMap::new();
+        let mut numbers: Vec<_> = self.has.iter().map(|gtid| (gtid.server, gtid.of_server)).collect();
+        numbers.sort_unstable();
+        for (server, number) in numbers {
+            let set = sets.entry(server).or_default();
+            match set.last_mut() {
+                Some((_, last)) if *last + 1 == number => *last = number,
+                _ => set.push((number, number)),
+            }
+        }
+        let of_one = |(server, set): (&ServerNumber, &Vec<(u64, u64)>)| {
+            let ranges: Vec<_> = set.iter().map(|(first, last)| format!(":{first}-{last}")).collect();
+            format!("3e11fa47-71ca-11e1-9e33-c80aa94295{server:02}{}", ranges.concat())
+        };
+        sets.iter().map(of_one).collect::<Vec<_>>().join(",")
+    }
+
+    fn commit(&mut self, changes: Vec<Change>, tokens: Vec<Token>) -> Rc<Committed> {
+        let own = self.log.iter().rev().find(|it| it.gtid.server == self.number);
+        let gtid = Gtid {
+            server: self.number,
+            of_domain: self.log.last().map_or(0, |last| last.gtid.of_domain) + 1,
+            of_server: own.map_or(0, |own| own.gtid.of_server) + 1,
+        };
+        let committed = Rc::new(Committed { gtid, tokens, changes });
+        self.take(Rc::clone(&committed));
+        committed
+    }
+
+    fn take(&mut self, committed: Rc<Committed>) {
+        self.has.insert(committed.gtid);
+        self.log.push(committed);
+    }
+
+    /// The answer to a question about it: a server that is one of several is asked who it is and whether it takes writes.
+    fn variables(&self) -> Vec<Vec<Value>> {
+        let read_only = if self.read_only { "ON" } else { "OFF" };
+        let rows = [
+            ("server_id", self.number.to_string()),
+            ("hostname", format!("server{}", self.number)),
+            ("port", "3306".to_owned()),
+            ("datadir", "/var/lib/mysql/".to_owned()),
+            ("read_only", read_only.to_owned()),
+            ("gtid_current_pos", self.mariadb_position()),
+            ("wsrep_on", "OFF".to_owned()),
+        ];
+        rows.map(|(name, value)| vec![Some(name.to_owned()), Some(value)]).to_vec()
+    }
+
+    /// `SHOW ALL SLAVES STATUS`.
+    fn replication(&self) -> Answer {
+        let names = [
+            "Connection_name",
+            "Master_Host",
+            "Master_Port",
+            "Slave_IO_Running",
+            "Slave_SQL_Running",
+            "Seconds_Behind_Master",
+            "Last_IO_Error",
+            "Last_SQL_Error",
+        ];
+        let runs = self.replication == Replication::Runs;
+        let error = match self.replication {
+            Replication::Failed(why) => why,
+            Replication::Runs | Replication::Stopped => "",
+        };
+        let row = |source: ServerNumber| {
+            let running = if runs { "Yes" } else { "No" };
+            let lag = runs.then(|| self.said_lag.unwrap_or(0).to_string());
+            let host = format!("10.0.0.{source}");
+            let texts = ["", &host, "3306", running, running].map(|text| Some(text.to_owned()));
+            texts.into_iter().chain([lag, Some(error.to_owned()), Some(String::new())]).collect()
+        };
+        let rows = self.source.map(row).into_iter().collect();
+        Answer::Rows { columns: names.map(str::to_owned).to_vec(), rows }
+    }
+}
+
+impl Database {
+    /// Answers what only a server that is one of several is asked; `None` for all else.
+    pub fn show_member(&mut self, text: &str) -> Option<Answer> {
+        let member = self.member.as_mut()?;
+        if text.starts_with("SHOW ALL SLAVES STATUS") {
+            return Some(member.replication());
+        }
+        let columns = ["Variable_name", "Value"].map(str::to_owned).to_vec();
+        if !text.contains("gtid_current_pos") {
+            return None;
+        }
+        let last = member.log.last().map_or(0, |last| last.gtid.of_domain);
+        member.shown = [last, member.shown[0], member.shown[1]];
+        Some(Answer::Rows { columns, rows: member.variables() })
+    }
+
+    /// A transaction has ended well that left these rows, of which some may be the same.
+    pub fn commit(&mut self, mut rows: Vec<(String, u64)>, tokens: Vec<Token>) {
+        self.commits += u64::from(!rows.is_empty());
+        let Some(member) = self.member.as_mut().filter(|_| !rows.is_empty()) else { return };
+        rows.sort_unstable();
+        rows.dedup();
+        let after = |(name, id): (String, u64)| {
+            let value = self.tables.get(&name).and_then(|table| table.rows.get(&id)).cloned();
+            (name, id, value)
+        };
+        let changes = rows.into_iter().map(after).collect();
+        let committed = member.commit(changes, tokens);
+        self.news.push(committed);
+    }
+
+    /// A replica gets what comes next of its source.
+    pub fn replicate(&mut self, next: Vec<Rc<Committed>>) {
+        let Some(member) = &mut self.member else { return };
+        for committed in next {
+            committed.put_rows(&mut self.tables);
+            member.take(committed);
+        }
+    }
+
+    /// It becomes a copy of a server that has this, as a replica of it.
+    pub fn become_copy(&mut self, log: Vec<Rc<Committed>>) {
+        let Some(member) = &mut self.member else { return };
+        // Whoever does that knows what goes with what it had: as the program sees it, it has what it says now.
+        *member = Member { read_only: member.read_only, source: member.source, ..Member::new(member.number) };
+        self.tables.clear();
+        self.replicate(log);
+    }
+
+    /// What `read_only` makes a server say to a statement: nothing has run then, and a transaction that was to be committed by it is
+    /// rolled back (`ha_commit_trans` in handler.cc).
+    pub fn refusal(&mut self, session: &mut Session, text: &str) -> Option<ServerError> {
+        if !self.member.as_ref().is_some_and(|member| member.read_only) {
+            return None;
+        }
+        let changed = session.transaction.as_ref().is_some_and(|it| !it.undo.is_empty());
+        match what_it_does(session, text) {
+            Does::Writes => {}
+            Does::Commits if changed => session.rollback(self),
+            Does::Commits | Does::Neither => return None,
+        }
+        let message =
+            "The MariaDB server is running with the --read-only option so it cannot execute this statement";
+        Some(ServerError::new(1290, "HY000", message))
+    }
+}
+
+enum Does {
+    Writes,
+    Commits,
+    Neither,
+}
+
+/// Whether a text commits what the session's transaction has changed; where that is refused, it is rolled back.
+pub fn commits(session: &Session, text: &str) -> bool {
+    matches!(what_it_does(session, text), Does::Commits)
+}
+
+/// What a text does to tables that all sessions see, by the words of the virtual server's language.
+fn what_it_does(session: &Session, text: &str) -> Does {
+    let words: Vec<String> = pieces(text)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|piece| match piece.lexeme {
+            Lexeme::Word(word) | Lexeme::Name(word) => Some(word),
+            _ => None,
+        })
+        .collect();
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let table = match word(0) {
+        "insert" | "delete" => word(2),
+        "update" => word(1),
+        "load" => return Does::Writes,
+        "lock" => return Does::Writes,
+        "commit" | "begin" | "start" => return Does::Commits,
+        "set" if text.contains("autocommit=1") => return Does::Commits,
+        _ => return Does::Neither,
+    };
+    if session.temporary_tables.contains_key(table) { Does::Neither } else { Does::Writes }
+}
+
+impl Committed {
+    fn put_rows(&self, tables: &mut BTreeMap<String, Table>) {
+        for (name, id, value) in &self.changes {
+            let table = tables.entry(name.clone()).or_default();
+            table.last_id = table.last_id.max(*id);
+            match value {
+                Some(value) => table.rows.insert(*id, value.clone()),
+                None => table.rows.remove(id),
+            };
+        }
+    }
+
+    /// The rows that it wrote, each with the statement that did so last.
+    pub fn rows(&self) -> impl Iterator<Item = ((String, u64), Token)> {
+        let token = |value: &Option<String>| Token::find_all(value.as_deref()?.as_bytes()).pop();
+        self.changes.iter().filter_map(move |(name, id, value)| Some(((name.clone(), *id), token(value)?)))
+    }
+}

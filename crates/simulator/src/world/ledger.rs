@@ -1,0 +1,115 @@
+//! What a run with several servers has stored where, and what it has been sent: seen from outside of the program.
+
+use engine::{Behind, compare_positions};
+
+use super::World;
+use crate::subject::Subject;
+use crate::token::Token;
+
+impl<P: Subject> World<P> {
+    /// A server has committed something.
+    pub(super) fn take_commits(&mut self, place: usize) {
+        let news = std::mem::take(&mut self.servers[place].database.news);
+        let Some(cluster) = self.cluster.as_ref().filter(|_| !news.is_empty()) else { return };
+        // What another one commits than the one that operators have named is lost as that becomes its source.
+        let is_lost = cluster.named != place;
+        for committed in news {
+            self.checkers.committed(&committed, is_lost);
+        }
+        for other in 0..self.servers.len() {
+            self.plan_replication(other);
+        }
+        self.has_committed(place);
+    }
+
+    /// The server there has been promoted: what it does not have is lost.
+    pub(super) fn note_lost(&mut self, place: usize) {
+        for other in (0..self.servers.len()).filter(|&other| other != place) {
+            self.check_comparison(place, other);
+        }
+        self.note_missing(place);
+    }
+
+    /// Clients are led to a server that does not have this.
+    fn note_missing(&mut self, place: usize) {
+        let own = self.member(place);
+        let others = (0..self.servers.len()).flat_map(|other| self.member(other).log());
+        let missing = others.filter(|committed| !own.has(committed.gtid));
+        let lost: Vec<Token> = missing.flat_map(|committed| committed.tokens.iter().copied()).collect();
+        self.checkers.lost(lost);
+    }
+
+    /// GTIDs say of two servers what is so, in the forms of both kinds of servers.
+    fn check_comparison(&mut self, own: usize, other: usize) {
+        let (own, other) = (self.member(own), self.member(other));
+        let has_all = own.has_all_of(other);
+        let mysql = compare_positions(&other.mysql_position(), &own.mysql_position());
+        let mariadb = compare_positions(&other.mariadb_position(), &own.mariadb_position());
+        // MariaDB's last number of a domain does not tell what it has in the place of others' numbers.
+        let is_wrong = |said: &Behind, is_exact: bool| match said {
+            Behind::Nothing => is_exact && !has_all,
+            Behind::Lacks(_) => has_all,
+            Behind::Unknown => !other.log().is_empty(),
+        };
+        let is_of_one_line = own.log().iter().zip(other.log()).all(|(own, other)| own.gtid == other.gtid);
+        if is_wrong(&mysql, true) || is_wrong(&mariadb, is_of_one_line) {
+            let text = format!(
+                "of what server {} has, server {} is said to lack {mysql:?} by {} and {}, and {mariadb:?} by {} and {}",
+                other.number,
+                own.number,
+                other.mysql_position(),
+                own.mysql_position(),
+                other.mariadb_position(),
+                own.mariadb_position()
+            );
+            self.checkers.violation(text);
+        }
+    }
+
+    /// The program turns to another primary: what that lacks is lost to clients. That may be more than what the former one was known to
+    /// have only where an operator has said so.
+    fn turns_to(&mut self, place: usize) {
+        let known = self.led_to.filter(|_| !self.takes_behind()).map(|former| self.member(former).known());
+        let own = self.member(place).log().last().map_or(0, |last| last.gtid.of_domain);
+        // By the numbers of the domain alone, as MariaDB has it: what two servers have written under the same number counts as one.
+        if let Some(known) = known.filter(|&known| known > own) {
+            let text = format!(
+                "server {} has transactions up to {own}, the primary before it had shown {known}, and it is taken for the primary",
+                place + 1
+            );
+            self.checkers.violation(text);
+        }
+        self.note_missing(place);
+        self.checkers.turned();
+    }
+
+    fn takes_behind(&self) -> bool {
+        self.calm || self.cluster.as_ref().is_some_and(|cluster| cluster.drawn.takes_behind)
+    }
+
+    /// At the end of a turn all workers know the same primary: nothing has been sent to another server in that turn.
+    pub(super) fn check_sent(&mut self) {
+        let primary = self.program.primary();
+        if let Some(place) = primary.filter(|_| primary != self.led_to) {
+            self.turns_to(place);
+        }
+        self.led_to = primary.or(self.led_to);
+        let goes_on = self.transactions_go_on();
+        let several = self.cluster.is_some() && self.several_are_known();
+        for (place, token) in std::mem::take(&mut self.sent) {
+            if several {
+                let text =
+                    format!("{token} was sent to server {}, and several servers take writes", place + 1);
+                self.checkers.violation(text);
+            }
+            if primary != Some(place) && !goes_on {
+                let known = primary.map_or("none".to_owned(), |known| format!("server {}", known + 1));
+                self.checkers.violation(format!(
+                    "{token} was sent to server {} in turn {}, in which the primary was {known}",
+                    place + 1,
+                    self.turn
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Operators who change the primary by way of the program: what SWITCHOVER and DRAIN do beside the workers, step by step.
+
+use std::time::Duration;
+
+use engine::{Behind, DrainOrder, DrainOutcome, ServerView, SwitchStep, compare_positions};
+
+use super::World;
+use super::cluster::Act;
+use crate::subject::Subject;
+
+/// It is looked this often whether the next step may begin.
+const LOOK: u64 = 20_000;
+
+/// `switchover_wait` and `switchover_timeout`, of which a run has few.
+const WAIT: u64 = 1_000_000;
+const TIMEOUT: u64 = 2_000_000;
+
+/// A change of the primary under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    from: usize,
+    to: usize,
+    /// It is a drain: nobody changes roles.
+    drains: Option<DrainOrder>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Until what is open has ended, or this time.
+    Ending(u64),
+    /// Until the next primary has what the present one has; since when, and until when.
+    Following(u64, u64),
+    /// The operator's command runs until this time. It may change nothing.
+    Running(u64, bool),
+}
+
+impl<P: Subject> World<P> {
+    /// Whether clients that hold a backend of the former primary go on there.
+    pub(super) fn transactions_go_on(&self) -> bool {
+        let order = self.cluster.as_ref().and_then(|cluster| cluster.order);
+        order.is_some_and(|order| !matches!(order.stage, Stage::Running(..)))
+    }
+
+    /// An operator has the program change the primary.
+    pub(super) fn order_switchover(&mut self) {
+        let Some(from) = self.program.primary() else { return };
+        let count = self.servers.len();
+        let Some(cluster) = &mut self.cluster else { return };
+        let to = cluster.random.index(count);
+        if cluster.order.is_none() && to != from && from == cluster.named && self.is_reached(to) {
+            self.note(format_args!("SWITCHOVER TO server {}", to + 1));
+            self.begin(Order { from, to, drains: None, stage: Stage::Ending(self.now + WAIT) });
+        }
+    }
+
+    /// An operator drains a server, and puts it back after a while.
+    pub(super) fn order_drain(&mut self, place: usize) {
+        let order = DrainOrder { place, drains: true, is_planned: false };
+        match self.give_drain(order) {
+            Some(Ok(DrainOutcome::Moves { from, to })) => {
+                let stage = Stage::Ending(self.now + WAIT);
+                self.begin(Order { from, to, drains: Some(order), stage });
+            }
+            Some(Ok(DrainOutcome::Done | DrainOutcome::AlreadySo)) => self.plan(3_000_000, Act::Undrain),
+            Some(Err(_)) | None => {}
+        }
+    }
+
+    fn give_drain(&mut self, order: DrainOrder) -> Option<Result<DrainOutcome, String>> {
+        let outcome = self.program.workers().first_mut()?.drain_server(order);
+        self.note(format_args!("{order:?}: {outcome:?}"));
+        self.wake_program(0);
+        outcome
+    }
+
+    pub(super) fn undrain(&mut self) {
+        for place in 0..self.servers.len() {
+            self.give_drain(DrainOrder { place, drains: false, is_planned: false });
+        }
+    }
+
+    fn begin(&mut self, order: Order) {
+        let lasts = Duration::from_micros(WAIT + 2 * TIMEOUT);
+        self.switch(SwitchStep::Begin { to: order.to, lasts });
+        if let Some(cluster) = &mut self.cluster {
+            cluster.order = Some(order);
+        }
+        self.plan(LOOK, Act::Operate);
+    }
+
+    fn switch(&mut self, step: SwitchStep) {
+        self.note(format_args!("{step:?}"));
+        if let Some(first) = self.program.workers().first_mut() {
+            first.switch_over(step);
+        }
+        self.wake_program(0);
+    }
+
+    fn views(&mut self) -> Vec<ServerView> {
+        self.program.workers().first().map_or(Vec::new(), |first| first.servers())
+    }
+
+    /// Looks whether the next step may begin.
+    pub(super) fn operate(&mut self) {
+        let Some(mut order) = self.cluster.as_ref().and_then(|cluster| cluster.order) else { return };
+        match order.stage {
+            Stage::Ending(until) => {
+                let workers = self.program.workers();
+                let is_open = workers.iter().any(|worker| {
+                    let view = worker.overview();
+                    if order.drains.is_some() { view.leaves_server } else { view.transactions > 0 }
+                });
+                if !is_open || self.now >= until {
+                    order.stage = Stage::Following(self.now, self.now + TIMEOUT);
+                }
+            }
+            Stage::Following(since, until) => {
+                let within = Duration::from_micros(self.now - since);
+                let views = self.views();
+                let asked = |place: usize| {
+                    let last = views.get(place)?.checks.last()?;
+                    (last.is_well && last.age + last.took < within).then(|| &views[place].position)
+                };
+                let behind =
+                    asked(order.from).zip(asked(order.to)).map(|(from, to)| compare_positions(from, to));
+                match behind {
+                    Some(Behind::Nothing | Behind::Unknown) => return self.change(order),
+                    _ if self.now >= until => return self.end_order(),
+                    _ => {}
+                }
+            }
+            Stage::Running(until, _) if self.now < until => {}
+            Stage::Running(_, works) => {
+                if works && self.is_reached(order.from) && self.is_reached(order.to) {
+                    self.change_roles(order);
+                }
+                return self.end_order();
+            }
+        }
+        if let Some(cluster) = &mut self.cluster {
+            cluster.order = Some(order);
+        }
+        self.plan(LOOK, Act::Operate);
+    }
+
+    /// All is ready: what is open still is rolled back, and the operator's command begins, or the drain takes place.
+    fn change(&mut self, mut order: Order) {
+        self.switch(SwitchStep::EndTransactions);
+        if let Some(drain) = order.drains {
+            self.give_drain(DrainOrder { is_planned: true, ..drain });
+            self.plan(3_000_000, Act::Undrain);
+            return self.end_order();
+        }
+        let Some(cluster) = &mut self.cluster else { return };
+        let takes = cluster.random.between(10_000, TIMEOUT / 2);
+        let works = cluster.random.percent(80);
+        order.stage = Stage::Running(self.now + takes, works);
+        cluster.order = Some(order);
+        // As its first step, the command sets the present one to read_only.
+        if works && self.is_reached(order.from) {
+            self.member_mut(order.from).read_only = true;
+        }
+        self.plan(takes, Act::Operate);
+    }
+
+    fn change_roles(&mut self, order: Order) {
+        let is_as_it_was = self.cluster.as_ref().is_some_and(|cluster| cluster.named == order.from);
+        if is_as_it_was && self.member(order.to).has_all_of(self.member(order.from)) {
+            self.promote(order.to);
+            self.mend();
+        } else if is_as_it_was {
+            // It undoes what it began.
+            self.member_mut(order.from).read_only = false;
+        }
+    }
+
+    fn end_order(&mut self) {
+        if let Some(cluster) = &mut self.cluster
+            && let Some(order) = cluster.order.take()
+            && cluster.named == order.from
+        {
+            self.member_mut(order.from).read_only = false;
+        }
+        self.switch(SwitchStep::Over);
+    }
+
+    /// An operator who has mended all takes the primary that there is, whatever it lacks, and leaves nothing drained.
+    pub(super) fn accept_what_lacks(&mut self) {
+        if self.cluster.as_mut().is_some_and(|cluster| cluster.order.take().is_some()) {
+            self.switch(SwitchStep::Over);
+        }
+        self.undrain();
+        let mut settings = self.parameters.settings();
+        settings.cluster.takes_behind = true;
+        for worker in self.program.workers() {
+            worker.change_settings(&settings);
+        }
+        self.wake_program(0);
+    }
+}

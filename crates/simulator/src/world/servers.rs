@@ -1,0 +1,201 @@
+//! The servers' side of a run: who connects to them, what they do, and what becomes of it.
+
+use super::{News, World};
+use crate::faults::Parameters;
+use crate::network::{Owner, Parcel};
+use crate::random::Random;
+use crate::schedule::Happening;
+use crate::server::database::Database;
+use crate::server::member::Member;
+use crate::server::{Action, Link, Server, Speed};
+use crate::subject::{Origin, Subject};
+
+/// So few that statements are closed and prepared again, and enough for those that are wanted at the same moment: with 6 a client
+/// is refused now and then, and rightly.
+const MOST_PREPARED_STATEMENTS: usize = 8;
+
+/// The way of a connection to a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// The place of the server.
+    pub(super) server: usize,
+    pub(super) origin: Origin,
+}
+
+/// The servers of a run, of which the first takes writes.
+pub(super) fn new_servers(parameters: &Parameters, direct: bool, random: &mut Random) -> Vec<Server> {
+    let mut database = Database::new(Parameters::accounts());
+    // A client of its own would be refused, where a pool makes room.
+    database.most_prepared_statements = (!direct).then_some(MOST_PREPARED_STATEMENTS);
+    // Clients of its own would see what only a pool has to know.
+    let speed = match direct {
+        true => Speed { refused_change_percent: 0, keeps_roles: false, ..parameters.speed },
+        false => parameters.speed,
+    };
+    let mut server = |database| Server::new(database, random.fork(), speed, parameters.server_connections);
+    let Some(cluster) = &parameters.cluster else { return vec![server(database)] };
+    let member = |number: u8| {
+        let mut member = Member::new(u32::from(number));
+        (member.read_only, member.source) = (number > 1, (number > 1).then_some(1));
+        let mut database = database.clone();
+        database.member = Some(member);
+        server(database)
+    };
+    (1..=cluster.servers).map(member).collect()
+}
+
+impl<P: Subject> World<P> {
+    pub(super) fn connect_done(&mut self, token: u64, server: usize, origin: Origin) {
+        let unlucky = self.parameters.faults.connect_failures && !self.calm && self.random.percent(10);
+        let full = self.parameters.faults.refusals && !self.calm && self.random.percent(10);
+        if self.is_cut(Way { server, origin }) {
+            let happening = Happening::ConnectDone { token, server, origin };
+            return self.schedule.at(self.now + super::cluster::LOOK, happening);
+        }
+        if self.is_up[server] && !unlucky {
+            let (link, connection) = self.network.open(Owner::Server);
+            self.ways.insert(link, Way { server, origin });
+            self.news.push(News::Connected(token, connection));
+            if full {
+                self.servers[server].turn_away(link);
+                self.carry_out_server(server);
+            } else {
+                self.greet(link);
+            }
+        } else {
+            self.news.push(News::ConnectFailed(token));
+        }
+        self.wake_program(0);
+    }
+
+    /// Whoever has connected is greeted, as soon as the server runs.
+    pub(super) fn greet(&mut self, link: Link) {
+        let Some(&way) = self.ways.get(&link) else { return };
+        if self.hangs(way.server) {
+            return self.schedule.at(self.now + super::cluster::LOOK, Happening::Greet(link));
+        }
+        if self.is_up[way.server] {
+            self.with_server(way.server, |server| server.accept(link));
+        }
+    }
+
+    pub(super) fn server_wakes(&mut self, link: Link) {
+        let Some(&way) = self.ways.get(&link) else { return };
+        if self.hangs(way.server) {
+            return self.schedule.at(self.now + super::cluster::LOOK, Happening::ServerWake(link));
+        }
+        if self.is_up[way.server] {
+            self.with_server(way.server, |server| server.wake(link));
+        }
+    }
+
+    pub(super) fn arrive_at_server(&mut self, link: Link, parcel: Parcel) {
+        let Some(&way) = self.ways.get(&link) else { return };
+        self.with_server(way.server, |server| match parcel {
+            Parcel::Bytes(bytes) => server.receive(link, &bytes),
+            Parcel::End | Parcel::Reset => server.lost(link),
+        });
+    }
+
+    /// Something happens on a server: statements that run there are numbered with those of all others.
+    pub(super) fn with_server(&mut self, place: usize, act: impl FnOnce(&mut Server)) {
+        let server = &mut self.servers[place];
+        server.database.moment = self.checkers.moment;
+        server.database.popular_runs = self.checkers.popular_runs;
+        act(server);
+        self.carry_out_server(place);
+    }
+
+    pub(super) fn carry_out_server(&mut self, place: usize) {
+        let strict = self.program.keeps_limits(); // others pass a client's nonsense on
+        for complaint in std::mem::take(&mut self.servers[place].complaints).into_iter().filter(|_| strict) {
+            self.checkers.violation(format!("the server complains: {}", complaint.0));
+        }
+        for ran in std::mem::take(&mut self.servers[place].database.executions) {
+            let turn = self.network.turn_of(ran.sent_at.0, ran.sent_at.1);
+            match ran.server {
+                None => self.note(format_args!("{} runs on thread {}", ran.token, ran.thread_id)),
+                Some(server) => {
+                    self.note(format_args!(
+                        "{} runs on server {server}, thread {}",
+                        ran.token, ran.thread_id
+                    ));
+                }
+            }
+            self.checkers.executed(ran, turn);
+        }
+        self.take_commits(place);
+        let database = &self.servers[place].database;
+        if self.cluster.is_none() || database.moment > self.checkers.moment {
+            self.checkers.moment_is(database.moment, database.popular_runs);
+        }
+        for (link, action) in self.servers[place].take_actions() {
+            match action {
+                Action::Send(bytes) => {
+                    self.network.peer_sends(self.now, &mut self.schedule, link, &bytes);
+                }
+                Action::Close => self.network.peer_closes(self.now, &mut self.schedule, link),
+                Action::WakeAfter(delay) => {
+                    self.schedule.at(self.now + delay, Happening::ServerWake(link));
+                }
+            }
+        }
+        self.check_permits();
+    }
+
+    fn check_permits(&mut self) {
+        // What a server goes on with that is given up is nobody's any more.
+        if self.cluster.is_some() || !self.program.keeps_limits() || !self.parameters.counts_permits() {
+            return;
+        }
+        let running: usize = self.servers.iter().map(Server::running_statements).sum();
+        let permits = self.parameters.permits;
+        // A quarter more is kept for clients that hold locks, and at least one.
+        let most = permits + (permits / 4).max(1);
+        if running > most as usize {
+            self.checkers.violation(format!("{running} statements run at once, permits = {permits}"));
+        }
+    }
+
+    pub(super) fn fault(&mut self) {
+        if self.calm {
+            return;
+        }
+        let faults = self.parameters.faults;
+        if faults.crashes
+            && self.is_up[0]
+            && self.random.percent(if faults.backend_losses { 20 } else { 100 })
+        {
+            self.note(format_args!("the server crashes"));
+            self.crash(0);
+            let pause = self.random.between(1_000, 5_000_000);
+            self.schedule.at(self.now + pause, Happening::ServerUp(0));
+        } else if faults.backend_losses {
+            let links: Vec<Link> = self.servers.iter().flat_map(Server::links).collect();
+            if !links.is_empty() {
+                let link = *self.random.pick(&links);
+                self.note(format_args!("backend {link} is lost"));
+                let place = self.ways.get(&link).map_or(0, |way| way.server);
+                if self.random.percent(50) {
+                    self.servers[place].close(link);
+                    self.carry_out_server(place);
+                } else {
+                    self.servers[place].drop_link(link);
+                    self.network.peer_resets(self.now, &mut self.schedule, link);
+                }
+            }
+        }
+        let pause = self.random.between(1, self.parameters.fault_interval);
+        self.schedule.at(self.now + pause, Happening::Fault);
+    }
+
+    /// A server's process dies.
+    pub(super) fn crash(&mut self, place: usize) {
+        let links: Vec<Link> = self.servers[place].links().collect();
+        self.servers[place].crash();
+        self.is_up[place] = false;
+        for link in links {
+            self.network.peer_resets(self.now, &mut self.schedule, link);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The engine in front of several servers that die, hang, are cut off, lag and change their roles.
+
+use simulator::ledger::Fates;
+use simulator::{Parameters, run_engine, run_pass_through};
+
+/// Seeds that run on every change, for some seconds.
+const SEEDS: u64 = 60;
+
+/// And those that only `make test-all` runs.
+const ALL_SEEDS: u64 = 300;
+
+/// Runs that once went wrong: seed and number of workers.
+const REGRESSIONS: &str = include_str!("../seeds/clusters.txt");
+
+fn check(seeds: impl Iterator<Item = u64>, workers: u32) -> Fates {
+    let mut fates = Fates::default();
+    for seed in seeds {
+        let outcome = run_engine(Parameters::of_cluster(seed, 0).with_workers(workers), false);
+        if let Some(violation) = outcome.violation {
+            let story: Vec<&str> = outcome.trace.last_lines().collect();
+            panic!(
+                "{}\nseed {seed} went wrong: {violation}\nreplay: cargo run -p simulator -- --seed {seed} --workers {workers} --cluster",
+                story[story.len().saturating_sub(60)..].join("\n")
+            );
+        }
+        fates = fates.and(outcome.fates);
+    }
+    fates
+}
+
+/// All that may become of a client has become of some.
+fn check_that_much_happened(fates: Fates, runs: u64) {
+    assert!(fates.turns > 2 * runs, "{fates:?}");
+    assert!(fates.refused > runs && fates.unknown > runs / 2 && fates.lost > runs, "{fates:?}");
+    assert!(fates.rolled_back > 0 && fates.older_reads > 0, "{fates:?}");
+}
+
+#[test]
+fn clients_outlive_whatever_befalls_their_servers() {
+    check_that_much_happened(check(1..=SEEDS, 1), SEEDS);
+}
+
+#[test]
+fn several_workers_turn_to_a_new_primary_together() {
+    check_that_much_happened(check(1..=SEEDS, 3), SEEDS);
+}
+
+#[test]
+fn runs_that_once_went_wrong_stay_right() {
+    for line in REGRESSIONS.lines().filter(|line| !line.starts_with('#')) {
+        let mut numbers = line.split_whitespace().map_while(|word| word.parse::<u32>().ok());
+        let (Some(seed), Some(workers)) = (numbers.next(), numbers.next()) else { panic!("{line}") };
+        check(std::iter::once(u64::from(seed)), workers);
+    }
+}
+
+#[test]
+fn such_a_run_goes_the_same_way_twice() {
+    for seed in [1, 2, 3] {
+        let [one, two] = [(); 2].map(|()| run_engine(Parameters::of_cluster(seed, 0).with_workers(2), false));
+        assert_eq!(one.trace.hash(), two.trace.hash(), "seed {seed}");
+    }
+}
+
+/// Whoever knows nothing of roles, and goes on where it began, is found out.
+#[test]
+fn a_program_that_stays_with_the_first_server_goes_wrong() {
+    let wrong = |seed: &u64| run_pass_through(Parameters::of_cluster(*seed, 0), false).violation.is_some();
+    assert_eq!((1..=10).filter(wrong).count(), 10);
+}
+
+/// `make quick` and `make test` leave these out.
+mod at_length {
+    use super::*;
+
+    #[test]
+    fn clients_outlive_whatever_befalls_their_servers() {
+        check(SEEDS + 1..=ALL_SEEDS, 1);
+    }
+
+    #[test]
+    fn several_workers_turn_to_a_new_primary_together() {
+        for workers in [2, 3] {
+            check(SEEDS + 1..=ALL_SEEDS, workers);
+        }
+    }
+}
