@@ -148,8 +148,17 @@ impl Engine {
             self.refuse_late(class);
             self.refuse_surplus(class);
         }
-        while let Some(client) = self.scheduling.too_unfair(self.now, &self.settings) {
-            let limit = self.settings.overload.unfair_wait_limit;
+        if let Some(longest) = self.scheduling.unfair_patience(self.now, &self.settings) {
+            self.refuse_unfair(longest);
+        }
+    }
+
+    /// Refuses new work that has been passed over for longer than this.
+    fn refuse_unfair(&mut self, longest: Duration) {
+        let limit = self.settings.overload.unfair_wait_limit;
+        while let Some((client, since)) = self.scheduling.oldest_unfair(&self.settings)
+            && since + longest <= self.now
+        {
             self.refuse_new(client, &Bound::time(Limit::UnfairWaitLimit, limit));
         }
     }

@@ -99,20 +99,19 @@ fn place(second: u64) -> usize {
 }
 
 impl Scheduling {
-    /// New work that has been passed over for too long, if there is any.
-    pub(super) fn too_unfair(&mut self, now: Instant, settings: &Settings) -> Option<ClientKey> {
-        let (client, since) = self.oldest_unfair(settings)?;
+    /// How long new work may be passed over, where some has been for longer than `unfair_wait_limit`.
+    pub(super) fn unfair_patience(&mut self, now: Instant, settings: &Settings) -> Option<Duration> {
+        let (_, since) = self.oldest_unfair(settings)?;
         let limit = settings.overload.unfair_wait_limit;
         if since + limit > now {
             return None;
         }
         let waiting = self.scheduler.takes_room() + self.shares.waiting(Class::Short);
         let turn = self.new_work.starts_lately.turn_of(now, waiting)?;
-        let longest = limit.max(turn.saturating_mul(TIMES_A_TURN));
-        (since + longest <= now).then_some(client)
+        Some(limit.max(turn.saturating_mul(TIMES_A_TURN)))
     }
 
-    /// When [`Self::too_unfair`] has something to say.
+    /// When [`Self::unfair_patience`] has something to say.
     pub(super) fn next_unfair(&self, now: Instant, settings: &Settings) -> Option<Instant> {
         let (_, since) = self.oldest_unfair(settings)?;
         let due = since + settings.overload.unfair_wait_limit;
@@ -121,7 +120,7 @@ impl Scheduling {
 
     /// The oldest new work that no other rule makes wait, and since when it could have been started. Who has given users other shares
     /// or limits has said who waits.
-    fn oldest_unfair(&self, settings: &Settings) -> Option<(ClientKey, Instant)> {
+    pub(super) fn oldest_unfair(&self, settings: &Settings) -> Option<(ClientKey, Instant)> {
         if settings.overload.unfair_wait_limit.is_zero() || !settings.shares_by_crowding() {
             return None;
         }
