@@ -34,50 +34,9 @@ pub fn read_hint(text: &[u8]) -> Option<ReadHint> {
     known.filter(|_| is_ours).map(|&(_, hint)| hint)
 }
 
-/// The schemas that each server has of its own, and that no replica gets from another.
-const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
-
-/// Whether this is the name of a schema that each server has of its own.
-pub fn is_system_schema(name: &[u8]) -> bool {
-    SYSTEM_SCHEMAS.iter().any(|schema| name.eq_ignore_ascii_case(schema))
-}
-
-/// Whether a text may name something in such a schema: its name stands there, and a dot behind it. It may stand in a string, or be a part
-/// of another name.
-pub fn may_name_system_schema(text: &[u8]) -> bool {
-    let names = |dot: usize| {
-        let before = text[..dot].trim_ascii_end();
-        let before = before.strip_suffix(b"`").or_else(|| before.strip_suffix(b"\"")).unwrap_or(before);
-        let ends_with = |schema: &[u8]| {
-            before.len() >= schema.len() && before[before.len() - schema.len()..].eq_ignore_ascii_case(schema)
-        };
-        // Between the name and the dot may stand a comment.
-        before.ends_with(b"*/") || SYSTEM_SCHEMAS.iter().any(|schema| ends_with(schema))
-    };
-    memchr::memchr_iter(b'.', text).any(names)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn schemas_of_the_server_are_found_however_they_are_written() {
-        for text in [
-            "SELECT * FROM information_schema.TABLES",
-            "SELECT * FROM INFORMATION_SCHEMA . TABLES",
-            "SELECT * FROM `mysql`.user",
-            "SELECT * FROM \"sys\" .version",
-            "SELECT performance_schema.threads.NAME FROM t",
-            "SELECT * FROM mysql/* here */.user",
-        ] {
-            assert!(may_name_system_schema(text.as_bytes()), "{text}");
-        }
-        for text in ["SELECT a.b FROM shop.orders AS a", "SELECT 1.5 FROM t", "SELECT mysql FROM t", ""] {
-            assert!(!may_name_system_schema(text.as_bytes()), "{text}");
-        }
-        assert!(is_system_schema(b"MySQL") && !is_system_schema(b"mysql2"));
-    }
 
     #[test]
     fn a_hint_is_the_first_comment_and_nothing_else() {
