@@ -27,6 +27,24 @@ fn whoever_logs_in_with_other_rights_is_another() {
 }
 
 #[test]
+fn accounts_are_found_by_their_whole_names() {
+    let names =
+        [("app", "%"), ("web", "%"), ("app", "10.0.0.%"), ("", "%"), ("app", "localhost"), ("", "10.0.0.1")];
+    for server in [ServerKind::MariaDb, ServerKind::MySql] {
+        let accounts = Accounts::new(names.iter().map(|(user, host)| account(user, host)).collect(), server);
+        for (user, host) in names {
+            let found = accounts.named(user.as_bytes(), host).map(|account| account.name());
+            assert_eq!(found, Some((user.as_bytes(), host)));
+        }
+        for (user, host) in [("web", "localhost"), ("app", "10.0.0.1"), ("ap", "%"), ("apps", "%"), ("", "")]
+        {
+            assert!(accounts.named(user.as_bytes(), host).is_none(), "{user}@{host}");
+        }
+    }
+    assert!(Accounts::default().named(b"app", "%").is_none());
+}
+
+#[test]
 fn nobodys_password_takes_as_many_rounds_as_most() {
     let of = |rounds: &str, count: usize| {
         let stored = NOBODY.to_vec();
