@@ -37,8 +37,8 @@ pub(crate) struct Lent {
 }
 
 enum At {
-    /// It waits for a replica to have all that was written up to then.
-    Waiting { request: Box<Request>, number: u64, needs: Instant },
+    /// It waits for a replica to have what it needs, under this number.
+    Waiting { request: Box<Request>, number: u64 },
     /// The reader at this place has it.
     Reader(usize),
 }
@@ -47,7 +47,7 @@ impl fmt::Debug for Lent {
     /// Without the statement.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
-            At::Waiting { needs, .. } => write!(f, "Lent(waits since {:?} for {needs:?})", self.since),
+            At::Waiting { .. } => write!(f, "Lent(waits since {:?})", self.since),
             At::Reader(place) => write!(f, "Lent(to {place} since {:?})", self.since),
         }
     }
@@ -155,7 +155,7 @@ impl Engine {
         self.hoards.statements.set(&mut counted, request.bytes());
         let answer = request.answer;
         let number = self.readers.waiting.add(self.clients.ref_to(key), needs);
-        let at = At::Waiting { request: Box::new(request), number, needs };
+        let at = At::Waiting { request: Box::new(request), number };
         let lent = Lent { at, since: self.now, answer, raw: Vec::new(), about: None, counted };
         self.clients[key].lend(lent);
     }
@@ -441,7 +441,8 @@ impl Engine {
     /// A read that waits goes where it can, by now; where its wait is over, in any case.
     fn serve_one(&mut self, key: ClientKey, is_over: bool) {
         let Phase::Lent(lent) = self.clients[key].phase() else { return };
-        let At::Waiting { needs, .. } = lent.at else { return };
+        let At::Waiting { number, .. } = lent.at else { return };
+        let Some(needs) = self.readers.waiting.need_of(number) else { return };
         let route = self.route_for(key, needs);
         if matches!(route, Route::Wait) && !is_over {
             return;

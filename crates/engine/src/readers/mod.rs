@@ -18,9 +18,10 @@ mod route;
 pub(crate) mod view;
 mod waiting;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{ConnectionId, Input, Instant};
+use seam::{ConnectionId, Input, Instant, Program};
 use sql::ReadHint;
 
 use self::freshness::Freshness;
@@ -44,7 +45,7 @@ settings! {
         /// What they have to see.
         pub consistency: ReadConsistency = ReadConsistency::Session, live;
         /// How long a read waits for a replica to have what it has to see. Then it goes to the primary.
-        // What MySQL Router waits by default (wait_for_my_writes_timeout is 2 s) keeps a page waiting; a replica that keeps up takes milliseconds.
+        // A replica that keeps up takes milliseconds. One that does not keeps a page waiting for so long at most.
         pub wait_limit: Duration = Duration::from_secs(1), live;
         /// A replica whose data may be older is not read from.
         // Two of the usual checks late is no fault yet; a replica that has stopped is left out before users notice.
@@ -141,9 +142,9 @@ struct Reader {
 impl Readers {
     /// Those of this worker.
     pub(crate) fn new(settings: &Settings, workers: &Workers, worker: usize) -> Self {
-        let reader = |(place, shared): (usize, &std::sync::Arc<Workers>)| {
+        let reader = |(place, shared): (usize, &Arc<Workers>)| {
             let own = settings_at(settings, place);
-            let mut engine = Engine::join(own, std::sync::Arc::clone(shared), worker);
+            let mut engine = Engine::join(own, Arc::clone(shared), worker);
             engine.be_reader((place as u64 + 1) << READER_SHIFT);
             Reader {
                 engine,
@@ -219,10 +220,10 @@ impl Readers {
 
     /// When a reader has something to do, or a read has waited for long enough.
     pub(crate) fn next_turn(&self, now: Instant, engine: &Engine) -> Option<Instant> {
-        let readers = self.all.iter().filter(|reader| reader.is_open()).filter_map(|reader| {
-            use seam::Program;
-            if reader.is_touched { Some(now) } else { reader.engine.next_timeout() }
-        });
+        let readers =
+            self.all.iter().filter(|reader| reader.is_open()).filter_map(|reader| {
+                if reader.is_touched { Some(now) } else { reader.engine.next_timeout() }
+            });
         let waiting = self.waiting.first().and_then(|client| engine.end_of_wait(client));
         readers.chain(waiting).min()
     }
@@ -245,7 +246,7 @@ impl Readers {
         self.all.iter_mut().map(|reader| &mut reader.engine)
     }
 
-    /// Has each of them do something that says nothing to the driver, such as taking up settings.
+    /// Has each of them do something.
     pub(crate) fn for_each(&mut self, now: Instant, io: &mut Io, mut act: impl FnMut(&mut Engine)) {
         for place in 0..self.all.len() {
             self.enter(place, now, io, &mut act);

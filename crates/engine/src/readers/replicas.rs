@@ -1,7 +1,7 @@
 //! What all workers know of the servers that may be read from.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 
 use super::{ReadSettings, settings_at};
 use crate::settings::Settings;
@@ -31,8 +31,7 @@ const UP: u8 = 8;
 pub(crate) struct Replicas {
     found: Box<[AtomicU8]>,
     shared: Box<[Arc<Workers>]>,
-    /// The primary is a node of Galera.
-    primary: AtomicU8,
+    primary_is_node: AtomicBool,
 }
 
 impl Replicas {
@@ -45,7 +44,7 @@ impl Replicas {
         Self {
             found: places.clone().map(|_| AtomicU8::new(0)).collect(),
             shared: places.map(|place| Workers::new(&settings_at(settings, place), count)).collect(),
-            primary: AtomicU8::new(0),
+            primary_is_node: AtomicBool::new(false),
         }
     }
 
@@ -71,10 +70,11 @@ impl Replicas {
 
     /// Says whether the primary is a node of Galera.
     pub(crate) fn say_of_primary(&self, is_node: bool) {
-        self.primary.store(u8::from(is_node), SeqCst);
+        self.primary_is_node.store(is_node, SeqCst);
     }
 
+    /// Whether the primary is a node of Galera.
     pub(crate) fn primary_is_node(&self) -> bool {
-        self.primary.load(SeqCst) != 0
+        self.primary_is_node.load(SeqCst)
     }
 }

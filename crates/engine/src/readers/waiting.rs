@@ -32,6 +32,11 @@ impl Waiting {
         }
     }
 
+    /// Up to when what it needs was written.
+    pub(super) fn need_of(&self, number: u64) -> Option<Instant> {
+        self.all.get(&number).map(|&(_, needs)| needs)
+    }
+
     /// How many they are.
     pub(super) fn len(&self) -> usize {
         self.all.len()
@@ -72,6 +77,7 @@ mod tests {
         assert_eq!((waiting.first(), waiting.latest_need()), (None, None));
         let numbers = [(1, 30), (2, 10), (3, 20)].map(|(id, needs)| waiting.add(client(id), at(needs)));
         assert_eq!((waiting.first(), waiting.latest_need()), (Some(client(1)), Some(at(30))));
+        assert_eq!(waiting.need_of(numbers[1]), Some(at(10)));
         assert_eq!(
             waiting.served_by(at(20)),
             [client(2)],
@@ -80,6 +86,7 @@ mod tests {
         assert_eq!(waiting.served_by(at(21)), [client(2), client(3)]);
         waiting.remove(numbers[0]);
         waiting.remove(numbers[0]);
+        assert_eq!(waiting.need_of(numbers[0]), None);
         assert_eq!((waiting.first(), waiting.latest_need()), (Some(client(2)), Some(at(20))));
         assert_eq!(waiting.all(), [client(2), client(3)]);
     }
