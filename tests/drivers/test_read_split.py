@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from harness import raw, several
-from harness.admin import rows
-from harness.cluster import Cluster
+from harness.admin import count, rows
 from harness.raw import Closed, Err, Ok
+from harness.reads import SERVER, replicated, server_of, until_split
 from harness.server import SERVICE
 from harness.several import until_in_use
 from harness.waiting import in_background, until
@@ -17,40 +17,13 @@ from harness.waiting import in_background, until
 
 @pytest.fixture
 def cluster(folder, template):
-    """A primary and two replicas."""
-    cluster = Cluster(folder, template, count=3)
-    try:
-        cluster.hold_markers()
-        cluster.order(0, "CREATE TABLE onramp_app.kept (id BIGINT PRIMARY KEY, value BIGINT) ENGINE=InnoDB",
-                      "INSERT INTO onramp_app.kept VALUES (1, 0)")
-        for number in (1, 2):
-            cluster.until_followed(number)
+    with replicated(folder, template) as cluster:
         yield cluster
-    finally:
-        cluster.discard()
 
 
 @pytest.fixture
 def start(cluster, own_onramp, monkeypatch):
     return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2, read_split="replicas")
-
-
-SERVER = "SELECT @@global.server_id, value FROM kept"
-
-
-def count(onramp, name):
-    return int(rows(onramp, f"SHOW STATUS LIKE 'Onramp_{name}'")[0]["Value"])
-
-
-def server_of(client):
-    return int(client.query(SERVER).rows[0][0])
-
-
-def until_split(client, wanted=(2, 3)):
-    """Until reads go to these servers alone."""
-    def goes():
-        return {server_of(client) for _ in range(8)} <= set(wanted)
-    until(goes, "reads do not go to replicas")
 
 
 class Sessions:
@@ -359,6 +332,8 @@ def test_a_client_and_a_statement_say_where_reads_go(cluster, start):
         assert isinstance(answer, Err) and answer.code == 1231 and "onramp_reads" in answer.message, answer
         assert isinstance(client.query("SET SESSION onramp_reads = DEFAULT"), Ok)
         assert shown() == [(b"session",)]
+        answer = client.query("SET GLOBAL onramp_reads = 'primary'")
+        assert isinstance(answer, Err) and answer.code == 1227 and "read_consistency" in answer.message, answer
 
 
 def test_executions_of_prepared_statements_go_to_replicas(cluster, start):

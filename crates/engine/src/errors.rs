@@ -216,10 +216,15 @@ impl MySqlError {
 
     /// ER_SPECIFIC_ACCESS_DENIED_ERROR: the pool's own settings are not for its clients.
     pub(crate) fn pool_variable_global(variable: &str) -> Self {
-        let message = format!(
-            "Access denied: '{variable}' belongs to Onramp's thread pool; SET GLOBAL it on the admin port"
-        );
-        Self::new(1227, b"42000", message)
+        let what_to_do = match variable.starts_with("thread_pool_") {
+            true => "belongs to Onramp's thread pool; SET GLOBAL it on the admin port",
+            // The option has another name than the sessions' variable.
+            false => {
+                "would be Onramp's; a session sets onramp_reads for itself, and SET GLOBAL read_consistency on the admin \
+                 port is for all"
+            }
+        };
+        Self::new(1227, b"42000", format!("Access denied: '{variable}' {what_to_do}"))
     }
 
     /// ER_NOT_SUPPORTED_YET: no server computes the value of a variable that is Onramp's.
@@ -228,9 +233,9 @@ impl MySqlError {
         Self::new(1235, b"42000", message)
     }
 
-    /// ER_NOT_SUPPORTED_YET: the thread pool's variables cannot be told from the rest of the text with certainty.
+    /// ER_NOT_SUPPORTED_YET: the pool's variables cannot be told from the rest of the text with certainty.
     pub(crate) fn pool_variable_mixed() -> Self {
-        let message = "Onramp takes SET of the thread pool's variables as a statement of its own, without GLOBAL \
+        let message = "Onramp takes SET of its own variables (thread_pool_..., onramp_reads) as a statement of its own, without GLOBAL \
                        assignments or comments beside them";
         Self::new(1235, b"42000", message)
     }
@@ -250,10 +255,10 @@ impl MySqlError {
         Self::new(1235, b"42000", message)
     }
 
-    /// ER_NOT_SUPPORTED_YET: a SET of the thread pool's variables is read on the spot.
+    /// ER_NOT_SUPPORTED_YET: a SET of the pool's variables is read on the spot.
     pub(crate) fn pool_variable_too_long(limit: usize) -> Self {
         let message = format!(
-            "Onramp takes SET of the thread pool's variables up to large_statement_size ({limit} bytes) only"
+            "Onramp takes SET of its own variables (thread_pool_..., onramp_reads) up to large_statement_size ({limit} bytes) only"
         );
         Self::new(1235, b"42000", message)
     }

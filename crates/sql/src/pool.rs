@@ -1,5 +1,5 @@
-//! `SET` of the thread pool's own variables: those that a client may set for itself, by the names that Percona's,
-//! MariaDB's and MySQL's thread pools know.
+//! `SET` of the pool's own variables: those that a client may set for itself, by the names that Percona's, MariaDB's and
+//! MySQL's thread pools know, and Onramp's own.
 
 use std::ops::Range;
 
@@ -44,8 +44,8 @@ impl PoolVariable {
 
     /// The variable of this name, in any case.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
-        let of_pool = has_pool_prefix(name);
-        Self::ALL.into_iter().find(|known| of_pool && name.eq_ignore_ascii_case(known.name().as_bytes()))
+        let may_be = has_our_prefix(name);
+        Self::ALL.into_iter().find(|known| may_be && name.eq_ignore_ascii_case(known.name().as_bytes()))
     }
 }
 
@@ -122,12 +122,13 @@ pub fn pool_set(text: &[u8], mode: LexMode) -> Result<PoolSet, PoolSetError> {
 /// Says whether an assignment to this is the pool's business: no server behind it is asked.
 pub(crate) fn is_ours(scope: Scope, name: &[u8]) -> bool {
     match scope {
-        Scope::Global => has_pool_prefix(name),
+        Scope::Global => has_our_prefix(name),
         Scope::Session | Scope::Unsaid => PoolVariable::of(name).is_some(),
     }
 }
 
-fn has_pool_prefix(name: &[u8]) -> bool {
+/// Whether a variable is the thread pool's or Onramp's, as far as its name tells.
+fn has_our_prefix(name: &[u8]) -> bool {
     let begins =
         |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
     begins(b"thread_pool_") || begins(b"onramp_")

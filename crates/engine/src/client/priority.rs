@@ -1,4 +1,4 @@
-//! The thread pool's variables as clients set them for themselves: by Percona's, MariaDB's and MySQL's names.
+//! The pool's variables as clients set them for themselves: by Percona's, MariaDB's and MySQL's names, and Onramp's own.
 
 use sql::{Kind, LexMode, PoolSet, PoolSetError, PoolValue, PoolVariable, READ_HINTS, ReadHint};
 
