@@ -35,12 +35,6 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// How long nobody may be served behind a new primary that takes writes before that is the result. Statements wait 20 seconds by default.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Logins per second below which a run is given up: a tenth of what a busy machine does.
-const SLOWEST_LOGINS: f64 = 500.0;
-
-/// For all that has no time of its own: programs that start and end, the ledger.
-const AROUND: Duration = Duration::from_secs(30);
-
 /// What a run takes.
 pub(crate) struct Drill<'a> {
     /// The command line.
@@ -111,7 +105,7 @@ impl Drill<'_> {
         let version = cluster.version();
         report.setup.server = format!("{} servers, {version}", options.servers);
         progress.say(&format!("{} servers with {version} are ready", options.servers));
-        if Instant::now() + 2 * options.time + PROMOTE_AFTER + self.connecting() > deadline {
+        if Instant::now() + 2 * options.time + PROMOTE_AFTER + load::logging_in(options.clients) > deadline {
             return Err(Stop::Early(Ending::TimeLimit));
         }
         let admin = Admin { port: free_port()?, password: cluster.clients().password };
@@ -136,11 +130,6 @@ impl Drill<'_> {
         Ok(())
     }
 
-    /// How long logging in may take.
-    fn connecting(&self) -> Duration {
-        Duration::from_secs_f64(f64::from(self.options.clients) / SLOWEST_LOGINS)
-    }
-
     fn load(&self, bench: &Bench<'_>, clients: &Target) -> Result<Load, Error> {
         let (journal, json) = (self.folder.join("journal"), self.folder.join("bench.json"));
         let mut words = load_arguments(&clients.place, &clients.user, self.options);
@@ -160,7 +149,7 @@ impl Drill<'_> {
         let time = self.options.time;
         let clients = text::grouped(u64::from(self.options.clients));
         progress.turn_to(2, &format!("{clients} clients"));
-        let connected = Instant::now() + self.connecting() + AROUND;
+        let connected = Instant::now() + load::logging_in(self.options.clients) + load::SLACK;
         self.follow(load, connected, progress, |load| load.begun.is_some())?;
         let Some(begun) = load.begun else {
             return Err(Error::Program(ProgramFault::Load(load::last_words(&load.child))).into());
@@ -208,7 +197,7 @@ impl Drill<'_> {
     /// Has the clients come to their end, and reads what the load generator says of them.
     fn end(&self, load: &mut Load) -> Result<Value, Error> {
         load.child.interrupt();
-        let deadline = Instant::now() + AROUND;
+        let deadline = Instant::now() + load::SLACK;
         loop {
             match load.child.wait_for_line() {
                 Waited::Ended(_) => break,

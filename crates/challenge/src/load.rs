@@ -19,8 +19,13 @@ const LINES: f64 = 20.0;
 const SHORTEST_INTERVAL: f64 = 0.1;
 /// Logins per second below which a run is given up: a tenth of what a busy machine does.
 const SLOWEST_LOGINS: f64 = 500.0;
-/// What a run may take beside its logins and its time.
-const SLACK: Duration = Duration::from_secs(30);
+/// What a run may take beside its logins and its time: for programs that start and end.
+pub(crate) const SLACK: Duration = Duration::from_secs(30);
+
+/// How long so many clients may take to log in.
+pub(crate) fn logging_in(clients: u32) -> Duration {
+    Duration::from_secs_f64(f64::from(clients) / SLOWEST_LOGINS)
+}
 
 /// Runs the load generator.
 pub(crate) struct Bench<'a> {
@@ -116,8 +121,7 @@ impl Bench<'_> {
             Ok(child) => child,
             Err(error) => return Ran::Failed(error.to_string()),
         };
-        let patience =
-            run.length() + SLACK + Duration::from_secs_f64(f64::from(run.connections) / SLOWEST_LOGINS);
+        let patience = run.length() + SLACK + logging_in(run.connections);
         let deadline = Instant::now() + patience;
         loop {
             match child.wait_for_line() {
