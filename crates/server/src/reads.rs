@@ -1,6 +1,7 @@
 //! Reads on replicas, as all workers together see them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use engine::{Histogram, Holders, Limit, Readable, ReaderView, RoutedView, Use};
@@ -128,10 +129,10 @@ impl Routes {
     pub(crate) fn add(&mut self, found: Vec<RoutedView>) {
         for view in found {
             match self.0.entry(view.digest) {
-                std::collections::btree_map::Entry::Vacant(free) => {
+                Entry::Vacant(free) => {
                     free.insert(view);
                 }
-                std::collections::btree_map::Entry::Occupied(mut known) => {
+                Entry::Occupied(mut known) => {
                     let known = known.get_mut();
                     known.routed += &view.routed;
                     known.text = known.text.take().or(view.text);

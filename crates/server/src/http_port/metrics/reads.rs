@@ -26,8 +26,9 @@ pub(super) const ALL: &[Family] = &[
         labels: &["server"],
         figures: |scene, figures| {
             each(scene, |server, address| {
-                let age = server.age.map(|age| age.as_secs_f64());
-                age.into_iter().for_each(|age| figures.number(&[("server", address)], age));
+                if let Some(age) = server.age {
+                    figures.number(&[("server", address)], age.as_secs_f64());
+                }
             });
         },
     },
@@ -38,10 +39,9 @@ pub(super) const ALL: &[Family] = &[
         labels: &["server"],
         figures: |scene, figures| {
             each(scene, |server, address| {
-                server
-                    .permits()
-                    .into_iter()
-                    .for_each(|permits| figures.count(&[("server", address)], permits));
+                if let Some(permits) = server.permits() {
+                    figures.count(&[("server", address)], permits);
+                }
             });
         },
     },
