@@ -105,7 +105,9 @@ def test_a_drain_rolls_back_nothing_that_a_pause_keeps_open(cluster, start):
         finally:
             rows(onramp, "RESUME")
         assert isinstance(client.query("COMMIT"), Ok)
-    assert (in_use(onramp), drained(onramp)) == (only(writer), [0] * 3)
+    # A drain that has failed leaves it to the next checks who the primary is.
+    until_in_use(onramp, only(writer))
+    assert drained(onramp) == [0] * 3
 
 
 def test_the_writer_is_drained_and_started_anew_and_nobody_has_an_error(cluster, start):
@@ -132,7 +134,9 @@ def test_the_writer_is_drained_and_started_anew_and_nobody_has_an_error(cluster,
     # It has the lowest place as ever, and is the first again.
     assert cluster.first() == writer
     assert order(onramp, cluster, "UNDRAIN", writer) is None
-    assert (in_use(onramp), drained(onramp)) == (only(writer), [0] * 3)
+    # A drain that has failed leaves it to the next checks who the primary is.
+    until_in_use(onramp, only(writer))
+    assert drained(onramp) == [0] * 3
     load.until_acknowledged(200)
     assert order(onramp, cluster, "DRAIN", writer) is None
     # Whatever was to be done with it: nobody is there any more.
