@@ -7,27 +7,18 @@ import signal
 import pytest
 
 from harness import raw, several
-from harness.cluster import Cluster
+from harness.admin import count
 from harness.raw import Err, Ok
+from harness.reads import SERVER, replicated, server_of, until_split
 from harness.server import ADMIN
 from harness.several import until_in_use
 from harness.waiting import in_background, until
-from test_read_split import SERVER, count, server_of, until_split
 
 
 @pytest.fixture
 def cluster(folder, template):
-    """A primary and two replicas."""
-    cluster = Cluster(folder, template, count=3)
-    try:
-        cluster.hold_markers()
-        cluster.order(0, "CREATE TABLE onramp_app.kept (id BIGINT PRIMARY KEY, value BIGINT) ENGINE=InnoDB",
-                      "INSERT INTO onramp_app.kept VALUES (1, 0)")
-        for number in (1, 2):
-            cluster.until_followed(number)
+    with replicated(folder, template) as cluster:
         yield cluster
-    finally:
-        cluster.discard()
 
 
 @pytest.fixture

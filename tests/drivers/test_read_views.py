@@ -3,10 +3,10 @@
 import pytest
 
 from harness import raw, several
-from harness.admin import rows
+from harness.admin import count, rows
 from harness.metrics import Metrics
 from harness.raw import Err, Ok
-from harness.reads import SERVER, address, count, replicated, until_both_are_read, until_split
+from harness.reads import SERVER, address, replicated, until_both_are_read, until_split
 from harness.server import ADMIN, free_port
 from harness.several import until_in_use
 from harness.waiting import in_background, until

@@ -21,3 +21,8 @@ def rows(onramp, statement):
     with onramp.admin.cursor(pymysql.cursors.DictCursor) as cursor:
         cursor.execute(statement)
         return cursor.fetchall()
+
+
+def count(onramp, name):
+    """A counter of SHOW STATUS."""
+    return int(rows(onramp, f"SHOW STATUS LIKE 'Onramp_{name}'")[0]["Value"])

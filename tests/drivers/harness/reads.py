@@ -24,11 +24,6 @@ def replicated(folder, template):
         cluster.discard()
 
 
-def count(onramp, name):
-    """A counter of SHOW STATUS."""
-    return int(rows(onramp, f"SHOW STATUS LIKE 'Onramp_{name}'")[0]["Value"])
-
-
 def server_of(client):
     """The number of the server that answers a read, from 1."""
     return int(client.query(SERVER).rows[0][0])
