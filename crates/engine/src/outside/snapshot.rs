@@ -386,14 +386,16 @@ impl Engine {
 
     /// Permits in use and how many there are; backends likewise; backends that short reads share, and how many statements may be in flight
     /// on each, as they are now where they are found; clients: of all workers together. All but clients are of the primary first, and then
-    /// of each server that reads may go to.
+    /// of each server that reads go to or are left on.
     pub fn shares(&self) -> Vec<Use> {
         let of_clients = Use {
             limit: Limit::MaxConnections,
             in_use: u64::from(self.pool.workers.clients()),
             bound: u64::from(self.settings.max_connections),
         };
-        let engines = std::iter::once(self).chain(self.readers.engines());
+        // Where no read may go, the permits that there would be are nobody's.
+        let has_reads = |reader: &&Self| reader.takes_guests() || !reader.clients.is_empty();
+        let engines = std::iter::once(self).chain(self.readers.engines().filter(has_reads));
         std::iter::once(of_clients).chain(engines.flat_map(Self::own_shares)).collect()
     }
 
