@@ -5,8 +5,6 @@
 //! ahead of a read in one text with it, so that the read does not run where its state cannot be set. As long as texts that bring another state
 //! are in flight, nobody knows in which state the next read will find the backend, and it brings its own along ([`super::brought`]).
 //!
-//! Where several wait in each of many states, they do not bring them: one sets its state on an idle backend, and the others follow as they are.
-//!
 //! Where many accounts or states are there, two of the same seldom stand one behind the other in the queue. So while the first statement waits for
 //! a permit, reads behind it follow those of their own account and state that have begun lately.
 
@@ -57,9 +55,6 @@ pub(crate) type Sharers = (IdentityId, SessionId);
 /// 13.0 and 12.0 (medians of alternating runs of 64 clients).
 const STATES_OF_EACH: usize = 2;
 
-/// Where so many wait in each state, no read brings its state along: a backend is for one state at a time, which costs one SET for all of these.
-const WAITING_IN_EACH: usize = 4;
-
 /// On how many of all shared backends the reads of one account may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
@@ -67,8 +62,6 @@ struct Share {
     account: usize,
     /// In one state; 0 where there are too many states for each to have backends of its own.
     state: usize,
-    /// How many states there are, as far as that matters.
-    states: usize,
 }
 
 /// What a read may bring along to a backend that is at work in another state.
@@ -190,9 +183,9 @@ impl SharedBackends {
         followed
     }
 
-    /// Returns on how many of `most` backends these may be, where so many statements wait. All accounts that share any have as many, at least one, and so have
+    /// Returns on how many of `most` backends these may be. All accounts that share any have as many, at least one, and so have
     /// all session states of one account: an account that uses many of these takes nothing from others.
-    fn share_of(&mut self, now: Instant, (account, session): Sharers, most: usize, waiting: usize) -> Share {
+    fn share_of(&mut self, now: Instant, (account, session): Sharers, most: usize) -> Share {
         let states = self.accounts.get(&account);
         let accounts = self.accounts.len() + usize::from(states.is_none());
         let is_new = states.is_none_or(|states| !states.contains_key(&session));
@@ -200,10 +193,8 @@ impl SharedBackends {
         let share = most.div_ceil(accounts);
         let most = STATES_OF_EACH * share;
         // Nobody counts for a single one.
-        let enough = most.max(waiting / WAITING_IN_EACH);
-        let states =
-            if there == 1 { 1 } else { self.states.count(now, (account, session), enough).max(there) };
-        Share { account: share, state: if states > most { 0 } else { share.div_ceil(there) }, states }
+        let states = if there == 1 { 1 } else { self.states.count(now, (account, session), most).max(there) };
+        Share { account: share, state: if states > most { 0 } else { share.div_ceil(there) } }
     }
 }
 
@@ -233,9 +224,8 @@ impl Engine {
         };
         let most = self.pool.workers.shared_backends(self.pool.worker) as usize;
         let server = self.server_for(key);
-        let waiting = self.scheduling.scheduler.waiting();
         let sharing = &mut self.servers[server].sharing;
-        let share = sharing.share_of(self.now, (identity, session), most, waiting);
+        let share = sharing.share_of(self.now, (identity, session), most);
         let shared = self.shared_backends_for(key, &self.servers[server], (identity, session), share);
         let enough = shared.running >= shared.most;
         match shared.with_room {
@@ -313,8 +303,7 @@ impl Engine {
         if share.state == 0 {
             // Those in which it stands, whoever were the first there.
             let standing = at_work(1, Brings::Nothing, &mut sharing.of_account(identity));
-            let many_wait = self.scheduling.scheduler.waiting() / WAITING_IN_EACH >= share.states;
-            if standing.with_room.is_some() || many_wait || !self.may_bring_state(key) {
+            if standing.with_room.is_some() || !self.may_bring_state(key) {
                 return standing;
             }
             return at_work(share.account, Brings::State, &mut sharing.of_account(identity));
@@ -471,8 +460,8 @@ mod tests {
         let (mine, theirs) = (IdentityId::of_test(0), IdentityId::of_test(1));
         let (mut sharing, now) = (SharedBackends::default(), Instant::START);
         assert_eq!(
-            sharing.share_of(now, (mine, one), 4, 0),
-            Share { account: 4, state: 4, states: 1 },
+            sharing.share_of(now, (mine, one), 4),
+            Share { account: 4, state: 4 },
             "nobody else has any"
         );
         for (number, sharers) in [(0, (mine, one)), (1, (mine, one)), (2, (theirs, one)), (2, (theirs, one))]
@@ -483,36 +472,24 @@ mod tests {
             (sharing.len(), sharing.of((mine, one)).collect::<Vec<_>>()),
             (3, vec![backend_key(0), backend_key(1)])
         );
-        let shares = [sharing.share_of(now, (mine, one), 4, 0), sharing.share_of(now, (theirs, one), 4, 0)];
-        assert_eq!(shares, [Share { account: 2, state: 2, states: 1 }; 2]);
+        let shares = [sharing.share_of(now, (mine, one), 4), sharing.share_of(now, (theirs, one), 4)];
+        assert_eq!(shares, [Share { account: 2, state: 2 }; 2]);
         for session in [other, third] {
             sharing.add(now, backend_key(3 + session.number()), (mine, session));
         }
-        assert_eq!(
-            sharing.share_of(now, (mine, one), 6, 0),
-            Share { account: 3, state: 1, states: 3 },
-            "one each"
-        );
-        assert_eq!(
-            sharing.share_of(now, (mine, one), 4, 0),
-            Share { account: 2, state: 1, states: 3 },
-            "three on two"
-        );
-        assert_eq!(
-            sharing.share_of(now, (mine, one), 2, 0),
-            Share { account: 1, state: 0, states: 3 },
-            "three on one"
-        );
+        assert_eq!(sharing.share_of(now, (mine, one), 6), Share { account: 3, state: 1 }, "one each");
+        assert_eq!(sharing.share_of(now, (mine, one), 4), Share { account: 2, state: 1 }, "three on two");
+        assert_eq!(sharing.share_of(now, (mine, one), 2), Share { account: 1, state: 0 }, "three on one");
         assert_eq!(sharing.of_account(mine).count(), 4);
         assert_eq!(
-            sharing.share_of(now, (theirs, one), 4, 0),
-            Share { account: 2, state: 2, states: 1 },
+            sharing.share_of(now, (theirs, one), 4),
+            Share { account: 2, state: 2 },
             "many states of others take nothing away"
         );
         sharing.remove(backend_key(0));
         assert_eq!(
-            sharing.share_of(now, (theirs, one), 4, 0),
-            Share { account: 2, state: 2, states: 1 },
+            sharing.share_of(now, (theirs, one), 4),
+            Share { account: 2, state: 2 },
             "the other account has more"
         );
         for key in sharing
@@ -524,8 +501,8 @@ mod tests {
             sharing.remove(key);
         }
         assert_eq!(
-            (sharing.share_of(now, (theirs, one), 4, 0), sharing.of((mine, one)).next()),
-            (Share { account: 4, state: 4, states: 1 }, None)
+            (sharing.share_of(now, (theirs, one), 4), sharing.of((mine, one)).next()),
+            (Share { account: 4, state: 4 }, None)
         );
     }
 }
