@@ -8,6 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
+# The server that contenders stand in front of where nothing else is said.
+USUAL_SERVER = "mariadb"
 # For what is not for the page.
 ASIDE = TARGET / "benchmark"
 
@@ -19,7 +21,7 @@ def options(target: str, description: str, sections: list[str]) -> argparse.Argu
     """What every comparison takes; `target` is its word for make."""
     parser = argparse.ArgumentParser(
         prog=f"make {target}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.set_defaults(target=target, sections=sections, mysql_home=None)
+    parser.set_defaults(target=target, sections=sections, mysql_home=None, server=USUAL_SERVER)
     parser.add_argument("--only", type=names, default=sections, metavar="LIST", help=f"of {', '.join(sections)}")
     parser.add_argument("--quick", action="store_true", help="a short look, into target/benchmark")
     parser.add_argument("--onramp", type=Path, metavar="PROGRAM", help="the binary [ONRAMP_BIN, target/release/onramp]",
@@ -48,13 +50,18 @@ def read(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespac
     arguments.onramp = Path(arguments.onramp).resolve()
     if arguments.report_from is None and not arguments.onramp.is_file():
         parser.error(f"{arguments.onramp} is not there: cargo build --release --package onramp")
-    which = arguments.target.removeprefix("compare")  # nothing, or "-pool" and the like
+    which = arguments.target.removeprefix("compare") + of_server(arguments.server)  # nothing, or "-pool" and the like
     arguments.output = arguments.output or (ASIDE / f"quick{which}.md" if arguments.quick else PAGE)
     figures = ASIDE / f"quick{which}.json" if arguments.quick else ROOT / "docs" / f"benchmarks{which}.json"
     arguments.json = arguments.json or figures
     # The rounds so far of a run that is still going, or was ended.
     arguments.unfinished = ASIDE / f"unfinished{which}.json"
     return arguments
+
+
+def of_server(server: str) -> str:
+    """What the names of files have in them, so that each server has its own."""
+    return "" if server == USUAL_SERVER else f"-{server}"
 
 
 def command_text(target: str, words: list[str], with_mysql: bool) -> str:

@@ -78,6 +78,7 @@ class Setting:
     most_connections: int  # the largest step
     say: Callable[[str], None]  # for what is skipped, with the reason
     onramps: list[tuple[str, str, list[str]]] | None = None  # in place of all `variants`
+    before: str = "mariadb"  # the server that these stand in front of: mariadb or mysql
     server_options: list[str] = field(default_factory=list[str])  # beside those that every comparison gives
 
 
@@ -120,14 +121,15 @@ class Contenders:
         if not mariadb_is_installed():
             self._skip("MariaDB and all that stands before it", "mariadbd is not installed")
             return
-        behind = [key for key in ("mariadb", "onramp", "haproxy", "proxysql") if wanted(key)]
+        has_onramps = self.setting.before == "mariadb" and wanted("onramp")
+        behind = has_onramps or any(wanted(key) for key in ("mariadb", "haproxy", "proxysql"))
         if behind:
             server = MariaDb("MariaDB, one-thread-per-connection", self._folder("mariadb"), self.setting.open_files,
                              "one-thread-per-connection")
             if self._started(server):
                 if wanted("mariadb"):
                     yield self._direct("mariadb", server)
-                if wanted("onramp"):
+                if has_onramps:
                     yield from self._onramps(server, wanted)
                 yield from self._others(server, wanted)
         if wanted("mariadb-pool"):
@@ -140,7 +142,8 @@ class Contenders:
         kinds = [("mysql", "MySQL, one-thread-per-connection", False), ("mysql-pool", "MySQL, thread_pool plugin", True)]
         for key, name, pool in kinds:
             before = key == "mysql" and self.setting.onramps is not None and wanted(BEFORE_MYSQL)
-            if not wanted(key) and not before:
+            has_onramps = key == "mysql" and self.setting.before == "mysql" and wanted("onramp")
+            if not wanted(key) and not before and not has_onramps:
                 continue
             if self.setting.mysql_home is None:
                 self._skip(name, "no server's folder was named with --mysql-home or MYSQL_HOME")
@@ -158,6 +161,8 @@ class Contenders:
                 continue
             if wanted(key):
                 yield self._direct(key, server)
+            if has_onramps:
+                yield from self._onramps(server, wanted)
             if before:
                 yield from self._onramp(BEFORE_MYSQL, "Onramp before MySQL", server, [])
 
@@ -206,6 +211,7 @@ class Contenders:
         self.setting.say(f"starting: {server.name}")
         self.begun.append(server)
         server.more_options = self.setting.server_options
+        server.has_room_for(self.setting.most_connections)
         try:
             server.install()
             server.start()

@@ -4,6 +4,7 @@
     make compare-limit                                   one round, about 25 minutes
     make compare-limit ARGUMENTS="--only sleep --connections 64,512,4000 --rounds 2"
     make compare-limit ARGUMENTS="--quick --only fixed"  a look, which leaves the page alone
+    make compare-limit ARGUMENTS=--server=mysql          in front of MySQL (MYSQL_HOME), with a part of the page of its own
 
 - sleep: statements that take 1, 5 or 50 ms and no processor.
 - fixed: point selects, and transactions that read and write, beside every number of permits that is tried by hand.
@@ -21,34 +22,35 @@ sys.dont_write_bytecode = True
 
 from book import Book, save_book  # noqa: E402
 from campaign import book_of, measure_and_write, say, stopping  # noqa: E402
-from command_line import chooser, names, numbers, options, read  # noqa: E402
+from command_line import USUAL_SERVER, add_mysql_home, chooser, names, numbers, options, read  # noqa: E402
 from contenders import SERVER_OPTIONS, Contenders, Setting  # noqa: E402
 from limit_measure import LIMIT_SECTIONS, ONRAMPS, LimitComparison, LimitPlan  # noqa: E402
-from limit_report import BEGIN, END, limit_page  # noqa: E402
+from limit_report import TITLES, limit_page, markers  # noqa: E402
 from load import Bench  # noqa: E402
 
 STEPS = [64, 2_000]
-CONTENDERS = ["mariadb", "mariadb-pool", "onramp"]
+# By the server that all stand in front of.
+CONTENDERS = {server: [server, f"{server}-pool", "onramp"] for server in TITLES}
 
 
 def main() -> int:
     """Measures and writes; the exit code is 0 unless nothing could be measured."""
     arguments = parse(sys.argv[1:])
-    return measure_and_write(arguments, functools.partial(compare, arguments), limit_page, BEGIN, END)
+    return measure_and_write(arguments, functools.partial(compare, arguments), limit_page, *markers(arguments.server))
 
 
 def compare(arguments: argparse.Namespace, folder: Path, open_files: int) -> Book:
     """Starts everything, measures, stops everything."""
     plan = plan_of(arguments)
     setting = Setting(
-        folder, arguments.onramp, None, open_files, len(os.sched_getaffinity(0)), max(plan.steps), say,
-        onramps=ONRAMPS, server_options=SERVER_OPTIONS)
+        folder, arguments.onramp, arguments.mysql_home, open_files, len(os.sched_getaffinity(0)), max(plan.steps), say,
+        onramps=ONRAMPS, before=arguments.server, server_options=SERVER_OPTIONS)
     contenders = Contenders(setting)
     bench = Bench(arguments.onramp, folder / "bench")
     comparison = LimitComparison(plan, contenders, bench, say)
     with stopping(bench.stop, contenders.stop):
         contenders.start(chooser(arguments.contenders))
-        told = {"rounds": plan.rounds, "seconds": plan.seconds, "warmup": plan.warmup, "phase": plan.phase}
+        told = {"server": arguments.server, "rounds": plan.rounds, "seconds": plan.seconds, "warmup": plan.warmup, "phase": plan.phase}
         book = book_of(arguments, open_files, contenders, told, comparison.records)
         comparison.run(lambda: save_book(arguments.unfinished, book))
     return book
@@ -63,9 +65,14 @@ def parse(words: list[str]) -> argparse.Namespace:
                         help="before it: the time to find a limit [4; quick: 3]")
     parser.add_argument("--phase", type=float, default=None, metavar="SECONDS", help="of each load that follows another [20; quick: 8]")
     parser.add_argument("--connections", type=numbers, default=None, metavar="LIST", help="numbers of clients [64,2000]")
-    parser.add_argument("--contenders", type=names, default=CONTENDERS, metavar="LIST",
-                        help=f"of {', '.join(CONTENDERS)} (or one of it: {', '.join(key for key, _, _ in ONRAMPS)})")
-    return read(parser, words)
+    parser.add_argument("--server", choices=sorted(TITLES), default=USUAL_SERVER,
+                        help=f"that all stand in front of [{USUAL_SERVER}]")
+    parser.add_argument("--contenders", type=names, default=None, metavar="LIST",
+                        help=f"of {', '.join(CONTENDERS[USUAL_SERVER])}, mysql, mysql-pool (or one of it: {', '.join(key for key, _, _ in ONRAMPS)})")
+    add_mysql_home(parser)
+    arguments = read(parser, words)
+    arguments.contenders = arguments.contenders or CONTENDERS[arguments.server]
+    return arguments
 
 
 def plan_of(arguments: argparse.Namespace) -> LimitPlan:

@@ -21,11 +21,11 @@ FIXED = [4, 8, 16, 32, 64, 128]
 ONRAMPS = [("onramp-default", "Onramp", [])] + [
     (f"onramp-{permits}", f"Onramp, permits = {permits}", ["--permits", str(permits)]) for permits in FIXED]
 # Who takes part where fixed numbers do not.
-WITHOUT_FIXED = ["mariadb", "mariadb-pool", "onramp-default"]
+WITHOUT_FIXED = ["mariadb", "mariadb-pool", "mysql", "mysql-pool", "onramp-default"]
 # And where loads follow each other.
-IN_CHANGES = ["mariadb", "mariadb-pool", "onramp-default", "onramp-16", "onramp-128"]
+IN_CHANGES = [*WITHOUT_FIXED, "onramp-16", "onramp-128"]
 # Several accounts say something about what shares backends: the server by itself is there to be compared with.
-IN_ACCOUNTS = ["mariadb", "onramp-default"]
+IN_ACCOUNTS = ["mariadb", "mysql", "onramp-default"]
 
 # Milliseconds that a statement of `sleep` takes.
 SLEEPS = [1.0, 5.0, 50.0]

@@ -3,15 +3,22 @@
 import re
 
 from book import Book, good, rounds, select, steps
+from command_line import USUAL_SERVER, of_server
 from limit_measure import CROWDS, FOLLOWING, PHASES, SLEEPS, TURNS, WORKLOADS
 from report import skipped, where
 from tables import Notes, counted, joined, ratio, table, whole
 
-BEGIN = "<!-- Measured, written by `make compare-limit`: begin -->"
-END = "<!-- Measured, written by `make compare-limit`: end -->"
+# What the parts are called, by the server that all stand in front of.
+TITLES = {USUAL_SERVER: "Limits that find themselves", "mysql": "Limits that find themselves, before MySQL"}
 
 # The one that finds its limits.
 DEFAULT = "onramp-default"
+
+
+def markers(server: str) -> tuple[str, str]:
+    """Between which the part stands."""
+    words = "make compare-limit" if server == USUAL_SERVER else f"make compare-limit ARGUMENTS=--server={server}"
+    return f"<!-- Measured, written by `{words}`: begin -->", f"<!-- Measured, written by `{words}`: end -->"
 
 
 def limit_page(book: Book) -> str:
@@ -33,13 +40,15 @@ def limit_page(book: Book) -> str:
 def introduction(book: Book) -> list[str]:
     """Machine, versions, how it was measured."""
     plan = book["plan"]
+    server = plan.get("server", USUAL_SERVER)
+    figures = f"benchmarks-limit{of_server(server)}.json"
     return [
-        "## Limits that find themselves", "", f"    {book['command']}", "",
+        f"## {TITLES[server]}", "", f"    {book['command']}", "",
         where(book), "",
         f"{counted(plan['rounds'], 'round', 'rounds')}; a run is {plan['seconds']:g} s after {plan['warmup']:g} s in which a limit may find "
         f"itself, and each of the loads that follow each other lasts {plan['phase']:g} s. Closed loops without think time, over TCP; server, "
         "load generator and Onramp share the cores. Onramp has its default options but for what its row says. Cells hold a figure "
-        "for each round. All figures are in [benchmarks-limit.json](benchmarks-limit.json).", "",
+        f"for each round. All figures are in [{figures}]({figures}).", "",
         *skipped(book), ""]
 
 

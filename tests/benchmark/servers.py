@@ -26,6 +26,8 @@ CROWD_ROWS = 100
 
 # Connections that we never come near, below the limit of open files by what tables and logs need.
 FILES_ASIDE = 1_000
+# And such as leave MySQL its usual 4,000 open tables, two files each, of 20,000 open files.
+FEWEST_CONNECTIONS = 4_000
 # MariaDB's own upper bound of max_connections.
 MOST_CONNECTIONS = 100_000
 
@@ -55,6 +57,11 @@ class Server:
         self.program = Program(name, [], folder / "log")
         folder.mkdir(parents=True)
         (folder / "tmp").mkdir()
+
+    def has_room_for(self, clients: int) -> None:
+        """Bounds its connections to twice the clients that come: of the open files it keeps as many for connections as there may be, and has
+        the fewer tables open."""
+        self.max_connections = min(self.max_connections, max(2 * clients, FEWEST_CONNECTIONS))
 
     def install(self) -> None:
         """Makes the data folder."""

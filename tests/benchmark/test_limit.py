@@ -7,7 +7,7 @@ from book import Book
 from contenders import Contender, Contenders, Setting
 from front_ends import Onramp
 from limit_measure import ONRAMPS, LimitComparison, LimitPlan
-from limit_report import limit_page, share
+from limit_report import limit_page, markers, share
 from processes import Program
 from test_pool import MadeUp
 
@@ -70,6 +70,15 @@ class PageTest(MadeUp):
         self.assertIn("| Onramp : the better of the others | 0.90 |", page)
         self.assertIn("| Onramp, permits = 4 | 50 |", page)
         self.assertNotIn("Many accounts", page)
+
+    def test_each_server_has_a_part_and_a_file_of_its_own(self) -> None:
+        usual, book = self.book(), self.book()
+        book["plan"]["server"] = "mysql"
+        pages = [limit_page(each) for each in (usual, book)]
+        self.assertIn("(benchmarks-limit.json)", pages[0])
+        self.assertIn("(benchmarks-limit-mysql.json)", pages[1])
+        self.assertIn("## Limits that find themselves, before MySQL", pages[1])
+        self.assertNotEqual(markers("mariadb"), markers("mysql"))
 
     def test_what_failed_says_why(self) -> None:
         book = self.book()
