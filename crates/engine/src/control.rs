@@ -78,7 +78,7 @@ pub(crate) struct Control {
     pub(crate) code: Watch,
     /// The values that a session begins with, as far as they are known.
     pub(crate) defaults: Defaults,
-    room: Room,
+    pub(crate) room: Room,
     peers: Peers,
     /// How far the server is, for reads on replicas.
     pub(crate) position: PositionWatch,
@@ -466,8 +466,13 @@ impl Engine {
     }
 
     fn peers_answered(&mut self, server: ServerKey, question: PeersQuestion, answer: Result<&[u8], String>) {
-        let server = &mut self.servers[server];
-        server.take_peers(self.now, &self.settings, &self.pool, &mut self.views, question, answer);
+        let present = self.pool.workers.onramps.present();
+        let found = &mut self.servers[server];
+        found.take_peers(self.now, &self.settings, &self.pool, &mut self.views, question, answer);
+        if self.pool.workers.onramps.present() != present {
+            self.servers.ask_for_room();
+            self.readers.engines_mut().for_each(|reader| reader.servers.ask_for_room());
+        }
     }
 
     /// Whether the server has functions that a view could call.

@@ -128,6 +128,11 @@ impl Servers {
         self.all.iter_mut().for_each(|server| server.control.defaults.are_wanted());
     }
 
+    /// How many backends there may be is asked without waiting for `accounts_refresh`.
+    pub(crate) fn ask_for_room(&mut self) {
+        self.all.iter_mut().for_each(|server| server.control.room.asked_anew());
+    }
+
     /// The server at which the service account's latest attempt to connect has this token.
     pub(crate) fn control_of(&self, token: u64) -> Option<ServerKey> {
         self.all.iter().find(|server| server.control.token == token).map(|server| server.key)

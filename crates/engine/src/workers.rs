@@ -65,7 +65,8 @@ pub struct Workers {
     pub(crate) failed_logins: FailedLogins,
     pub(crate) stored_code: SharedCode,
     pub(crate) chosen: Chosen,
-    pub(crate) onramps: Onramps,
+    /// The same for all servers of an Onramp.
+    pub(crate) onramps: Arc<Onramps>,
     pub(crate) replicas: Replicas,
     max_connections: u32,
     clients: AtomicU32,
@@ -127,6 +128,11 @@ impl Workers {
     ///
     /// If a bound or `count` is zero: the table of options does not let that through.
     pub fn new(settings: &Settings, count: u32) -> Arc<Self> {
+        Self::among(Arc::default(), settings, count)
+    }
+
+    /// The same where these Onramps are in front of the servers.
+    pub(crate) fn among(onramps: Arc<Onramps>, settings: &Settings, count: u32) -> Arc<Self> {
         assert!(count > 0, "somebody has to work");
         assert!(settings.max_connections > 0, "the bound is at least one");
         let backends = match (settings.thread_handling, settings.max_backends) {
@@ -158,8 +164,8 @@ impl Workers {
             failed_logins: FailedLogins::default(),
             stored_code: SharedCode::default(),
             chosen: Chosen::default(),
-            onramps: Onramps::default(),
-            replicas: Replicas::new(settings, count),
+            replicas: Replicas::new(&onramps, settings, count),
+            onramps,
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: AtomicU32::new(settings.shared_backends.max(1)),

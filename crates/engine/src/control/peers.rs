@@ -182,16 +182,13 @@ impl Server {
         answer: Result<&[u8], String>,
     ) {
         let onramps = &pool.workers.onramps;
-        let present = onramps.present();
         let mut hearing = Hearing { now, service_user: &settings.service_user, onramps, views };
         let next = self.control.peers.take(&mut hearing, question, answer);
         if let Some(census) = self.control.peers.census(next)
             && onramps.take(census)
         {
             pool.workers.change_permits(settings);
-        }
-        if onramps.present() != present {
-            self.control.room.asked_anew();
+            pool.workers.replicas.divide_anew(settings);
         }
         // The slot is taken before clients are greeted, whose ids have it in them; what is left of the login goes first.
         if self.pending_facts.is_some() && next != Some(PeersQuestion::Slot) {

@@ -40,7 +40,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// The service account has logged in anew, maybe to another server.
+    /// The service account has logged in anew, maybe to another server, or other Onramps are there.
     pub(crate) fn asked_anew(&mut self) {
         self.asked = None;
     }

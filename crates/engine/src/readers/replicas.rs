@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use super::{ReadSettings, settings_at};
 use crate::settings::Settings;
 use crate::workers::Workers;
+use crate::workers::onramps::Onramps;
 
 /// How a server stands for reads, as far as checks tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,15 +36,16 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Of these servers, for so many workers; of none where reads are not split.
-    pub(crate) fn new(settings: &Settings, count: u32) -> Self {
+    /// Of these servers, for so many workers, with these Onramps in front of them; of none where reads are not split.
+    pub(crate) fn new(onramps: &Arc<Onramps>, settings: &Settings, count: u32) -> Self {
         if !ReadSettings::are_split(settings) {
             return Self::default();
         }
         let places = 0..settings.server.len();
+        let share = |place| Workers::among(Arc::clone(onramps), &settings_at(settings, place), count);
         Self {
             found: places.clone().map(|_| AtomicU8::new(0)).collect(),
-            shared: places.map(|place| Workers::new(&settings_at(settings, place), count)).collect(),
+            shared: places.map(share).collect(),
             primary_is_node: AtomicBool::new(false),
         }
     }
@@ -51,6 +53,13 @@ impl Replicas {
     /// For each server what the workers have in common for it.
     pub(crate) fn shared(&self) -> &[Arc<Workers>] {
         &self.shared
+    }
+
+    /// Has the servers' permits divided anew: other Onramps are at work by now.
+    pub(crate) fn divide_anew(&self, settings: &Settings) {
+        for (place, workers) in self.shared.iter().enumerate() {
+            workers.change_permits(&settings_at(settings, place));
+        }
     }
 
     /// Says what has been found out of a server. True where that is news.
@@ -76,5 +85,28 @@ impl Replicas {
     /// Whether the primary is a node of Galera.
     pub(crate) fn primary_is_node(&self) -> bool {
         self.primary_is_node.load(SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::Address;
+
+    use super::super::ReadSplit;
+    use super::*;
+    use crate::workers::onramps::Census;
+
+    #[test]
+    fn permits_of_all_servers_are_divided_among_the_onramps_at_work() {
+        let mut settings = Settings { permits_min: 8, permits_max: 8, ..Settings::default() };
+        settings.cluster.several = true;
+        settings.reads.split = ReadSplit::All;
+        settings.server = vec![Address::Unix("/nowhere".into()); 3];
+        let workers = Workers::new(&settings, 1);
+        let permits = || workers.replicas.shared().iter().map(|shared| shared.permits()).collect::<Vec<_>>();
+        assert_eq!(permits(), [8; 3]);
+        assert!(workers.onramps.take(Census { present: 2, at_work: 2, rank: 0, others: 0b10 }));
+        workers.replicas.divide_anew(&settings);
+        assert_eq!(permits(), [4; 3]);
     }
 }
