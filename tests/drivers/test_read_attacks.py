@@ -7,9 +7,9 @@ import signal
 import pytest
 
 from harness import raw, several
-from harness.admin import count
+from harness.admin import count, rows
 from harness.raw import Err, Ok
-from harness.reads import SERVER, replicated, server_of, until_split
+from harness.reads import SERVER, address, replicated, server_of, until_split
 from harness.server import ADMIN
 from harness.several import until_in_use
 from harness.waiting import in_background, until
@@ -114,7 +114,9 @@ def test_what_is_written_in_the_name_of_another_server_is_seen(cluster, start):
         assert reading().rows == [(b"2",)]
 
 
-def test_reads_on_a_replica_that_hangs_are_answered_by_the_primary(cluster, start):
+@pytest.mark.parametrize("drained", [False, True])
+def test_reads_on_a_replica_that_hangs_are_answered_by_the_primary(cluster, start, drained):
+    """Also where it had been taken out before, so that nobody else is sent there."""
     onramp = start(failover_hold="2s")
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
@@ -126,6 +128,8 @@ def test_reads_on_a_replica_that_hangs_are_answered_by_the_primary(cluster, star
         reading = in_background(client.query, "SELECT COUNT(*) FROM kept AS a, seq_1_to_30000000 AS b")
         ran = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT COUNT(*) FROM kept AS a%'"
         until(lambda: int(cluster.value(2, ran)) == 1, "it is not on the replica")
+        if drained:
+            rows(onramp, f"DRAIN '{address(cluster, 2)}'")
         os.kill(stopped, signal.SIGSTOP)
         try:
             assert reading().rows == [(b"30000000",)]

@@ -28,6 +28,7 @@ impl Engine {
             assert_eq!(server.key, key, "a server is in its slot");
             self.check_server(server);
         }
+        assert_eq!(self.readers.lost_backends(), 0, "backends of servers that are lost");
         self.check_permits();
         if self.clients.len() <= FEW {
             self.check_clients();

@@ -354,11 +354,14 @@ impl Engine {
             let primary = &self.servers.primary().control.defaults;
             reader.given.learn(primary, &reader.engine.servers.primary().control.defaults);
             has_news |= std::mem::replace(&mut reader.is_fit, is_fit) != is_fit;
-            if reader.engine.takes_guests() != is_open {
-                has_news = true;
+            // Guests may be there whom nobody follows: the server was drained, or has become the primary, before it was lost.
+            let is_lost = std::mem::replace(&mut reader.is_up, is_up) && !is_up;
+            let changes = reader.engine.takes_guests() != is_open;
+            has_news |= changes;
+            if changes || is_lost {
                 self.readers.enter(place, self.now, &mut self.io, |reader| {
                     reader.welcome_guests(is_open);
-                    if !is_up {
+                    if is_lost {
                         reader.give_up_server();
                     }
                 });

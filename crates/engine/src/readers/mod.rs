@@ -133,6 +133,8 @@ struct Reader {
     load: Load,
     /// The server gets what the primary writes.
     is_fit: bool,
+    /// It answers, so that what runs there comes to its end.
+    is_up: bool,
     /// Reads that were sent there.
     sent: u64,
     /// Something has happened there in this turn.
@@ -153,6 +155,7 @@ impl Readers {
                 asked_on: None,
                 load: Load::default(),
                 is_fit: false,
+                is_up: false,
                 sent: 0,
                 is_touched: false,
             }
@@ -239,6 +242,12 @@ impl Readers {
     /// The time before which all that was written is on some replica that may be read from.
     fn freshest(&self) -> Option<Instant> {
         self.all.iter().filter(|reader| reader.is_fit).filter_map(|reader| reader.freshness.as_of()).max()
+    }
+
+    /// Backends of servers that are known to be lost, of which there is to be none: whoever waits for one waits for nothing.
+    pub(crate) fn lost_backends(&self) -> usize {
+        let lost = self.all.iter().filter(|reader| !reader.is_up);
+        lost.map(|reader| reader.engine.servers.backend_count()).sum()
     }
 
     /// The engines, to take something out.
