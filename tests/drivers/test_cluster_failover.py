@@ -117,6 +117,26 @@ def test_an_open_transaction_is_rolled_back_and_its_client_goes_on(cluster, star
     assert cluster.order(1, "SELECT id FROM onramp_app.markers").rows == [(b"3",)]
 
 
+def test_logins_that_have_asked_for_their_schema_end_on_the_new_primary(cluster, start):
+    """One asks for all, and the server is lost with that question: nothing has run."""
+    cluster.order(0, "CREATE DATABASE IF NOT EXISTS onramp_other")
+    cluster.until_followed()
+    onramp = start(workers=1)
+    until_in_use(onramp, [1, 0])
+    with raw.connect(onramp, schema="onramp_app") as client:
+        assert isinstance(client.query("DO 1"), Ok)
+        cluster.servers[0].process.send_signal(signal.SIGSTOP)
+        logins = [in_background(functools.partial(raw.connect, onramp, schema="onramp_other")) for _ in range(3)]
+        states = lambda: sorted(row["state"] for row in rows(onramp, "SELECT state FROM clients"))
+        until(lambda: states() == ["idle", "logging_in", "logging_in", "running"], lambda: states())
+        cluster.servers[0].kill()
+        cluster.promote(1)
+        until_in_use(onramp, [0, 1])
+        for login in logins:
+            with login() as late:
+                assert late.value("SELECT DATABASE()") == b"onramp_other"
+
+
 def test_two_that_take_writes_are_none_until_one_of_them_does_not(cluster, start):
     onramp = start()
     until_in_use(onramp, [1, 0])

@@ -542,8 +542,8 @@ impl Engine {
                         "the server could not be reached before connect_timeout",
                     );
                 }
-                // It will hear of it in time.
-                Phase::Login(Login::Refused(_)) => {}
+                // It will hear of it in time, or as soon as whoever asks for the same schema does.
+                Phase::Login(Login::Refused(_) | Login::AwaitingSchema) => {}
                 Phase::Login(_) => self.close_client(
                     key,
                     ClosedFor::ConnectTimeout,

@@ -214,6 +214,19 @@ mod tests {
         assert!(engine.clients.is_empty() && engine.logins.schema_checks.is_empty());
     }
 
+    /// What waits for a primary may take longer than a login, and so may those that wait with it.
+    #[test]
+    fn who_waits_for_the_answer_of_another_has_as_long_as_that_one() {
+        let mut engine = engine(3);
+        (0..3).for_each(|number| engine.begin_login(client_key(number)));
+        let late = Instant::START + engine.settings.connect_timeout;
+        engine.settings.backend_connect_timeout = 2 * engine.settings.connect_timeout;
+        engine.handle(late, Input::TurnEnd);
+        assert_eq!((engine.clients.len(), told(&mut engine)), (3, Vec::new()));
+        engine.schema_allowed(client_key(0));
+        assert_eq!(told(&mut engine), [(1, 0), (2, 0)]);
+    }
+
     #[test]
     fn another_asks_where_the_first_has_gone() {
         let mut engine = engine(4);

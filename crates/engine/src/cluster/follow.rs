@@ -343,6 +343,8 @@ impl Engine {
         let (key, sent) = match statement.owner {
             _ if !self.settings.cluster.several => return false,
             Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } => (client, true),
+            // The choice of a schema changes nothing but the backend that is lost.
+            Owner::Client { client, command: RequestKind::LoginSchema } => (client, false),
             Owner::ApplyState { client } | Owner::ApplyDefinition { client } | Owner::Prepare { client } => {
                 (client, false)
             }
@@ -350,6 +352,11 @@ impl Engine {
         };
         let Some(client) = self.clients.get(key) else { return false };
         let Some(request) = client.request.as_deref() else { return false };
+        // A server that ends each connection at that question is not asked for ever.
+        let is_login = request.command == RequestKind::LoginSchema;
+        if is_login && request.sent_before.is_so() && !self.is_held(key) {
+            return false;
+        }
         let goes_on = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
         if begun || client.killed || !client.pins.is_empty() || !goes_on {
             return false;
@@ -379,8 +386,15 @@ impl Engine {
             self.following.is_known = false;
             self.servers.primary_mut().rescues.want_to_know();
         }
-        self.wait_again(key, statement, if sent { SentBefore::Lost } else { SentBefore::No });
+        let was_sent = sent || is_login;
+        self.wait_again(key, statement, if was_sent { SentBefore::Lost } else { SentBefore::No });
         true
+    }
+
+    /// Whether a client's statement has come so lately that it may wait for another server.
+    fn is_held(&self, key: ClientKey) -> bool {
+        let request = self.clients.get(key).and_then(|client| client.request.as_deref());
+        request.is_some_and(|request| self.now.since(request.arrival.at) < self.settings.cluster.hold)
     }
 
     /// A client's statement is queued once more, and each of those that waited for its answer goes alone.
@@ -436,13 +450,13 @@ impl Engine {
         if !self.settings.cluster.several {
             return false;
         }
+        let is_held = self.is_held(client);
         let client = &self.clients[client];
         let Some(request) = client.request.as_deref() else { return false };
-        let is_over = self.now.since(request.arrival.at) >= self.settings.cluster.hold;
         statement.code_change.is_none()
             && client.pins.is_empty()
             && !client.killed
-            && !is_over
+            && is_held
             && matches!(client.phase(), Phase::Running(Running::OnServer))
             && match client.in_transaction() {
                 true => cannot_commit(request) || is_commit_alone(request),

@@ -14,7 +14,7 @@ const ROLLED_BACK: u16 = 1213;
 /// ER_OPTION_PREVENTS_STATEMENT: the server takes no writes.
 const READ_ONLY: u16 = 1290;
 /// CR_SERVER_LOST: nobody knows what became of the statement.
-const LOST: u16 = 2013;
+pub(super) const LOST: u16 = 2013;
 
 impl Awaited {
     /// Whether its answer tells of what becomes of servers.

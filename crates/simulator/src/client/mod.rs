@@ -274,7 +274,9 @@ impl Client {
     /// An ERR packet in the place of a login's end.
     fn refused(&mut self, now: u64, payload: &[u8], wrong: bool, checkers: &mut Checkers) {
         let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
-        let tolerated = checkers.tolerates_losses() && INTERRUPTIONS.contains(&code);
+        // Nothing of a login has run before its end: another server does it.
+        let is_repeated = code == failover::LOST && checkers.has_several();
+        let tolerated = checkers.tolerates_losses() && INTERRUPTIONS.contains(&code) && !is_repeated;
         if !wrong && !tolerated {
             let text = crate::trace::Shown(payload);
             checkers.violation(format!("client {} was refused: {code} {text}", self.key));
