@@ -8,8 +8,8 @@ import pytest
 
 from harness import raw, several
 from harness.admin import count, rows
-from harness.raw import Closed, Err, Ok
-from harness.reads import SERVER, replicated, server_of, until_split
+from harness.raw import Err, Ok
+from harness.reads import SERVER, Sessions, replicated, server_of, until_split
 from harness.server import SERVICE
 from harness.several import until_in_use
 from harness.waiting import in_background, until
@@ -24,50 +24,6 @@ def cluster(folder, template):
 @pytest.fixture
 def start(cluster, own_onramp, monkeypatch):
     return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2, read_split="replicas")
-
-
-class Sessions:
-    """Clients that write, each into a row of its own, and read what they have written."""
-
-    def __init__(self, onramp, clients=12):
-        self.onramp, self.ends = onramp, threading.Event()
-        self.stale, self.errors, self.checks = [], [], [0] * clients
-        self.threads = [threading.Thread(target=self.run, args=(place,), daemon=True) for place in range(clients)]
-        for thread in self.threads:
-            thread.start()
-
-    def run(self, place):
-        # What the row may hold: more than one value where nobody knows whether a write has happened.
-        number, may_be = 0, None
-        while not self.ends.is_set():
-            try:
-                with raw.connect(self.onramp, schema="onramp_app") as client:
-                    while not self.ends.is_set():
-                        number += 1
-                        row = 100 + place
-                        answer = client.query(f"REPLACE INTO kept VALUES ({row}, {number})")
-                        if isinstance(answer, Ok):
-                            may_be = {number}
-                        elif may_be is not None:
-                            may_be.add(number)
-                        found = client.query(f"SELECT value FROM kept WHERE id = {row}")
-                        if isinstance(found, Err):
-                            self.errors.append(found)
-                        elif may_be is not None and not (found.rows and int(found.rows[0][0]) in may_be):
-                            self.stale.append((row, may_be, found.rows))
-                        self.checks[place] += 1
-            except (Closed, OSError):
-                # The next connection is another session, to which nothing is promised of what this one has written.
-                may_be = None
-
-    def until_more(self, count):
-        before = list(self.checks)
-        until(lambda: all(now >= then + count for now, then in zip(self.checks, before)), lambda: f"no more checks: {self.checks}")
-
-    def stop(self):
-        self.ends.set()
-        for thread in self.threads:
-            thread.join()
 
 
 def test_reads_go_to_replicas_and_all_else_to_the_primary(cluster, start):
@@ -195,8 +151,15 @@ def test_killing_a_read_on_a_replica_ends_it(cluster, start):
         assert isinstance(killer.query(f"KILL QUERY {rows(onramp, state)[0]['id']}"), Ok)
         answer = running()
         assert isinstance(answer, Err) and answer.code == 1317, answer
-        until(lambda: sum(int(cluster.value(number, ran)) for number in (1, 2)) == 0, "it goes on")
+        gone = lambda: sum(int(cluster.value(number, ran)) for number in (1, 2)) == 0
+        until(gone, "it goes on")
         assert server_of(client) in (2, 3)
+        # And with its client.
+        client.command(raw.QUERY, long.encode())
+        until(lambda: not gone(), "it is not on a replica")
+        assert isinstance(killer.query(f"KILL {rows(onramp, state)[0]['id']}"), Ok)
+        until(gone, "it goes on")
+        assert client.at_end()
 
 
 def test_no_session_sees_less_than_it_has_written_whatever_fails(cluster, start):

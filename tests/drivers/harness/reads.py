@@ -1,9 +1,13 @@
-"""A primary with two replicas, from which is read."""
+"""Servers from which is read: a primary with two replicas, and what clients do there."""
 
+import threading
 from contextlib import contextmanager
 
+from . import raw
 from .admin import rows
 from .cluster import Cluster
+from .raw import Closed, Err, Ok
+from .server import ADMIN
 from .waiting import until
 
 SERVER = "SELECT @@global.server_id, value FROM kept"
@@ -22,6 +26,59 @@ def replicated(folder, template):
         yield cluster
     finally:
         cluster.discard()
+
+
+@contextmanager
+def holding(server, table="kept"):
+    """While a server carries out nothing of what it gets for a table: an administrator reads that, so that writes wait. Other readers go on."""
+    with raw.connect(server, *ADMIN, schema="onramp_app") as admin:
+        answer = admin.query(f"LOCK TABLES {table} READ")
+        assert isinstance(answer, Ok), answer
+        yield
+
+
+class Sessions:
+    """Clients that write, each into a row of its own, and read what they have written."""
+
+    def __init__(self, onramp, clients=12):
+        self.onramp, self.ends = onramp, threading.Event()
+        self.stale, self.errors, self.checks = [], [], [0] * clients
+        self.threads = [threading.Thread(target=self.run, args=(place,), daemon=True) for place in range(clients)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, place):
+        # What the row may hold: more than one value where nobody knows whether a write has happened.
+        number, may_be = 0, None
+        while not self.ends.is_set():
+            try:
+                with raw.connect(self.onramp, schema="onramp_app") as client:
+                    while not self.ends.is_set():
+                        number += 1
+                        row = 100 + place
+                        answer = client.query(f"REPLACE INTO kept VALUES ({row}, {number})")
+                        if isinstance(answer, Ok):
+                            may_be = {number}
+                        elif may_be is not None:
+                            may_be.add(number)
+                        found = client.query(f"SELECT value FROM kept WHERE id = {row}")
+                        if isinstance(found, Err):
+                            self.errors.append(found)
+                        elif may_be is not None and not (found.rows and int(found.rows[0][0]) in may_be):
+                            self.stale.append((row, may_be, found.rows))
+                        self.checks[place] += 1
+            except (Closed, OSError):
+                # The next connection is another session, to which nothing is promised of what this one has written.
+                may_be = None
+
+    def until_more(self, count):
+        before = list(self.checks)
+        until(lambda: all(now >= then + count for now, then in zip(self.checks, before)), lambda: f"no more checks: {self.checks}")
+
+    def stop(self):
+        self.ends.set()
+        for thread in self.threads:
+            thread.join()
 
 
 def server_of(client):

@@ -366,8 +366,8 @@ impl Engine {
                 self.cancel_reading(victim, &MySqlError::interrupted());
                 Outcome::Done
             }
-            Phase::Lent(_) if query_only => {
-                self.end_lent(victim);
+            Phase::Lent(_) => {
+                self.end_lent(victim, query_only);
                 Outcome::Done
             }
             _ if query_only => Outcome::Done,

@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::found::Found;
 use crate::ids::{ClientKey, ClientRef};
+use crate::outside::named::ClosedFor;
 use crate::outside::waits::WaitReason;
 use crate::request::{About, QueryAttributes, Request, RequestKind};
 use crate::session::SessionTables;
@@ -540,14 +541,16 @@ impl Engine {
         }
     }
 
-    /// KILL QUERY of a lent client's statement.
-    pub(crate) fn end_lent(&mut self, key: ClientKey) {
+    /// KILL of a lent client, or of its statement alone.
+    pub(crate) fn end_lent(&mut self, key: ClientKey, query_only: bool) {
         let id = self.clients[key].id;
         let Phase::Lent(lent) = self.clients[key].phase() else { return };
         match lent.at {
+            // The client goes once the server has ended what it does there, as on the primary.
             At::Reader(place) => {
-                self.readers.enter(place, self.now, &mut self.io, |reader| reader.kill(id, true));
+                self.readers.enter(place, self.now, &mut self.io, |reader| reader.kill(id, query_only));
             }
+            At::Waiting { .. } if !query_only => self.close_client(key, ClosedFor::Killed, "killed"),
             At::Waiting { .. } => {
                 let answer = lent.answer;
                 self.take_waiting(key);
