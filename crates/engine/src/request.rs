@@ -105,6 +105,8 @@ pub(crate) struct Request {
     pub(crate) found_ahead: Option<Box<FoundAhead>>,
     /// Since when it counts for the primary's load by reads ([`crate::readers`]).
     pub(crate) counts_for_primary: Option<Instant>,
+    /// A replica has not carried it out, perhaps since it writes by a function that nobody has heard of yet.
+    pub(crate) came_back: bool,
     /// For the slow log, where that is on.
     pub(crate) at_start: Option<Box<AtStart>>,
 }
@@ -329,6 +331,7 @@ impl Request {
             becomes: None,
             found_ahead: None,
             counts_for_primary: None,
+            came_back: false,
             at_start: None,
         }
     }

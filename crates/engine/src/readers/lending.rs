@@ -180,6 +180,7 @@ impl Engine {
         // Whatever is not known to write nothing may have: a view may have called a function that does.
         let refresh = self.settings.accounts_refresh;
         let only_reads = request.statement.plain_read
+            && !request.came_back
             && self.servers.primary_mut().rescues.has_no_functions(self.now, refresh);
         if request.started && !only_reads {
             self.clients[key].wrote = self.now;
@@ -519,13 +520,14 @@ impl Engine {
     fn read_on_primary(&mut self, key: ClientKey, lent: Lent) {
         self.views.totals.replica_reads_returned += 1;
         let Lent { raw, about, answer, .. } = lent;
-        let request = match about {
+        let mut request = match about {
             Some((about, found)) => self.sessions.execution(about, found, raw, answer),
             None => {
                 let request = Request::of_query(&raw[TEXT_AT..], self.lex_mode(key), self.wants(key), answer);
                 Request { raw, ..request }
             }
         };
+        request.came_back = true;
         self.queue_on_primary(key, request, NotSplit::CameBack);
     }
 
