@@ -42,20 +42,33 @@ pub(super) struct Known {
     /// What it has had for a check's interval: the last of what it says may be on its way to the others, acknowledged to nobody.
     position: String,
     latest: String,
+    /// What it had, and has no more since it was not used: it has lost that, or has been made anew.
+    lost: Behind,
 }
 
 impl Known {
-    /// Takes in what its check has found.
+    /// That of a server which is the primary from now on.
+    fn of(verdict: &Verdict) -> Self {
+        let position = verdict.position.clone();
+        Self { identity: verdict.identity.clone(), latest: position.clone(), position, lost: Behind::Nothing }
+    }
+
+    /// Takes in what its check has found. What it was known to have stays known where it comes back with less, since that was acknowledged,
+    /// and where another server is in its place.
     pub(super) fn take(&mut self, verdict: &Verdict) {
         // One that its cluster has left says nothing of what that has.
-        if !verdict.is_well || verdict.position.is_empty() {
+        if !verdict.is_well || verdict.position.is_empty() || self.identity != verdict.identity {
             return;
         }
+        let lacks = compare(&self.position, &verdict.position);
+        if matches!(lacks, Behind::Lacks(_)) {
+            self.lost = lacks;
+            return;
+        }
+        self.lost = Behind::Nothing;
         let before = std::mem::replace(&mut self.latest, verdict.position.clone());
-        let is_same = self.identity == verdict.identity;
         // One that takes no writes any more comes to its end.
-        self.position = if is_same && verdict.is_writable { before } else { verdict.position.clone() };
-        self.identity.clone_from(&verdict.identity);
+        self.position = if verdict.is_writable { before } else { verdict.position.clone() };
     }
 }
 
@@ -120,13 +133,16 @@ impl Cluster {
             self.behind = None;
         }
         match found {
-            Ok(place) if present == Some(place) => None,
+            Ok(place) if present == Some(place) => {
+                self.follow_known(place);
+                None
+            }
             Ok(place) => match self.compare(place) {
                 Behind::Lacks(_) if present.is_some_and(|present| self.standings[present].is_writable()) => {
                     // The other one may have been asked a moment before this one.
                     None
                 }
-                Behind::Lacks(what) if !settings.cluster.takes_behind => {
+                Behind::Lacks(what) if !settings.cluster.takes_behind && !self.is_known(place) => {
                     self.go_without(now, &NoPrimary::Behind(place, what), chosen, addresses)
                 }
                 behind => Some(self.take_primary(now, place, behind, chosen, addresses)),
@@ -154,12 +170,27 @@ impl Cluster {
         false
     }
 
-    /// What the server there lacks of what the primary was known to have: nothing where it is the same server.
+    /// The server there is the one of which is known what it had. It is used with whatever it has, as one server alone would be.
+    fn is_known(&self, place: usize) -> bool {
+        self.standings[place].believed().identity == self.known.identity
+    }
+
+    /// The server there is in use: what is known of it is what it has, also where that is less than before (RESET MASTER), or another
+    /// one has come to its address.
+    fn follow_known(&mut self, place: usize) {
+        let believed = self.standings[place].believed();
+        let has_lost = matches!(self.known.lost, Behind::Lacks(_));
+        if believed.is_well && !believed.position.is_empty() && (has_lost || !self.is_known(place)) {
+            self.known = Known::of(believed);
+        }
+    }
+
+    /// What the server there lacks of what the primary was known to have.
     fn compare(&mut self, place: usize) -> Behind {
         let standing = &self.standings[place];
         let own = standing.believed();
         if own.identity == self.known.identity {
-            return Behind::Nothing;
+            return self.known.lost.clone();
         }
         let asked = standing.history().next_back().map_or(Instant::START, |checked| checked.at);
         if let Some((_, _, behind)) = self.behind.as_ref().filter(|it| (it.0, it.1) == (place, asked)) {
@@ -177,9 +208,12 @@ impl Cluster {
             Some(other) => format!("the same server as {}; {reason}", addresses[other]),
             None => reason,
         };
-        match &self.behind {
+        match (&self.behind, &self.known.lost) {
             _ if self.is_drained(place) => format!("drained by an operator, until UNDRAIN; {reason}"),
-            Some((other, _, Behind::Lacks(what))) if *other == place && self.primary != Some(place) => {
+            (_, Behind::Lacks(what)) if self.is_known(place) => {
+                format!("{reason}; it has no more of what it was known to have as the primary: {what}")
+            }
+            (Some((other, _, Behind::Lacks(what))), _) if *other == place && self.primary != Some(place) => {
                 format!("{reason}; it lacks of what the former primary was known to have: {what}")
             }
             _ => reason,
@@ -205,7 +239,7 @@ impl Cluster {
         let former = self.primary.replace(place);
         self.primary_since = now;
         self.behind = None;
-        self.known.take(self.standings[place].believed());
+        self.known = Known::of(self.standings[place].believed());
         if let Some(former) = former {
             if chosen.get().place.is_some() {
                 self.failovers.begin(now, former, self.before, chosen);
@@ -409,7 +443,68 @@ mod tests {
         assert!(cluster.choose(at(2), &chosen, &settings).is_some());
         seen_with(&mut cluster, at(3), 0, true, 8);
         let found = cluster.choose(at(3), &chosen, &settings);
-        assert!(matches!(found, Some(Event::PrimaryFound { former: None, .. })), "{found:?}");
+        // That is told.
+        let lost = Behind::Lacks(String::from("0-1-9 to 10"));
+        let found = found.expect("there is one");
+        assert!(
+            matches!(&found, Event::PrimaryFound { former: None, behind, .. } if *behind == lost),
+            "{found:?}"
+        );
+        assert!(found.to_string().contains("no more of what it was known to have: 0-1-9 to 10"), "{found}");
+        let (failover, _) = cluster.failovers.iter(&chosen).next().expect("it is remembered");
+        assert_eq!(failover.behind, lost);
+        // It is in use: what it has now is what another one has to have.
+        assert_eq!(cluster.choose(at(3), &chosen, &settings), None);
+        seen(&mut cluster, at(4), 0, false);
+        seen_with(&mut cluster, at(4), 1, true, 8);
+        let found = cluster.choose(at(4), &chosen, &settings);
+        assert!(matches!(found, Some(Event::PrimaryFound { behind: Behind::Nothing, .. })), "{found:?}");
+    }
+
+    /// Whoever has made it anew may not have known what only it had, and the program least of all.
+    #[test]
+    fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged() {
+        let held = || {
+            let (mut cluster, settings) = two();
+            let chosen = Chosen::default();
+            seen_with(&mut cluster, at(1), 0, true, 10);
+            seen_with(&mut cluster, at(1), 1, false, 9);
+            assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+            (2..4).for_each(|second| seen_with(&mut cluster, at(second), 0, true, 12));
+            seen(&mut cluster, at(4), 0, false);
+            seen_with(&mut cluster, at(4), 1, true, 11);
+            let news = cluster.choose(at(4), &chosen, &settings);
+            assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
+            (cluster, settings, chosen)
+        };
+        let copy = |identity: &str, is_writable| Verdict {
+            position: String::from("0-1-11"),
+            identity: String::from(identity),
+            ..writes(0, is_writable)
+        };
+        // As a replica of the new one, with its own name or another one.
+        for identity in ["0", "another"] {
+            let (mut cluster, mut settings, chosen) = held();
+            (5..8).for_each(|second| cluster.seen(at(second), 0, copy(identity, false)));
+            assert_eq!(cluster.choose(at(8), &chosen, &settings), None);
+            assert_eq!(chosen.get().place, None);
+            assert!(cluster.reason_of(1, &settings.server).contains("lacks of"));
+            let own = cluster.reason_of(0, &settings.server);
+            assert_eq!(own.contains("has no more of what"), identity == "0", "{own}");
+            settings.cluster.takes_behind = true;
+            let found = cluster.choose(at(8), &chosen, &settings);
+            let lacks = Behind::Lacks(String::from("0-1-12"));
+            assert!(
+                matches!(&found, Some(Event::PrimaryFound { behind, .. }) if *behind == lacks),
+                "{found:?}"
+            );
+        }
+        // Another server at its address, which takes writes.
+        let (mut cluster, settings, chosen) = held();
+        seen_with(&mut cluster, at(5), 1, false, 11);
+        (5..8).for_each(|second| cluster.seen(at(second), 0, copy("another", true)));
+        let news = cluster.choose(at(8), &chosen, &settings);
+        assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
     }
 
     /// Two names of one server that is read-only: it is not asked twice what the primary of them is.

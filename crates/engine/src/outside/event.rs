@@ -52,7 +52,7 @@ pub enum Event {
         address: Address,
         /// The one before, where that was another.
         former: Option<Address>,
-        /// What it lacks of that one's.
+        /// What it lacks of that one's, or of its own.
         behind: Behind,
     },
     /// A planned change of the primary has begun: new transactions wait.
@@ -296,6 +296,13 @@ impl Event {
                     }
                     Behind::Unknown => write!(f, "; their GTIDs cannot be compared"),
                 }
+            }
+            Self::PrimaryFound { address, former: None, behind: Behind::Lacks(what) } => {
+                let what = OneLine(what);
+                write!(
+                    f,
+                    "the primary is {address}, as before; it has no more of what it was known to have: {what}"
+                )
             }
             Self::PrimaryFound { address, former: None, .. } => write!(f, "the primary is {address}"),
             Self::SwitchoverBegan { from, to } => {
