@@ -248,7 +248,9 @@ impl Engine {
             && client.statements.as_ref().is_none_or(|statements| statements.answered.is_none());
         let state = client.session.map(|session| self.sessions.states.state(session));
         // What it writes does not get to any replica, and its reads are to see it.
-        let is_logged = state.is_some_and(|state| !state.variables.contains_key(&b"sql_log_bin"[..]));
+        let unlogged: [&[u8]; 2] = [b"sql_log_bin", b"wsrep_on"];
+        let is_logged =
+            state.is_some_and(|state| !unlogged.iter().any(|&name| state.variables.contains_key(name)));
         let by_password = client.identity.is_some_and(|identity| {
             self.logins.identities.identity(identity).account.credential.delegated().is_none()
         });
