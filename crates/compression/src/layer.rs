@@ -299,7 +299,7 @@ impl<P: Program> Program for Compressed<P> {
                 // Once what waits has been opened.
                 Some(if entry.full { Output::Send { connection, bytes: &[] } } else { output })
             }
-            Output::Close { connection } => {
+            Output::Close { connection } | Output::Abort { connection } => {
                 remove(&mut self.entries, connection, &mut self.held);
                 Some(output)
             }

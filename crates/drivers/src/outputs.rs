@@ -13,6 +13,7 @@ macro_rules! carry_out {
                 Output::Send { connection, bytes } => $driver.send(connection, bytes),
                 Output::SendWhole { connection, bytes } => $driver.send_whole(connection, bytes),
                 Output::Close { connection } => $driver.close(connection),
+                Output::Abort { connection } => $driver.abort(connection),
                 Output::PauseReading { connection } => $driver.pause_reading(connection),
                 Output::ResumeReading { connection } => $driver.resume_reading(connection),
                 // For layers between the program and us: whoever asks without one waits in vain.

@@ -94,7 +94,7 @@ impl<P: Program> Program for ProxyProtocol<P> {
         }
         let output = self.inner.poll_output();
         // It need not wait until all is said: a login that takes too long.
-        if let Some(Output::Close { connection }) = output {
+        if let Some(Output::Close { connection } | Output::Abort { connection }) = output {
             forget(&mut self.unheard, connection);
         }
         output

@@ -175,6 +175,14 @@ pub enum Output<'a> {
         /// This connection.
         connection: ConnectionId,
     },
+    /// Close the connection at once, and throw away what was sent and its peer has not acknowledged: what the driver still holds, and
+    /// what the system does (the ABORT call of RFC 9293 section 3.10.5). The id is dead from here on. After [`Output::Close`] the system
+    /// goes on trying to deliver all of that, for a minute and more; after this nothing arrives later. The peer is sent a reset, once:
+    /// where that is lost, it does not hear of the end before it sends something itself. What a Unix socket has taken is with its peer.
+    Abort {
+        /// This connection.
+        connection: ConnectionId,
+    },
     /// Read no more from this connection until [`Output::ResumeReading`].
     PauseReading {
         /// This connection.

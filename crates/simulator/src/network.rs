@@ -174,6 +174,11 @@ impl Network {
         self.links.values().filter(|found| found.owner == Owner::Server && found.id.is_some()).count()
     }
 
+    /// Whether the program holds a connection open.
+    pub fn is_open(&self, link: Link) -> bool {
+        self.links.get(&link).is_some_and(|connection| connection.id.is_some())
+    }
+
     /// Bytes waiting for a peer that does not read, beyond those that were there when the program was told.
     pub fn sent_while_stalled(&self, link: Link) -> usize {
         self.links.get(&link).map_or(0, |connection| connection.sent_while_stalled)
@@ -263,6 +268,18 @@ impl Network {
         connection.slow = false; // the driver's lingering ends one way or the other
         self.flush(now, schedule, link, usize::MAX);
         self.toward_peer(now, schedule, link, if resets { Parcel::Reset } else { Parcel::End });
+    }
+
+    /// The program aborts: what it sent before and has not arrived never does. The reset arrives as soon as anything does: where it is
+    /// lost on the way, the peer notices the end of the connection by itself.
+    pub fn program_aborts(&mut self, now: u64, schedule: &mut Schedule, link: Link) {
+        self.ready.remove(&link);
+        self.free_slot(link);
+        let Some(connection) = self.links.get_mut(&link) else { return };
+        connection.closing = true;
+        connection.unsent.clear();
+        connection.to_peer.clear();
+        self.toward_peer(now, schedule, link, Parcel::Reset);
     }
 
     /// The program reads no more, or again.
@@ -507,6 +524,22 @@ mod tests {
         assert_eq!(network.link_of(id), None);
         let (_, next) = network.open(Owner::Client(1));
         assert_eq!((next.index, next.generation), (id.index, id.generation + 1));
+    }
+
+    #[test]
+    fn what_was_closed_arrives_and_what_was_aborted_does_not() {
+        type End = fn(&mut Network, u64, &mut Schedule, Link);
+        for (end, arrives) in [(Network::program_closes as End, 200), (Network::program_aborts as End, 0)] {
+            let mut schedule = Schedule::default();
+            let mut network = Network::new(CONDITIONS, Random::new(5));
+            let (link, id) = network.open(Owner::Server);
+            network.program_sends(0, &mut schedule, 1, link, &[1; 200]);
+            end(&mut network, 0, &mut schedule, link);
+            assert!(network.link_of(id).is_none() && !network.is_open(link));
+            let (to_peer, events) = settle(&mut network, &mut schedule);
+            assert_eq!((to_peer.len(), events), (arrives, vec![]));
+            assert_eq!(network.owner(link), None, "its end has arrived");
+        }
     }
 
     #[test]

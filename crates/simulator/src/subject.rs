@@ -119,6 +119,8 @@ pub enum Owned {
     Send(ConnectionId, Vec<u8>),
     /// [`Output::Close`].
     Close(ConnectionId),
+    /// [`Output::Abort`].
+    Abort(ConnectionId),
     /// [`Output::PauseReading`].
     Pause(ConnectionId),
     /// [`Output::ResumeReading`].
@@ -137,6 +139,7 @@ impl Owned {
             Output::Send { connection, bytes } => Self::Send(*connection, bytes.to_vec()),
             Output::SendWhole { connection, bytes } => Self::Send(*connection, bytes.clone()),
             Output::Close { connection } => Self::Close(*connection),
+            Output::Abort { connection } => Self::Abort(*connection),
             Output::PauseReading { connection } => Self::Pause(*connection),
             Output::ResumeReading { connection } => Self::Resume(*connection),
             Output::StartTls { .. } | Output::StartCompression { .. } | Output::Unread { .. } => {
@@ -153,6 +156,7 @@ impl Owned {
             Self::Connect(token, address) => Output::Connect { token: *token, address: address.clone() },
             Self::Send(connection, bytes) => Output::Send { connection: *connection, bytes },
             Self::Close(connection) => Output::Close { connection: *connection },
+            Self::Abort(connection) => Output::Abort { connection: *connection },
             Self::Pause(connection) => Output::PauseReading { connection: *connection },
             Self::Resume(connection) => Output::ResumeReading { connection: *connection },
             Self::StopListening => Output::StopListening,

@@ -322,6 +322,15 @@ impl Table {
         holders
     }
 
+    /// The driver closes it in this turn, whatever was said.
+    fn abort(&mut self, connection: ConnectionId) {
+        if let Some(entry) = self.entry(connection) {
+            entry.state = State::Over;
+            self.count(connection);
+            self.closed.push(connection);
+        }
+    }
+
     fn remove(&mut self, connection: ConnectionId) {
         if let Some(entry) = find(&mut self.entries, connection) {
             self.held.set(self.held.get() - entry.counted);
@@ -518,6 +527,11 @@ impl<P: Program> Program for Tls<P> {
                 self.table.count(connection);
                 self.outbox.close(connection);
                 Some(Output::Send { connection, bytes: &self.buffers.sealed })
+            }
+            // Without a word to the peer.
+            Output::Abort { connection } => {
+                self.table.abort(connection);
+                Some(output)
             }
             output => Some(output),
         }

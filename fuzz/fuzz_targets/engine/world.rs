@@ -313,7 +313,7 @@ impl World {
             match output {
                 Output::Connect { token, .. } => self.connects.push_back(token),
                 Output::Send { .. } | Output::SendWhole { .. } => unreachable!("sent above"),
-                Output::Close { connection } => {
+                Output::Close { connection } | Output::Abort { connection } => {
                     if let Some(slot) = slot_mut(&mut self.slots, connection) {
                         slot.close();
                     }

@@ -9,7 +9,7 @@ use std::io;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::{Shutdown, connect_unspec, shutdown};
 use seam::{ConnectionId, Instant, Signal};
 
 use super::EpollDriver;
@@ -35,6 +35,21 @@ impl EpollDriver {
             Phase::Parked | Phase::Failed { .. } => {
                 self.connections.remove(id);
             }
+            Phase::Connecting { .. } | Phase::Flushing(_) | Phase::Discarding { .. } => {}
+        }
+    }
+
+    /// Closes a connection at once, with what was sent thrown away. The program hears no more of it.
+    pub(super) fn abort(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        match connection.phase {
+            Phase::Reading | Phase::Paused | Phase::Parked | Phase::Failed { .. } => {
+                // What TCP has queued is thrown away with it (tcp_disconnect in net/ipv4/tcp.c). A Unix socket refuses, and has queued nothing:
+                // its bytes are with the peer.
+                let _ = connect_unspec(&connection.socket);
+                self.connections.remove(id);
+            }
+            // None of the program's yet, or no more.
             Phase::Connecting { .. } | Phase::Flushing(_) | Phase::Discarding { .. } => {}
         }
     }

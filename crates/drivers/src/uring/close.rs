@@ -41,6 +41,16 @@ impl UringDriver {
         }
     }
 
+    /// Closes a connection at once, with what was sent thrown away. The program hears no more of it.
+    pub(super) fn abort(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        if connection.is_open() || matches!(connection.phase, Phase::Failed { .. }) {
+            // Ahead of the close, which waits until no request uses the socket. A send that waits for room finds none any more.
+            self.rings[usize::from(connection.ring)].disconnect(connection.file);
+            self.start_closing(id);
+        }
+    }
+
     /// All is sent: asks whether the peer has said anything that was not read. If not, the connection is closed at once.
     pub(super) fn hear_out(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };

@@ -22,6 +22,9 @@ const POLL_FIRST: u16 = 1;
 /// `SOCKET_URING_OP_GETSOCKOPT` (linux/io_uring.h), since Linux 6.7.
 const GETSOCKOPT: u32 = 2;
 
+/// The address with which a socket is disconnected (connect(2)).
+static NOBODY: SocketAddress = SocketAddress::UNSPECIFIED;
+
 /// The value that options are switched on with.
 static ON: libc::c_int = 1;
 
@@ -256,6 +259,15 @@ impl Ring {
         let entry = opcode::Connect::new(fixed(file), (&raw const *remote).cast(), remote.length()).build();
         // SAFETY: the caller's.
         unsafe { self.push(&[entry.user_data(token(Request::Connect, id))]) }
+    }
+
+    /// Throws away what TCP has queued on a socket, and sends its peer a reset (tcp_disconnect in net/ipv4/tcp.c). Done as it is submitted,
+    /// and so before whatever is asked for behind it. A Unix socket refuses, and has queued nothing: its bytes are with the peer.
+    pub(super) fn disconnect(&mut self, file: u16) {
+        let nobody = (&raw const NOBODY).cast();
+        let entry = opcode::Connect::new(fixed(file), nobody, SocketAddress::ROOM).build();
+        // SAFETY: the address is static.
+        unsafe { self.push(&[entry.user_data(Token::Nobody.into())]) }
     }
 
     /// A request without pointers.

@@ -12,6 +12,9 @@ impl SocketAddress {
     /// Bytes of a `sockaddr_in6`, the longer one.
     pub(super) const ROOM: u32 = size_of::<libc::sockaddr_in6>() as u32;
 
+    /// No address: the family is `AF_UNSPEC`, which is 0.
+    pub(super) const UNSPECIFIED: Self = Self([0; Self::ROOM as usize]);
+
     /// The address, unless the family is none of the internet's.
     pub(super) fn read(&self) -> Option<SocketAddr> {
         let port = u16::from_be_bytes(self.part(2));

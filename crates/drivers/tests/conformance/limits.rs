@@ -160,7 +160,7 @@ fn at_rest(counters: &Counters) -> (u64, u64, u64) {
     (counters.open_connections, counters.rings, counters.receive_buffer_bytes)
 }
 
-/// Peers that come, talk, and go in all ways, with a program that pauses, resumes and closes as it likes: nobody hears
+/// Peers that come, talk, and go in all ways, with a program that pauses, resumes, closes and aborts as it likes: nobody hears
 /// another's bytes, and in the end nothing is left.
 pub fn churn_mixes_nothing_up<D: TestDriver>() {
     const THREADS: u64 = 6;
@@ -184,7 +184,12 @@ pub fn churn_mixes_nothing_up<D: TestDriver>() {
                     controls.close(connection);
                 }
                 1 => controls.close(connection),
-                2..20 => {
+                2 => {
+                    controls.send(connection, pattern(0, 300_000));
+                    controls.abort(connection);
+                }
+                3 => controls.abort(connection),
+                4..20 => {
                     controls.pause(connection);
                     paused.push(connection);
                 }

@@ -8,6 +8,7 @@
     reason = "tests with real sockets, threads and pauses; a failed unwrap is a failed test"
 )]
 
+mod aborts;
 mod bytes;
 mod cancels;
 mod connects;
@@ -52,6 +53,10 @@ macro_rules! suite {
                 ends::a_signal_cuts_the_last_closes_short,
                 ends::other_signals_leave_the_last_closes_their_time,
                 ends::nothing_is_heard_after_closing,
+                aborts::what_the_system_has_arrives_after_a_close_and_not_after_an_abort,
+                aborts::what_the_system_does_not_have_is_not_sent_after_an_abort,
+                aborts::an_aborted_unix_connection_ends,
+                aborts::nothing_is_heard_after_an_abort,
                 connects::tcp_connects,
                 connects::tcp_refusals_carry_their_errno,
                 connects::unix_connects,

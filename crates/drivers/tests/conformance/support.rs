@@ -178,6 +178,10 @@ impl Controls {
         self.steps.push_back(Step::Close { connection });
     }
 
+    pub fn abort(&mut self, connection: ConnectionId) {
+        self.steps.push_back(Step::Abort { connection });
+    }
+
     pub fn pause(&mut self, connection: ConnectionId) {
         self.steps.push_back(Step::Pause { connection });
     }
@@ -204,6 +208,7 @@ enum Step {
     Connect { token: u64, address: Address },
     Send { connection: ConnectionId, bytes: Vec<u8> },
     Close { connection: ConnectionId },
+    Abort { connection: ConnectionId },
     Pause { connection: ConnectionId },
     Resume { connection: ConnectionId },
     StopListening,
@@ -244,6 +249,7 @@ impl<R: FnMut(Instant, Input<'_>, &mut Controls)> Program for Script<R> {
             Step::Connect { token, address } => Output::Connect { token: *token, address: address.clone() },
             Step::Send { connection, bytes } => Output::Send { connection: *connection, bytes },
             Step::Close { connection } => Output::Close { connection: *connection },
+            Step::Abort { connection } => Output::Abort { connection: *connection },
             Step::Pause { connection } => Output::PauseReading { connection: *connection },
             Step::Resume { connection } => Output::ResumeReading { connection: *connection },
             Step::StopListening => Output::StopListening,

@@ -346,7 +346,7 @@ impl<'a> World<'a> {
                 self.plan(self.now + 2 * self.distance(), Happening::Connect { worker, token });
             }
             Output::Send { .. } | Output::SendWhole { .. } => unreachable!("sent above"),
-            Output::Close { connection } => {
+            Output::Close { connection } | Output::Abort { connection } => {
                 let end = self.workers[number].end(connection);
                 self.workers[number].close(connection);
                 match end {

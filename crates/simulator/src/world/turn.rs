@@ -141,13 +141,8 @@ impl<P: Subject> World<P> {
                     self.schedule.at(self.now + delay, happening);
                     self.checkers.connects();
                 }
-                Output::Close { connection } => {
-                    if let Some(link) = self.network.link_of(connection) {
-                        let name = name(&self.link_keys, link, self.network.owner(link));
-                        self.trace.line(self.now, format_args!("program closes {name}"));
-                        self.network.program_closes(self.now, &mut self.schedule, link);
-                    }
-                }
+                Output::Close { connection } => self.program_closes(connection),
+                Output::Abort { connection } => self.program_aborts(connection),
                 Output::PauseReading { connection } => {
                     if let Some(link) = self.network.link_of(connection) {
                         self.network.set_paused(link, true);
@@ -167,6 +162,20 @@ impl<P: Subject> World<P> {
         }
         self.checkers.violation(format!("more than {OUTPUTS_PER_TURN} outputs in turn {}", self.turn));
         true
+    }
+
+    fn program_closes(&mut self, connection: ConnectionId) {
+        let Some(link) = self.network.link_of(connection) else { return };
+        let name = name(&self.link_keys, link, self.network.owner(link));
+        self.note(format_args!("program closes {name}"));
+        self.network.program_closes(self.now, &mut self.schedule, link);
+    }
+
+    fn program_aborts(&mut self, connection: ConnectionId) {
+        let Some(link) = self.network.link_of(connection) else { return };
+        let name = name(&self.link_keys, link, self.network.owner(link));
+        self.note(format_args!("program aborts {name}"));
+        self.network.program_aborts(self.now, &mut self.schedule, link);
     }
 
     /// The next turn comes when there is news, or when the program asked for it; a driver may be a little late.

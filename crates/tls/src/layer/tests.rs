@@ -38,6 +38,7 @@ enum Owned {
     StartClient,
     Unread(Vec<u8>),
     Close,
+    Abort,
 }
 
 const CONNECTION: ConnectionId = ConnectionId { index: 3, generation: 5 };
@@ -85,6 +86,7 @@ impl Program for Echo {
             }
             Owned::Unread(bytes) => Output::Unread { connection, bytes },
             Owned::Close => Output::Close { connection },
+            Owned::Abort => Output::Abort { connection },
         })
     }
 
@@ -244,7 +246,7 @@ impl Pair {
                     );
                     sent.extend_from_slice(bytes);
                 }
-                Output::Close { .. } => self.closed = true,
+                Output::Close { .. } | Output::Abort { .. } => self.closed = true,
                 other => panic!("a driver knows nothing of {other:?}"),
             }
         }
@@ -414,6 +416,19 @@ fn our_end_is_said_inside_and_outside() {
         assert!(pair.closed);
         assert_eq!(pair.heard, b"hello bye");
         assert!(pair.peer.process_new_packets().unwrap().peer_has_closed());
+        assert!(pair.layer.table.entries.iter().all(Option::is_none));
+    }
+}
+
+#[test]
+fn nothing_is_said_of_an_abort() {
+    for version in [0, 1] {
+        let mut pair = served(&Authority::new(), version);
+        pair.layer.inner.outputs.extend([Owned::Abort, Owned::Send(b" bye".to_vec())]);
+        pair.turn_end();
+        assert!(pair.closed);
+        assert_eq!(pair.heard, b"hello");
+        assert!(!pair.peer.process_new_packets().unwrap().peer_has_closed());
         assert!(pair.layer.table.entries.iter().all(Option::is_none));
     }
 }
