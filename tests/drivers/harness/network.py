@@ -9,7 +9,9 @@ import itertools
 import os
 import random
 import shutil
+import socket
 import subprocess
+import sys
 
 from .waiting import until
 
@@ -20,6 +22,9 @@ NETWORKS = 512
 
 # The last byte of the address of this machine's end.
 HERE = 254
+
+# Of each place's end of its line to this machine: two stations, and no others that could have the same.
+STATION = "02:00:00:00:00:01"
 
 
 @functools.cache
@@ -85,6 +90,8 @@ class Network:
                 place.end("here", self._address(HERE))
                 run("ip", "address", "add", self._address(HERE), "peer", place.address, "dev", self._name(self.number, each))
                 run("ip", "link", "set", self._name(self.number, each), "up")
+                # Or the system would look for it as the line is cut, and keep for seconds what waits for the answer, below TCP.
+                run("ip", "neighbour", "replace", place.address, "lladdr", STATION, "dev", self._name(self.number, each), "nud", "permanent")
             for one, other in itertools.combinations(range(count), 2):
                 self._line(one, other)
         except BaseException:
@@ -108,7 +115,8 @@ class Network:
         raise AssertionError(f"{NETWORKS} networks are in use")
 
     def _line_from_here(self, number, each):
-        run("ip", "link", "add", self._name(number, each), "type", "veth", "peer", "name", "here", "netns", str(self.places[each].keeper.pid))
+        run("ip", "link", "add", self._name(number, each), "type", "veth", "peer", "name", "here", "address", STATION,
+            "netns", str(self.places[each].keeper.pid))
 
     def _line(self, one, other):
         """Between two places, each of which has its end by the number of the other one."""
@@ -122,6 +130,17 @@ class Network:
         others = [f"to{other}" for other in range(len(self.places)) if other != number]
         for device in ["here", *others]:
             self.places[number].switch(device, "down" if off else "up")
+
+    def until_arrived(self, number):
+        """Until a place has got all that this machine's system was given for it, also by who has closed his connection since."""
+        until(lambda: not self._unacknowledged(number), "it does not get what was sent to it")
+
+    def _unacknowledged(self, number):
+        """Bytes, by /proc/net/tcp (proc(5)): addresses are in the machine's order, and the fifth field is the queue to send."""
+        address = f"{int.from_bytes(socket.inet_aton(self.places[number].address), sys.byteorder):08X}:"
+        with open("/proc/net/tcp") as sockets:
+            rows = [line.split() for line in sockets]
+        return sum(int(row[4].split(":")[0], 16) for row in rows if row[2].startswith(address))
 
     def discard(self):
         for place in self.places:
