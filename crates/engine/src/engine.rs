@@ -444,6 +444,7 @@ impl Engine {
         for key in backends {
             self.quit_backend(key);
         }
+        self.end_left_open(None);
     }
 
     /// Leaves the server in the orderly way, and says that nothing is left to do.

@@ -26,6 +26,7 @@ enum Record {
     SendWhole { connection: ConnectionId, bytes: Vec<u8> },
     Connect { token: u64, address: Address },
     Close { connection: ConnectionId },
+    Abort { connection: ConnectionId },
     PauseReading { connection: ConnectionId },
     ResumeReading { connection: ConnectionId },
     StartTls { connection: ConnectionId, server_name: Arc<str> },
@@ -73,6 +74,11 @@ impl Outbox {
 
     pub(crate) fn close(&mut self, connection: ConnectionId) {
         self.records.push_back(Record::Close { connection });
+    }
+
+    /// Without what was sent and has not arrived.
+    pub(crate) fn abort(&mut self, connection: ConnectionId) {
+        self.records.push_back(Record::Abort { connection });
     }
 
     pub(crate) fn pause_reading(&mut self, connection: ConnectionId) {
@@ -154,6 +160,7 @@ impl Outbox {
             }
             Record::Connect { token, address } => Output::Connect { token, address },
             Record::Close { connection } => Output::Close { connection },
+            Record::Abort { connection } => Output::Abort { connection },
             Record::PauseReading { connection } => Output::PauseReading { connection },
             Record::ResumeReading { connection } => Output::ResumeReading { connection },
             Record::StartTls { connection, server_name } => {

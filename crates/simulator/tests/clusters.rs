@@ -1,7 +1,10 @@
 //! The engine in front of several servers that die, hang, are cut off, lag and change their roles.
 
+use engine::{Engine, Finding, Task};
+use seam::{Input, Instant, Output, Program};
 use simulator::ledger::Fates;
-use simulator::{Parameters, run_engine, run_pass_through};
+use simulator::subject::{Origin, Owned};
+use simulator::{Fleet, Parameters, Subject, World, run_engine, run_pass_through};
 
 /// Seeds that run on every change, for some seconds.
 const SEEDS: u64 = 60;
@@ -67,6 +70,72 @@ fn such_a_run_goes_the_same_way_twice() {
 fn a_program_that_stays_with_the_first_server_goes_wrong() {
     let wrong = |seed: &u64| run_pass_through(Parameters::of_cluster(*seed, 0), false).violation.is_some();
     assert_eq!((1..=10).filter(wrong).count(), 10);
+}
+
+/// Whoever closes what he should abort has statements arrive late.
+#[test]
+fn a_program_that_leaves_to_the_system_what_was_in_flight_goes_wrong() {
+    let wrong = |seed: u64| {
+        let parameters = Parameters::of_cluster(seed, 0);
+        let program = Closing { inner: Fleet::new(&parameters.settings(), 1), current: None };
+        let violation = World::new(program, parameters, false).run().violation;
+        violation.is_some_and(|text| text.contains("by a connection that is closed"))
+    };
+    assert!((1..=SEEDS).any(wrong), "no seed found it");
+}
+
+/// Closes where it is to abort.
+struct Closing {
+    inner: Fleet,
+    current: Option<Owned>,
+}
+
+impl Program for Closing {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        self.inner.handle(now, input);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        self.current = self.inner.poll_output().as_ref().map(Owned::copy).map(|output| match output {
+            Owned::Abort(connection) => Owned::Close(connection),
+            other => other,
+        });
+        self.current.as_ref().map(Owned::output)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.inner.next_timeout()
+    }
+}
+
+impl Subject for Closing {
+    fn events(&mut self) -> Vec<String> {
+        self.inner.events()
+    }
+
+    fn tasks(&mut self) -> Vec<(usize, Task)> {
+        self.inner.tasks()
+    }
+
+    fn found(&mut self, worker: usize, number: u64, finding: Finding) {
+        self.inner.found(worker, number, finding);
+    }
+
+    fn workers(&mut self) -> Vec<&mut Engine> {
+        self.inner.workers()
+    }
+
+    fn primary(&self) -> Option<usize> {
+        self.inner.primary()
+    }
+
+    fn origin(&self, token: u64) -> Origin {
+        self.inner.origin(token)
+    }
+
+    fn keeps_limits(&self) -> bool {
+        self.inner.keeps_limits()
+    }
 }
 
 /// `make quick` and `make test` leave these out.

@@ -20,7 +20,7 @@ class Parting(NamedTuple):
     writable: float
     # Of the load: nothing from here on may be on the former primary.
     mark: int
-    # What the former primary has carried out when the line was back.
+    # What the former primary has carried out behind the choice of the new one.
     late: set
 
 
@@ -64,8 +64,9 @@ class Parted(Cluster):
         return alone & load.acknowledged, alone & load.unknown
 
 
-def lose_primary(cluster, onramp, load: Load, script=0, more=MORE):
-    """The primary is cut off from all others, and back later, as writable as it was; somebody's script has promoted the replica in the meantime."""
+def lose_primary(cluster, onramp, load: Load, script=0, more=MORE, in_time=True):
+    """The primary is cut off from all others, and back later, as writable as it was; somebody's script has promoted the replica in the meantime. It is
+    fenced then, or where that is not `in_time` once all has arrived there that ever will."""
     cluster.network.cut_off(0)
     time.sleep(script)
     cluster.promote(1)
@@ -78,10 +79,12 @@ def lose_primary(cluster, onramp, load: Load, script=0, more=MORE):
     cluster.network.cut_off(0, off=False)
     # Both take writes, so that nobody gets any.
     until_in_use(onramp, [0, 0])
+    if not in_time:
+        cluster.network.until_arrived(0)
+        cluster.until_idle(0)
     cluster.fence(0)
     until_in_use(onramp, [0, 1])
     load.until_acknowledged(more)
-    # Of what was in flight at the cut the system may have delivered some when the line was back, whoever had closed the connection.
     late = cluster.stored(0) - before
     return Parting(writable, mark, late)
 

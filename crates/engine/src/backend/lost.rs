@@ -105,6 +105,34 @@ impl Engine {
         self.lose_backend(key, reason);
     }
 
+    /// Gives a backend up with its server. What is in flight is not to be carried out there once another one is known as the primary: the
+    /// system would go on trying to deliver it, and do so when the line is back.
+    pub(crate) fn give_up_backend(&mut self, key: BackendKey, reason: &str) {
+        let cluster = &self.settings.cluster;
+        let may_be_chosen_again =
+            cluster.several && !self.has_primary() && !self.pool.workers.chosen.may_end();
+        let backend = &self.servers[key];
+        match backend.connection {
+            // Its end is all that is to arrive, and tells the server at once that the session is over, which frees its locks.
+            Some(connection) if backend.in_flight.is_empty() => self.io.outbox.close(connection),
+            Some(connection) if may_be_chosen_again => self.following.leave_open(connection, backend.place),
+            Some(connection) => self.io.outbox.abort(connection),
+            None => {}
+        }
+        self.lose_backend(key, reason);
+    }
+
+    /// The primary is known again, or nobody will choose one any more: ends the connections that were left open until then. One to the same
+    /// server is closed: the end arrives behind what was in flight, and frees the locks of the session.
+    pub(crate) fn end_left_open(&mut self, primary: Option<usize>) {
+        for (connection, place) in self.following.take_left_open() {
+            match primary == Some(place) {
+                true => self.io.outbox.close(connection),
+                false => self.io.outbox.abort(connection),
+            }
+        }
+    }
+
     fn lose_backend(&mut self, key: BackendKey, reason: &str) {
         self.lock_wait_ended(key);
         let reason = match self.change_failed(key) {

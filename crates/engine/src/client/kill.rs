@@ -401,9 +401,9 @@ impl Engine {
         }
         let Some(backend) = self.clients[victim].backend else { return Outcome::Done };
         if self.is_on_former_server(backend) {
-            // Its number means another thread on the server that would be asked.
+            // Its number means another thread on the server that would be asked. What has not arrived there is not to.
             self.clients[victim].killed = !query_only;
-            self.close_backend(backend, "its client was killed");
+            self.give_up_backend(backend, "its client was killed");
             return Outcome::Done;
         }
         let backend = &mut self.servers[backend];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seam::Instant;
+use seam::{ConnectionId, Instant};
 use sql::{Effects, Kind};
 use wire::StatusFlags;
 
@@ -51,6 +51,9 @@ pub(crate) struct Following {
     refused: Vec<ClientRef>,
     /// When idle backends were closed last, since a busy one was lost.
     distrusted: Option<Instant>,
+    /// Connections that were lost with their server, with something in flight, and the place of that. They are nobody's any more, and end
+    /// with the next choice. No more than there were backends: without a primary none are opened.
+    left_open: Vec<(ConnectionId, usize)>,
 }
 
 /// Whether a statement was on a server before, and waits to be sent once more.
@@ -80,6 +83,7 @@ impl Following {
             repeated: Vec::new(),
             refused: Vec::new(),
             distrusted: None,
+            left_open: Vec::new(),
         }
     }
 
@@ -100,6 +104,15 @@ impl Following {
             self.distrusted = Some(now);
         }
         does
+    }
+
+    /// What becomes of a connection to the server at this place follows from which one is chosen next.
+    pub(crate) fn leave_open(&mut self, connection: ConnectionId, place: usize) {
+        self.left_open.push((connection, place));
+    }
+
+    pub(crate) fn take_left_open(&mut self) -> Vec<(ConnectionId, usize)> {
+        std::mem::take(&mut self.left_open)
     }
 
     fn is_left(&self, place: usize) -> bool {
@@ -240,6 +253,7 @@ impl Engine {
             self.following.held_since.get_or_insert(self.now);
             return;
         };
+        self.end_left_open(choice.place);
         if let Some(since) = self.following.held_since.take() {
             let oldest =
                 self.scheduling.scheduler.oldest_in_need().map_or(self.now, |(_, queued)| queued.max(since));
@@ -300,7 +314,8 @@ impl Engine {
             if may_end && ends {
                 self.following.leaves = Some(since);
             } else {
-                self.close_backend(key, "its server is not the primary");
+                // Down, or what is in flight there has had its time.
+                self.give_up_backend(key, "its server is not the primary");
             }
         }
     }

@@ -233,7 +233,8 @@ impl Engine {
             return;
         }
         if self.is_on_former_server(abandoned.backend) {
-            return self.close_backend(abandoned.backend, "nobody waits for what runs there");
+            // Nor for what has not arrived there.
+            return self.give_up_backend(abandoned.backend, "nobody waits for what runs there");
         }
         let (identity, thread_id) = (victim.identity, u64::from(victim.thread_id));
         if time < GRACE {

@@ -112,12 +112,12 @@ impl Engine {
         }
     }
 
-    /// The server does not answer: nobody waits for what it was doing.
+    /// The server does not answer: nobody waits for what it was doing, nor for what has not arrived there.
     pub(super) fn give_up_server(&mut self) {
         let backends: Vec<_> = self.servers.backends().map(|(key, _)| key).collect();
         for key in backends {
             if self.servers.contains(key) {
-                self.close_backend(key, "its server is down");
+                self.give_up_backend(key, "its server is down");
             }
         }
     }

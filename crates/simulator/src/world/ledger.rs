@@ -3,6 +3,8 @@
 use engine::{Behind, compare_positions};
 
 use super::World;
+use crate::network::Parcel;
+use crate::server::Link;
 use crate::subject::Subject;
 use crate::token::Token;
 
@@ -85,6 +87,24 @@ impl<P: Subject> World<P> {
 
     fn takes_behind(&self) -> bool {
         self.calm || self.cluster.as_ref().is_some_and(|cluster| cluster.drawn.takes_behind)
+    }
+
+    /// What was sent on a connection that the program has ended does not arrive at a server once the program knows another one as the
+    /// primary.
+    pub(super) fn check_arrival(&mut self, link: Link, parcel: &Parcel) {
+        let (Parcel::Bytes(bytes), Some(way)) = (parcel, self.ways.get(&link)) else { return };
+        let other = self.program.primary().filter(|&primary| primary != way.server);
+        let Some(other) = other.filter(|_| self.cluster.is_some() && !self.network.is_open(link)) else {
+            return;
+        };
+        if let Some(token) = Token::find_all(bytes).first() {
+            let text = format!(
+                "{token} arrives at server {} by a connection that is closed, and the primary is server {}",
+                way.server + 1,
+                other + 1
+            );
+            self.checkers.violation(text);
+        }
     }
 
     /// At the end of a turn all workers know the same primary: nothing has been sent to another server in that turn.

@@ -314,7 +314,10 @@ impl<P: Subject> World<P> {
     fn arrive_at_peer(&mut self, link: Link) {
         match self.network.arrive_at_peer(link) {
             None => {}
-            Some((Owner::Server, parcel)) => self.arrive_at_server(link, parcel),
+            Some((Owner::Server, parcel)) => {
+                self.check_arrival(link, &parcel);
+                self.arrive_at_server(link, parcel);
+            }
             Some((Owner::Client(client), parcel)) => {
                 if self.client_links.get(&client) != Some(&link) {
                     return;

@@ -1,7 +1,11 @@
+use seam::{Output, Program};
 use wire::Expect;
 
 use super::*;
+use crate::backend::Phase as BackendPhase;
+use crate::client::commands::tests::{connection, engine};
 use crate::cluster::testing::{two_servers, writes};
+use crate::ids::client_key;
 use crate::settings::Settings;
 
 /// What the checks of a server would have said at this time.
@@ -94,4 +98,90 @@ fn other_options_that_forbid_a_statement_are_the_clients_affair() {
     assert!(is_refusal_by_role(1047, b"WSREP has not yet prepared node for application use"));
     assert!(!is_refusal_by_role(1047, b"Unknown command"));
     assert!(!is_refusal_by_role(1792, b"Cannot execute statement in a READ ONLY transaction"));
+}
+
+/// Of two servers the first is the primary, on which the client holds a backend, connection 1, that is at rest. On another one, connection
+/// 2, something is in flight.
+fn with_backends() -> Engine {
+    let mut engine = engine(1, Settings::default());
+    engine.settings.server = two_servers().server;
+    engine.settings.cluster.several = true;
+    engine.pool.workers.chosen.set(Some(0), false);
+    engine.cluster_turn();
+    let client = &engine.clients[client_key(0)];
+    let (identity, class) = (client.identity.expect("it has logged in"), client.class());
+    for _ in 0..2 {
+        let origin = engine.pool.take_place(Instant::START).expect("there is room");
+        engine.open_backend_as(engine.servers.primary().key, identity, class, 45, origin);
+    }
+    let keys: Vec<_> = engine.servers.backends().map(|(key, _)| key).collect();
+    for (&key, index) in keys.iter().zip(1..) {
+        engine.servers[key].connection = Some(connection(index));
+        engine.servers[key].set_phase(BackendPhase::Ready);
+        engine.io.set_role(connection(index), Role::Backend(key));
+    }
+    engine.servers[keys[0]].holder = Some(client_key(0));
+    engine.clients[client_key(0)].backend = Some(keys[0]);
+    engine.send_reset(keys[1]);
+    while engine.poll_output().is_some() {}
+    engine
+}
+
+/// How both connections end.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Closed(u32),
+    Aborted(u32),
+}
+
+/// A turn in which another choice is known, and what ends.
+fn chosen(engine: &mut Engine, place: Option<usize>, may_end: bool) -> Vec<End> {
+    engine.pool.workers.chosen.set(place, may_end);
+    engine.cluster_turn();
+    ends(engine)
+}
+
+fn ends(engine: &mut Engine) -> Vec<End> {
+    let mut ends = Vec::new();
+    while let Some(output) = engine.poll_output() {
+        match output {
+            Output::Close { connection } => ends.push(End::Closed(connection.index)),
+            Output::Abort { connection } => ends.push(End::Aborted(connection.index)),
+            _ => {}
+        }
+    }
+    ends.retain(|end| matches!(end, End::Closed(1 | 2) | End::Aborted(1 | 2)));
+    ends
+}
+
+#[test]
+fn what_is_in_flight_on_a_lost_primary_is_thrown_away_as_another_one_is_known() {
+    let mut engine = with_backends();
+    assert_eq!(chosen(&mut engine, Some(1), false), [End::Closed(1), End::Aborted(2)]);
+}
+
+#[test]
+fn what_becomes_of_it_follows_from_who_is_the_primary_next() {
+    for (next, end) in [(1, End::Aborted(2)), (0, End::Closed(2))] {
+        let mut engine = with_backends();
+        assert_eq!(chosen(&mut engine, None, false), [End::Closed(1)]);
+        assert_eq!(engine.servers.backend_count(), 0);
+        // Somebody else has given up, too.
+        assert_eq!(chosen(&mut engine, None, false), []);
+        assert_eq!(chosen(&mut engine, Some(next), false), [end]);
+        assert_eq!(chosen(&mut engine, Some(1), false), []);
+    }
+    let mut engine = with_backends();
+    chosen(&mut engine, None, false);
+    engine.handle(Instant::START, seam::Input::Signal(seam::Signal::Stop));
+    assert_eq!(ends(&mut engine), [End::Aborted(2)], "nobody will choose any more");
+}
+
+#[test]
+fn what_runs_on_a_server_that_is_up_has_its_time() {
+    let mut engine = with_backends();
+    assert_eq!(chosen(&mut engine, Some(1), true), [End::Closed(1)]);
+    engine.now = engine.now + engine.settings.cluster.hold;
+    engine.cluster_turn();
+    assert_eq!(ends(&mut engine), [End::Aborted(2)]);
 }
