@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use engine::ServerName;
 use zeroize::Zeroizing;
 
 use crate::listen_address::split_port;
@@ -113,6 +114,27 @@ impl BackendUrl {
             None => tcp(host)?,
         };
         Ok(Self { user, password: decode(password, "password")?, target })
+    }
+}
+
+impl BackendTarget {
+    /// Reads the address of a server as its URL has it, without all else: a host, with a port or without, or the path of a socket.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, NoBackend> {
+        if text.starts_with('/') {
+            return Ok(Self::Unix(PathBuf::from(decode(text, "socket")?.as_str())));
+        }
+        tcp(text)
+    }
+
+    /// As the engine knows the server.
+    pub(crate) fn name(&self) -> ServerName {
+        match self {
+            Self::Tcp { host, port } => ServerName::tcp(host, *port),
+            Self::Unix(path) => ServerName::Unix(path.clone()),
+        }
     }
 }
 

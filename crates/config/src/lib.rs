@@ -21,6 +21,7 @@ mod nearest;
 mod no_value;
 mod options;
 mod reference;
+mod server_values;
 mod together;
 mod value;
 
@@ -37,6 +38,7 @@ pub use load::{check, load};
 pub use nearest::nearest;
 pub use no_value::NoValue;
 pub use reference::{OptionText, default_file, help, option_texts, reference_page};
+pub use server_values::NoServerValues;
 pub use together::Conflict;
 pub use value::duration as time;
 

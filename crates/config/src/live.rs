@@ -124,6 +124,8 @@ impl Configuration {
     pub fn take_up(&mut self, fresh: &Self) -> Vec<String> {
         let mut left = Vec::new();
         let (mut fresh, mut defaults) = (fresh.clone(), Self::default());
+        let targets = |of: &Self| Vec::from_iter(of.backends.iter().map(|backend| backend.target.clone()));
+        let has_other_servers = targets(self) != targets(&fresh);
         for option in OPTIONS {
             let (now, then) = (self.setting(option, &mut defaults), fresh.setting(option, &mut defaults));
             let looks_the_same = now.value == then.value;
@@ -131,7 +133,8 @@ impl Configuration {
                 self.chosen.extend(fresh.chosen.get_key_value(option.name).map(|(k, v)| (*k, v.clone())));
                 continue;
             }
-            if option.is_live() {
+            // What is said of servers is said of those that are there with the next start.
+            if option.is_live() && !(option.kind.names_servers() && has_other_servers) {
                 let value = then.value.as_deref().unwrap_or_default();
                 let applied = option.kind.apply(self, &[Given::Bare(value)]);
                 applied.expect("the same text was taken when the configuration was read");
@@ -257,6 +260,34 @@ mod tests {
             [
                 "backend stays mysql://app@10.0.0.5:3306/ until the next start, which makes it mysql://app@10.0.0.6:3306/"
             ]
+        );
+    }
+
+    #[test]
+    fn what_is_said_of_other_servers_waits_for_them() {
+        let with = |weights: &str, host: &str| {
+            let url = format!("mysql://app:one@{host}/");
+            configuration(&["--backend", &url, "--read-weights", weights, "--zone", host])
+        };
+        let mut running = with("10.0.0.5=2", "10.0.0.5");
+        let left = running.take_up(&with("10.0.0.6=3", "10.0.0.6"));
+        assert!(
+            left[1]
+                .starts_with("read_weights stays 10.0.0.5=2 until the next start, which makes it 10.0.0.6=3"),
+            "{left:?}"
+        );
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert_eq!(setting(&running, "zone").value.as_deref(), Some("10.0.0.6"));
+        assert_eq!(running.set("wait_timeout", "5m"), Ok(()), "all goes together as before");
+        assert_eq!(running.take_up(&with("10.0.0.5=4", "10.0.0.5")), Vec::<String>::new());
+        assert_eq!(setting(&running, "read_weights").value.as_deref(), Some("10.0.0.5=4"));
+        assert_eq!(
+            running.take_up(&configuration(&["--backend", "mysql://app:one@10.0.0.5/"])),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            (running.engine.reads.zone, setting(&with("", "a"), "read_weights").default),
+            (None, None)
         );
     }
 

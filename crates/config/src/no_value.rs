@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use engine::NoNamedNumber;
+use engine::{NoNamedNumber, NoZone};
 use proxy_protocol::NoNetwork;
 
 use crate::backend_url::NoBackend;
 use crate::listen_address::NoListener;
+use crate::server_values::NoServerValues;
 
 /// Why what was given for an option cannot be its value. Never holds a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,10 @@ pub enum NoValue {
     Numbers(NoNamedNumber),
     /// It is no list of networks.
     Networks(NoNetwork),
+    /// It is no list of values by server.
+    Servers(NoServerValues),
+    /// It is no name of a zone.
+    Zone(NoZone),
 }
 
 impl fmt::Display for NoValue {
@@ -116,6 +121,8 @@ impl fmt::Display for NoValue {
             }
             Self::Numbers(wrong) => wrong.fmt(f),
             Self::Networks(wrong) => wrong.fmt(f),
+            Self::Servers(wrong) => wrong.fmt(f),
+            Self::Zone(wrong) => wrong.fmt(f),
         }
     }
 }
@@ -143,5 +150,17 @@ impl From<NoNamedNumber> for NoValue {
 impl From<NoNetwork> for NoValue {
     fn from(wrong: NoNetwork) -> Self {
         Self::Networks(wrong)
+    }
+}
+
+impl From<NoServerValues> for NoValue {
+    fn from(wrong: NoServerValues) -> Self {
+        Self::Servers(wrong)
+    }
+}
+
+impl From<NoZone> for NoValue {
+    fn from(wrong: NoZone) -> Self {
+        Self::Zone(wrong)
     }
 }

@@ -1,11 +1,14 @@
 //! Values that are fine by themselves and do not go together.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
+use engine::ServerName;
 use proxy_protocol::Networks;
 
 use crate::configuration::BackendTls;
+use crate::options::OPTIONS;
 use crate::{BackendUrl, Configuration, Error, Fault, ListenAddress, Place};
 
 /// Two values that are fine by themselves and do not go together; each is named for what would come of it.
@@ -48,6 +51,17 @@ pub enum Conflict {
     NothingToVerifyBy,
     /// There are authorities, and nothing is to be verified.
     NothingToVerify,
+    /// An option has a value for a server that is none.
+    UnknownServer {
+        /// The option.
+        option: &'static str,
+        /// The server.
+        server: ServerName,
+        /// The first of those that there are.
+        known: Vec<String>,
+        /// How many there are beside these.
+        more: usize,
+    },
     /// A certificate is no use without its key.
     CertificateWithoutKey {
         /// The option of the certificate.
@@ -108,6 +122,14 @@ impl fmt::Display for Conflict {
             Self::NothingToVerify => f.write_str(
                 "backend_tls_ca is given, but nothing is verified by it; set backend_tls = verify-full or verify-ca",
             ),
+            Self::UnknownServer { option, server, known, .. } if known.is_empty() => {
+                write!(f, "{option} names {server}, and there is no backend to be named")
+            }
+            Self::UnknownServer { option, server, known, more } => {
+                let known = known.join(", ");
+                write!(f, "{option} names {server}, which is no server of backend; those are {known}")?;
+                if *more > 0 { write!(f, " and {more} more") } else { Ok(()) }
+            }
             Self::CertificateWithoutKey { certificate, key } => {
                 write!(f, "{certificate} is given without {key}, the file with its private key")
             }
@@ -190,7 +212,23 @@ pub(crate) fn conflicts(configuration: &Configuration) -> Vec<Conflict> {
         (!verifies && is_given(&tls.backend_ca)).then_some(Conflict::NothingToVerify),
         trusted_networks(&engine.trusted_servers),
     ];
-    checks.into_iter().flatten().collect()
+    checks.into_iter().flatten().chain(unknown_servers(configuration)).collect()
+}
+
+/// So many of the servers that there are an error names: enough for most clusters, and for one to see how they are written.
+const SHOWN: usize = 8;
+
+/// The first server that is none, of each option that names servers.
+fn unknown_servers(configuration: &Configuration) -> Vec<Conflict> {
+    let known: BTreeSet<_> = configuration.backends.iter().map(|backend| backend.target.name()).collect();
+    let mut scratch = configuration.clone();
+    let unknown = OPTIONS.iter().filter_map(|option| {
+        let server = option.kind.servers(&mut scratch).into_iter().find(|server| !known.contains(server))?;
+        let shown = configuration.backends.iter().take(SHOWN).map(|backend| backend.target.to_string());
+        let more = configuration.backends.len().saturating_sub(SHOWN);
+        Some(Conflict::UnknownServer { option: option.name, server, known: shown.collect(), more })
+    });
+    unknown.collect()
 }
 
 fn is_given(path: &Path) -> bool {
@@ -254,5 +292,40 @@ mod tests {
         }
         assert!(doubts(&["--http-listen", "0.0.0.0:9126", "--http-password", "12345678"]).is_empty());
         assert!(doubts(&["--admin-listen", "/run/admin.sock", "--admin-password", "x"]).is_empty());
+    }
+    #[test]
+    fn an_option_names_servers_of_backend_alone() {
+        let with = |extra: &[&str]| {
+            let servers = [
+                "--backend",
+                "mysql://u@Db1/",
+                "--backend",
+                "mysql://u@[::1]:3307/",
+                "--backend",
+                "mysql://u@/?socket=/run/a",
+            ];
+            with_flags(&[&servers[..], extra].concat())
+        };
+        for option in ["--read-weights", "--server-zones"] {
+            assert!(with(&[option, "db1=1,[0::1]:3307=2,/run/a=3,*=0"]).is_ok());
+            let error = with(&[option, "db1:3307=1"]).err().unwrap().to_string();
+            let name = option[2..].replace('-', "_");
+            assert_eq!(
+                error,
+                format!(
+                    "{name} names db1:3307, which is no server of backend; those are Db1:3306, [::1]:3307, /run/a"
+                )
+            );
+            let error = with_flags(&[option, "db1=1"]).err().unwrap().to_string();
+            assert_eq!(error, format!("{name} names db1:3306, and there is no backend to be named"));
+        }
+        let urls = (0..1_000).map(|number| format!("mysql://u@db{number}/")).collect::<Vec<_>>();
+        let flags = urls.iter().flat_map(|url| ["--backend", url]).chain(["--read-weights", "db=0"]);
+        let error = with_flags(&flags.collect::<Vec<_>>()).err().unwrap().to_string();
+        assert!(error.ends_with(", db7:3306 and 992 more"), "{error}");
+        let mut running = with(&["--read-weights", "db1=2"]).unwrap();
+        assert!(
+            running.set("read_weights", "db2=1").is_err() && running.set("read_weights", "/run/a=0").is_ok()
+        );
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use engine::{Change, NamedNumbers};
+use engine::{ByServer, Change, NamedNumbers, ServerName, Zone};
 use proxy_protocol::Networks;
 
+use crate::server_values::{self, HEAVIEST};
 use crate::{BackendUrl, Configuration, ListenAddress, NoListener, NoValue, nearest};
 
 /// Where a value of the configuration lives; made by the macro `setting!`.
@@ -89,6 +90,12 @@ pub(crate) enum Kind {
     Milliseconds(RangeInclusive<Duration>, Slot<Duration>),
     /// Numbers by name.
     Numbers(Slot<NamedNumbers>),
+    /// Weights by server.
+    Weights(Slot<ByServer<u32>>),
+    /// Zones by server.
+    Zones(Slot<ByServer<Zone>>),
+    /// A zone, or none.
+    Zone(Slot<Option<Zone>>),
     /// Networks.
     Networks(Slot<Networks>),
     /// One of a few words.
@@ -180,6 +187,16 @@ impl Kind {
                 *slot.of(configuration) = within(time, range, milliseconds_text)?;
             }
             Self::Numbers(slot) => *slot.of(configuration) = NamedNumbers::parse(given.text(self)?)?,
+            Self::Weights(slot) => {
+                *slot.of(configuration) = server_values::parse(given.text(self)?, server_values::weight)?;
+            }
+            Self::Zones(slot) => {
+                *slot.of(configuration) = server_values::parse(given.text(self)?, server_values::zone)?;
+            }
+            Self::Zone(slot) => {
+                let text = given.text(self)?;
+                *slot.of(configuration) = if text.is_empty() { None } else { Some(text.parse()?) };
+            }
             Self::Networks(slot) => *slot.of(configuration) = given.text(self)?.parse()?,
             Self::Word(choices) => choose(*choices, configuration, given.text(self)?)?,
         }
@@ -209,6 +226,20 @@ impl Kind {
         }
     }
 
+    /// Whether it has values for single servers.
+    pub(crate) fn names_servers(&self) -> bool {
+        matches!(self, Self::Weights(_) | Self::Zones(_))
+    }
+
+    /// The servers that it has values for.
+    pub(crate) fn servers(&self, configuration: &mut Configuration) -> Vec<ServerName> {
+        match self {
+            Self::Weights(slot) => slot.of(configuration).names().cloned().collect(),
+            Self::Zones(slot) => slot.of(configuration).names().cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Of the option's setting the path, and when a new value of it holds.
     pub(crate) fn place(&self) -> (&'static str, Change) {
         match self {
@@ -222,6 +253,9 @@ impl Kind {
             Self::Size(_, slot) => (slot.path, slot.change),
             Self::Duration(_, slot) | Self::Milliseconds(_, slot) => (slot.path, slot.change),
             Self::Numbers(slot) => (slot.path, slot.change),
+            Self::Weights(slot) => (slot.path, slot.change),
+            Self::Zones(slot) => (slot.path, slot.change),
+            Self::Zone(slot) => (slot.path, slot.change),
             Self::Networks(slot) => (slot.path, slot.change),
             Self::Word(choices) => choices.place(),
         }
@@ -244,6 +278,9 @@ impl Kind {
             Self::Duration(_, slot) => Some(duration_text(*slot.of(configuration))),
             Self::Milliseconds(_, slot) => Some(milliseconds_text(*slot.of(configuration))),
             Self::Numbers(slot) => Some(slot.of(configuration).to_string()),
+            Self::Weights(slot) => some(slot.of(configuration)),
+            Self::Zones(slot) => some(slot.of(configuration)),
+            Self::Zone(slot) => slot.of(configuration).as_ref().map(ToString::to_string),
             Self::Word(choices) => choices.current(configuration).map(String::from),
             Self::Text(slot) => some(slot.of(configuration)),
             Self::Path(slot) => some(slot.of(configuration).display()),
@@ -273,6 +310,9 @@ impl Kind {
             Self::Duration(..) => "TIME",
             Self::Milliseconds(..) => "MILLISECONDS",
             Self::Numbers(_) => "NAME=NUMBER,...",
+            Self::Weights(_) => "SERVER=NUMBER,...",
+            Self::Zones(_) => "SERVER=ZONE,...",
+            Self::Zone(_) => "ZONE",
             Self::Networks(_) => "NETWORK,...",
             Self::Word(_) => "WORD",
         }
@@ -302,6 +342,11 @@ impl Kind {
             Self::Numbers(_) => {
                 String::from("name=number,..., numbers from 1 to 4096, * for all other names")
             }
+            Self::Weights(_) => {
+                format!("server=number,..., numbers from 0 to {HEAVIEST}, * for all other servers")
+            }
+            Self::Zones(_) => String::from("server=zone,..., * for all other servers"),
+            Self::Zone(_) => String::from("name of a zone, up to 63 letters, digits and -_.:/"),
             Self::Networks(_) => String::from("addresses, networks, localhost or *, separated by commas"),
             Self::Word(choices) => {
                 format!("one of {}", choices.words().join(", "))
@@ -322,6 +367,9 @@ impl Kind {
             Self::Duration(..) => "text such as \"10s\"",
             Self::Milliseconds(..) => "a number of milliseconds",
             Self::Numbers(_) => "text such as \"app=8,*=4\"",
+            Self::Weights(_) => "text such as \"10.0.0.2=2,10.0.0.3:3307=0\"",
+            Self::Zones(_) => "text such as \"10.0.0.2=a,10.0.0.3=b\"",
+            Self::Zone(_) => "a name in quotes",
             Self::Networks(_) => "text such as \"10.0.0.0/8\"",
             Self::Word(_) => "one of its words in quotes",
         }

@@ -99,13 +99,13 @@ pub use outside::turns::LongestTurn;
 pub use outside::waits::{HeldUpBy, WaitReason, Waits};
 pub use overload::OverloadSettings;
 pub use readers::view::{NotSplit, Readable, ReaderView, Routed};
-pub use readers::{ReadConsistency, ReadSettings, ReadSplit};
+pub use readers::{ByServer, NoZone, ReadConsistency, ReadSettings, ReadSplit, ServerName, Zone};
 pub use session::pin_counts::{PinCause, PinReason, PinReport};
 pub use session::pins::Pins;
 pub use settings::{
     ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
 };
-pub use shares::{FairShare, NamedNumbers, NoNamedNumber, SharesSettings};
+pub use shares::{FairShare, NamedNumbers, NoNamedNumber, SharesSettings, named_parts};
 pub use sql::TraceParent;
 pub use workers::Workers;
 pub use workers::letter::{Kill, Killed, Letter};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
-use engine::{Histogram, Holders, Limit, Readable, ReaderView, RoutedView, Use};
+use engine::{Histogram, Holders, Limit, Readable, ReaderView, RoutedView, Use, Zone};
 use seam::Address;
 
 use crate::admin_port::counters::Wholes;
@@ -16,6 +16,9 @@ pub(crate) struct ReadServer {
     pub(crate) readable: Readable,
     /// How old what is read there can be at most, with the worker that knows least.
     pub(crate) age: Option<Duration>,
+    /// In proportion to it the server gets reads.
+    pub(crate) weight: u32,
+    pub(crate) zone: Option<Zone>,
     /// Permits in use, and how many there are.
     pub(crate) permits: (u64, u64),
     /// Backends for reads as on a replica, by [`Holders::STATES`].
@@ -35,6 +38,8 @@ impl ReadServer {
             address: view.address.clone(),
             readable: view.readable,
             age: view.age,
+            weight: view.weight,
+            zone: view.zone.clone(),
             // What workers have in common each of them knows.
             permits: permits(&view.shares),
             backends: view.backends,

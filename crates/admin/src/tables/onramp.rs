@@ -459,9 +459,13 @@ table! {
         readable: Option<bool>,
         /// Why not: `primary` (it takes reads as it takes all else), `drained`, `unfit` (by its checks it is not up, or it is there under
         /// another address too), `apart` (by its checks it does not get, or does not carry out, what the primary writes), `not_connected` (some worker has not connected to it, or read its accounts, yet),
-        /// `no_position` (it, or the primary, does not say how far it is, or what they say cannot be compared) or `too_old` (it may lack what
-        /// is older than `replica_max_lag`); NULL where they go there.
+        /// `no_position` (it, or the primary, does not say how far it is, or what they say cannot be compared), `too_old` (it may lack what
+        /// is older than `replica_max_lag`), `no_weight` (its weight is 0) or `other_zone` (it could take them, and servers in Onramp's own zone do); NULL where they go there.
         unreadable_for: Option<&'static str>,
+        /// Its weight beside others (`read_weights`).
+        weight: Option<u32>,
+        /// Its zone (`server_zones`); NULL where that was not said, too.
+        zone: Option<String>,
         /// All that the primary had so long ago is known to be there: how old what is read there can be at most, with the worker that knows
         /// least, in microseconds; NULL for the primary, and where nothing is known.
         data_age_us: Option<u64>,
@@ -501,7 +505,7 @@ table! {
         /// How many went to the primary, those that came back among them.
         to_primary: u64,
         /// Why most of these went there: `as_wanted`, `no_plain_read`, `of_session`, `of_server`, `transaction`, `holds_state`,
-        /// `functions`, `stored_code`, `no_replica`, `behind`, `sooner`, `not_in_time` or `came_back`; NULL where none did.
+        /// `functions`, `stored_code`, `no_replica`, `no_weight`, `other_zone`, `behind`, `sooner`, `not_in_time` or `came_back`; NULL where none did.
         reason: Option<&'static str>,
         /// How many did for that reason.
         for_reason: u64,

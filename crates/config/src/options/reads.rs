@@ -40,6 +40,36 @@ pub(super) const SPLIT: &[OptionSpec] = &[
         section: Section::Scheduling,
         limit: None,
     },
+    OptionSpec {
+        name: "read_weights",
+        kind: Kind::Weights(setting!(engine.reads.weights)),
+        example: "10.0.0.2=2,10.0.0.3:3307=0",
+        doc: "With read_split: in what proportion servers get reads that they would answer about as soon. A server is written as backend \
+              has it, host, host:port (3306 where there is none), [IPv6]:port or the path of a socket; * stands for all that are not named, \
+              and whoever has no weight has 1. One that answers less soon gets less, whatever its weight. A server of weight 0 gets no \
+              reads at all, also where no other one is left: what it is kept for (backups, reports) is not disturbed. The \
+              primary has its weight among others with read_split = all, and takes what nobody else may take.",
+        section: Section::Scheduling,
+        limit: None,
+    },
+    OptionSpec {
+        name: "zone",
+        kind: Kind::Zone(setting!(engine.reads.zone)),
+        example: "a",
+        doc: "With read_split: the zone in which this Onramp is. Reads stay in it as long as a server there may take them, by its \
+              checks, replica_max_lag and read_weights; otherwise they go to the others, as they all do without a zone. \
+              Where servers are, server_zones says.",
+        section: Section::Scheduling,
+        limit: None,
+    },
+    OptionSpec {
+        name: "server_zones",
+        kind: Kind::Zones(setting!(engine.reads.zones)),
+        example: "10.0.0.2=a,10.0.0.3:3307=b",
+        doc: "In which zones servers are (see zone). They are written as in read_weights; one that has none is in no Onramp's own zone.",
+        section: Section::Scheduling,
+        limit: None,
+    },
 ];
 
 /// How long they wait, and how old what they see may be.

@@ -33,6 +33,7 @@ impl Engine {
         self.end_logins_by(self.now + new.connect_timeout);
         self.scheduling.scheduler.change_settings(&self.settings);
         self.pool.workers.change_permits(new);
+        self.readers.change_settings(&self.settings);
         self.readers.for_each(self.now, &mut self.io, |reader| reader.change_settings(new));
         if !self.scheduling.scheduler.keeps_permits() {
             self.give_kept_permits();

@@ -156,7 +156,7 @@ impl Engine {
     pub fn reader_views(&self) -> Vec<ReaderView> {
         let primary = self.pool.workers.chosen.get().place;
         let is_drained = |place| self.cluster.is_drained(place);
-        self.readers.views(self.now, self.settings.reads.max_lag, primary, is_drained)
+        self.readers.views(self.now, &self.settings.reads, primary, is_drained)
     }
 
     /// A piece of a table that is this engine's and, behind it, its readers'.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use seam::{Input, Instant, Program};
 use sql::{Kind, ReadHint};
@@ -9,7 +10,7 @@ use wire::StatusFlags;
 
 use super::guest::{Ended, Guest, Returned};
 use super::replicas::Fitness;
-use super::route::Route;
+use super::route::{Asked, HEAD_START, Route};
 use super::view::NotSplit;
 use crate::backend::dispatch::LARGEST_JOINED;
 use crate::client::hoards::Counted;
@@ -123,7 +124,7 @@ impl Engine {
                 return self.queue_request(key, request);
             }
         };
-        match self.route_for(key, needs) {
+        match self.route_for(key, needs, Duration::ZERO) {
             Route::Reader(place) => self.lend_to(place, key, request, self.now),
             Route::Wait => self.wait_for_replica(key, request, needs),
             Route::Primary(why) => self.queue_on_primary(key, request, why),
@@ -156,6 +157,9 @@ impl Engine {
         self.hoards.statements.set(&mut counted, request.bytes());
         let answer = request.answer;
         let number = self.readers.waiting.add(self.clients.ref_to(key), needs);
+        if self.settings.reads.zone.is_some() {
+            self.readers.waiting.give_head_start(self.now + HEAD_START);
+        }
         let at = At::Waiting { request: Box::new(request), number };
         let lent = Lent { at, since: self.now, answer, raw: Vec::new(), about: None, counted };
         self.clients[key].lend(lent);
@@ -166,6 +170,11 @@ impl Engine {
         self.readers.routing.note_primary(request.statement.fingerprint, why);
         request.counts_for_primary = Some(self.now);
         self.readers.primary.begin();
+        if why == NotSplit::Sooner
+            && let Some(place) = self.pool.workers.chosen.get().place
+        {
+            self.readers.take_turn(place);
+        }
         self.queue_request(key, request);
     }
 
@@ -187,10 +196,12 @@ impl Engine {
         }
     }
 
-    fn route_for(&self, key: ClientKey, needs: Instant) -> Route {
+    /// Where a client's read goes that has waited for a replica for so long.
+    fn route_for(&self, key: ClientKey, needs: Instant, waited: Duration) -> Route {
         let identity = self.clients[key].identity.expect("a client with requests has logged in");
         let account = &self.logins.identities.identity(identity).account;
-        self.readers.route(self.now, needs, account, &self.settings.reads)
+        let primary = self.pool.workers.chosen.get().place;
+        self.readers.route(&Asked { now: self.now, needs, waited, account, primary }, &self.settings.reads)
     }
 
     /// Why a statement is for the primary alone, whatever replicas there are; `None` where it may go to one.
@@ -306,6 +317,7 @@ impl Engine {
         let reader = &mut self.readers.all[place];
         reader.sent += 1;
         reader.load.begin();
+        self.readers.take_turn(place);
         self.readers.enter(place, self.now, &mut self.io, |reader| reader.take_guest(guest));
     }
 
@@ -350,7 +362,7 @@ impl Engine {
 
     /// Takes up which servers may be read from. True where that has changed.
     fn follow_replicas(&mut self) -> bool {
-        let mut has_news = false;
+        let mut has_news = std::mem::take(&mut self.readers.has_moved);
         for place in 0..self.readers.all.len() {
             let Fitness { is_open, is_up, is_fit, is_node } = self.pool.workers.replicas.of(place);
             let reader = &mut self.readers.all[place];
@@ -403,7 +415,7 @@ impl Engine {
                 has_news |= reader.freshness.replica_has(&position);
             }
             watch.keep(every);
-            if latest_need.is_some() && reader.freshness.awaits() {
+            if latest_need.is_some() && reader.stand.takes_reads() && reader.freshness.awaits() {
                 watch.want(now);
             }
         }
@@ -438,6 +450,9 @@ impl Engine {
         for client in perhaps {
             self.serve_one(client.key, false);
         }
+        while let Some(client) = self.readers.waiting.end_head_start(self.now) {
+            self.serve_one(client.key, false);
+        }
         while let Some(first) = self.readers.waiting.first()
             && self.end_of_wait(first).is_none_or(|end| end <= self.now)
         {
@@ -449,8 +464,9 @@ impl Engine {
     fn serve_one(&mut self, key: ClientKey, is_over: bool) {
         let Phase::Lent(lent) = self.clients[key].phase() else { return };
         let At::Waiting { number, .. } = lent.at else { return };
+        let waited = self.now.since(lent.since);
         let Some(needs) = self.readers.waiting.need_of(number) else { return };
-        let route = self.route_for(key, needs);
+        let route = self.route_for(key, needs, waited);
         if matches!(route, Route::Wait) && !is_over {
             return;
         }

@@ -10,11 +10,19 @@ const WEIGHT: u32 = 8;
 /// A mean of which nothing new is heard for so long counts half: a server that was slow once is tried again.
 const HALVES: Duration = Duration::from_secs(1);
 
+/// Of the latest times the usual one counts, each new one for a thirty-second: one that took twenty times as long is no other usual.
+const USUAL_WEIGHT: u32 = 32;
+
+/// Less than this nothing takes.
+pub(super) const QUICKEST: Duration = Duration::from_micros(1);
+
 /// Of reads of one kind, on one server.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     under_way: u32,
     mean: Duration,
+    /// What one takes, single ones that were slow aside; `None` where nothing is known.
+    usual: Option<Duration>,
     heard: Instant,
 }
 
@@ -29,21 +37,44 @@ impl Load {
         let mean = self.mean_at(now);
         // What takes longer counts at once, so that a server which begins to be slow gets no more.
         self.mean = if took > mean { took } else { (mean * (WEIGHT - 1) + took) / WEIGHT };
+        let usual = self.usual.map_or(took, |usual| (usual * (USUAL_WEIGHT - 1) + took) / USUAL_WEIGHT);
+        self.usual = Some(usual.max(QUICKEST));
         self.heard = now;
     }
 
     fn mean_at(&self, now: Instant) -> Duration {
+        self.halved(now, self.mean)
+    }
+
+    fn halved(&self, now: Instant, mean: Duration) -> Duration {
         let halvings = now.since(self.heard).as_micros() / HALVES.as_micros();
         u32::try_from(halvings)
             .ok()
             .and_then(|by| 1_u32.checked_shl(by))
-            .map_or(Duration::ZERO, |by| self.mean / by)
+            .map_or(Duration::ZERO, |by| mean / by)
     }
 
     /// How long one more read is likely to take there, for comparing servers.
     pub(super) fn expected(&self, now: Instant) -> Duration {
         // Of a server of which nothing is known yet, the number under way decides.
-        self.mean_at(now).max(Duration::from_micros(1)) * (self.under_way + 1)
+        self.mean_at(now).max(QUICKEST) * (self.under_way + 1)
+    }
+
+    /// What a read took there usually, when last one was heard of; `None` where nothing is known.
+    pub(super) fn usual(&self) -> Option<Duration> {
+        self.usual
+    }
+
+    /// Likewise, and less the longer nothing is heard.
+    pub(super) fn usual_by_now(&self, now: Instant) -> Option<Duration> {
+        self.usual.map(|usual| self.halved(now, usual).max(QUICKEST))
+    }
+
+    /// How many nanoseconds one more read is likely to take there where one takes so long, for comparing servers of unlike weights: what is
+    /// under way counts as it would on a server of the heaviest weight.
+    pub(super) fn beside(&self, usual: Duration, weight: u32, heaviest: u32) -> u128 {
+        let ahead = u128::from(self.under_way) * u128::from(heaviest);
+        usual.as_nanos() * (ahead + u128::from(weight)) / u128::from(weight)
     }
 }
 

@@ -8,6 +8,7 @@
 //! What a session has written it reads on replicas, too: a replica is used for it once it has all of that ([`freshness`]). Until then the
 //! statement waits here, and holds nothing on any server.
 
+mod by_server;
 pub(crate) mod freshness;
 mod given;
 pub(crate) mod guest;
@@ -17,6 +18,7 @@ pub(crate) mod replicas;
 mod route;
 pub(crate) mod view;
 mod waiting;
+mod weights;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +26,14 @@ use std::time::Duration;
 use seam::{ConnectionId, Input, Instant, Program};
 use sql::ReadHint;
 
+pub use self::by_server::{ByServer, NoZone, ServerName, Zone};
 use self::freshness::Freshness;
 use self::given::Given;
 use self::guest::Returned;
 use self::load::Load;
 use self::view::Routing;
 use self::waiting::Waiting;
+use self::weights::{TurnClock, Turns};
 use crate::engine::{Engine, Role};
 use crate::io::Io;
 use crate::settings::Settings;
@@ -50,6 +54,12 @@ settings! {
         /// A replica whose data may be older is not read from.
         // Two of the usual checks late is no fault yet; a replica that has stopped is left out before users notice.
         pub max_lag: Duration = Duration::from_secs(10), live;
+        /// In proportion to what servers get reads; 1 for one that is not named, and 0 for none at all.
+        pub weights: ByServer<u32> = ByServer::default(), live;
+        /// Where this Onramp is: reads stay there while a server there may take them.
+        pub zone: Option<Zone> = None, live;
+        /// Where servers are.
+        pub zones: ByServer<Zone> = ByServer::default(), live;
     }
 }
 
@@ -121,6 +131,37 @@ pub(crate) struct Readers {
     primary: Load,
     /// Where statements went.
     routing: Routing,
+    /// Of whose turn it is where weights differ.
+    clock: TurnClock,
+    /// Weights or zones are others than in the turn before.
+    has_moved: bool,
+}
+
+/// What options say of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stand {
+    /// In proportion to it the server gets reads; none where it is 0.
+    weight: u32,
+    zone: Option<Zone>,
+    /// It is in Onramp's own zone, or that has none.
+    is_near: bool,
+}
+
+impl Stand {
+    /// That of the server at this place. The only place that looks names up.
+    fn of(settings: &Settings, place: usize) -> Self {
+        let reads = &settings.reads;
+        let host = settings.server_names.get(place).map(|host| &**host);
+        let name = ServerName::of(&settings.server[place], host);
+        let zone = reads.zones.of(&name).cloned();
+        let is_near = reads.zone.is_none() || reads.zone == zone;
+        Self { weight: reads.weights.of(&name).copied().unwrap_or(1), zone, is_near }
+    }
+
+    /// Reads may go there.
+    fn takes_reads(&self) -> bool {
+        self.weight > 0
+    }
 }
 
 /// A server that is read from, with its engine.
@@ -131,6 +172,8 @@ struct Reader {
     /// The connection on which that was found out.
     asked_on: Option<ConnectionId>,
     load: Load,
+    stand: Stand,
+    turns: Turns,
     /// The server gets what the primary writes.
     is_fit: bool,
     /// It answers, so that what runs there comes to its end.
@@ -154,6 +197,8 @@ impl Readers {
                 given: Given::default(),
                 asked_on: None,
                 load: Load::default(),
+                stand: Stand::of(settings, place),
+                turns: Turns::default(),
                 is_fit: false,
                 is_up: false,
                 sent: 0,
@@ -221,14 +266,14 @@ impl Readers {
         self.all[place].engine.guests.as_mut().map(|guests| guests.take_returned()).unwrap_or_default()
     }
 
-    /// When a reader has something to do, or a read has waited for long enough.
+    /// When a reader has something to do, or a read has waited for long enough, be it for its own zone alone.
     pub(crate) fn next_turn(&self, now: Instant, engine: &Engine) -> Option<Instant> {
         let readers =
             self.all.iter().filter(|reader| reader.is_open()).filter_map(|reader| {
                 if reader.is_touched { Some(now) } else { reader.engine.next_timeout() }
             });
         let waiting = self.waiting.first().and_then(|client| engine.end_of_wait(client));
-        readers.chain(waiting).min()
+        readers.chain(waiting).chain(self.waiting.next_head_start()).min()
     }
 
     /// The next letter of a reader to that of another worker.
@@ -239,9 +284,29 @@ impl Readers {
         })
     }
 
+    /// Takes up what options say of servers.
+    pub(crate) fn change_settings(&mut self, settings: &Settings) {
+        for (place, reader) in self.all.iter_mut().enumerate() {
+            let stand = Stand::of(settings, place);
+            self.has_moved |= stand != reader.stand;
+            reader.stand = stand;
+        }
+    }
+
+    /// A read goes to the server at this place.
+    fn take_turn(&mut self, place: usize) {
+        if let Some(reader) = self.all.get_mut(place) {
+            self.clock.take(&mut reader.turns, reader.stand.weight);
+        }
+    }
+
     /// The time before which all that was written is on some replica that may be read from.
     fn freshest(&self) -> Option<Instant> {
-        self.all.iter().filter(|reader| reader.is_fit).filter_map(|reader| reader.freshness.as_of()).max()
+        self.all
+            .iter()
+            .filter(|reader| reader.is_fit && reader.stand.takes_reads())
+            .filter_map(|reader| reader.freshness.as_of())
+            .max()
     }
 
     /// Backends of servers that are known to be lost, of which there is to be none: whoever waits for one waits for nothing.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seam::{Address, Instant};
 
 use super::lending::Lent;
-use super::{Reader, Readers};
+use super::{ReadSettings, ReadSplit, Reader, Readers, Zone};
 use crate::engine::Engine;
 use crate::outside::histogram::Histogram;
 use crate::outside::measures::{Command, Holders};
@@ -34,9 +34,13 @@ named! {
         StoredCode = "stored_code",
         /// There is no replica for it.
         NoReplica = "no_replica",
+        /// Replicas that could take it have the weight 0.
+        NoWeight = "no_weight",
+        /// The primary is in Onramp's own zone, and no replica there could take it.
+        OtherZone = "other_zone",
         /// No replica has what it has to see, and it does not wait for that.
         Behind = "behind",
-        /// The primary is likely to answer sooner.
+        /// The primary is likely to answer sooner, or it is its turn.
         Sooner = "sooner",
         /// It has waited for a replica, in vain.
         NotInTime = "not_in_time",
@@ -73,10 +77,16 @@ impl NotSplit {
             Self::NoReplica => {
                 "No replica could be read from, or none that lets its account in: the table servers says why of each."
             }
+            Self::NoWeight => "Those replicas that could be read from have the weight 0 (read_weights).",
+            Self::OtherZone => {
+                "The primary is in Onramp's own zone, and those replicas that could take it are in others (read_split = all, zone)."
+            }
             Self::Behind => {
                 "No replica had all that it was to see, and it does not wait for that (read_split = all, or read_wait_limit = 0s)."
             }
-            Self::Sooner => "The primary was likely to answer sooner (read_split = all).",
+            Self::Sooner => {
+                "The primary was likely to answer sooner, or it was its turn by read_weights (read_split = all)."
+            }
             Self::NotInTime => {
                 "It waited for a replica to have all that it was to see, until read_wait_limit, or until none was left to wait for."
             }
@@ -92,6 +102,10 @@ named! {
     Readable {
         /// It may.
         Yes = "yes",
+        /// It may, and reads stay in Onramp's own zone as long as a server there takes them.
+        OtherZone = "other_zone",
+        /// It could be, and its weight is 0.
+        NoWeight = "no_weight",
         /// It may lack what the primary had longer ago than `replica_max_lag`.
         TooOld = "too_old",
         /// It, or the primary, has not said yet how far it is, or what they say cannot be compared.
@@ -118,6 +132,10 @@ pub struct ReaderView {
     pub readable: Readable,
     /// How long ago all that was written then is known to be there: how old what is read can be at most.
     pub age: Option<Duration>,
+    /// In proportion to it the server gets reads.
+    pub weight: u32,
+    /// Where it is, if that was said.
+    pub zone: Option<Zone>,
     /// What of it is in use by all workers together, and how many there are: permits and backends.
     pub shares: [Use; 4],
     /// Reads that were sent there.
@@ -245,28 +263,39 @@ impl Readers {
     pub(crate) fn views(
         &self,
         now: Instant,
-        max_lag: Duration,
+        settings: &ReadSettings,
         primary: Option<usize>,
         is_drained: impl Fn(usize) -> bool,
     ) -> Vec<ReaderView> {
+        let takes_reads = |(place, reader): (usize, &Reader)| {
+            let as_primary = primary == Some(place);
+            let is_counted = settings.split == ReadSplit::All && as_primary && reader.stand.takes_reads();
+            reader.stand.is_near && (is_counted || reader.is_readable(now, settings.max_lag) == Readable::Yes)
+        };
+        let none_is_near = !self.all.iter().enumerate().any(takes_reads);
         let view = |(place, reader): (usize, &Reader)| {
-            reader.view(now, max_lag, primary == Some(place), is_drained(place))
+            let readable = match reader.is_readable(now, settings.max_lag) {
+                _ if primary == Some(place) => Readable::Primary,
+                _ if is_drained(place) => Readable::Drained,
+                Readable::Yes if !(reader.stand.is_near || none_is_near) => Readable::OtherZone,
+                readable => readable,
+            };
+            reader.view(now, readable)
         };
         self.all.iter().enumerate().map(view).collect()
     }
 }
 
 impl Reader {
-    fn view(&self, now: Instant, max_lag: Duration, is_primary: bool, is_drained: bool) -> ReaderView {
+    fn view(&self, now: Instant, readable: Readable) -> ReaderView {
         let holders = self.engine.holders();
+        let is_primary = readable == Readable::Primary;
         ReaderView {
             address: self.engine.settings.server[0].clone(),
-            readable: match self.is_readable(now, max_lag) {
-                _ if is_primary => Readable::Primary,
-                _ if is_drained => Readable::Drained,
-                readable => readable,
-            },
+            readable,
             age: self.freshness.as_of().filter(|_| !is_primary).map(|as_of| now.since(as_of)),
+            weight: self.stand.weight,
+            zone: self.stand.zone.clone(),
             shares: self.engine.own_shares(),
             sent: self.sent,
             waiting: self.engine.scheduling.queued().all(),
@@ -276,7 +305,8 @@ impl Reader {
         }
     }
 
-    fn is_readable(&self, now: Instant, max_lag: Duration) -> Readable {
+    /// Whether reads may go there, whichever zone it is in, and if not, why.
+    pub(super) fn is_readable(&self, now: Instant, max_lag: Duration) -> Readable {
         let server = self.engine.servers.primary();
         if !self.engine.takes_guests() {
             return Readable::Unfit;
@@ -291,13 +321,9 @@ impl Reader {
         match self.freshness.as_of() {
             None => Readable::NoPosition,
             Some(as_of) if now.since(as_of) > max_lag => Readable::TooOld,
+            Some(_) if !self.stand.takes_reads() => Readable::NoWeight,
             Some(_) => Readable::Yes,
         }
-    }
-
-    /// All that is needed for statements to go there now is known.
-    pub(super) fn is_usable(&self, now: Instant, max_lag: Duration) -> bool {
-        self.is_readable(now, max_lag) == Readable::Yes
     }
 }
 

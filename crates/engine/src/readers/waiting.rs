@@ -1,6 +1,6 @@
 //! Reads that wait for a replica to have what they are to see.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use seam::Instant;
 
@@ -14,6 +14,8 @@ pub(super) struct Waiting {
     /// Up to when what they need was written, and their numbers above.
     needs: BTreeSet<(Instant, u64)>,
     last: u64,
+    /// Numbers of those that wait for a replica of Onramp's own zone first, and until when, in that order. Some may wait no more.
+    head_starts: VecDeque<(Instant, u64)>,
 }
 
 impl Waiting {
@@ -23,6 +25,27 @@ impl Waiting {
         self.all.insert(self.last, (client, needs));
         self.needs.insert((needs, self.last));
         self.last
+    }
+
+    /// The latest one waits for a replica of Onramp's own zone until then.
+    pub(super) fn give_head_start(&mut self, until: Instant) {
+        self.head_starts.push_back((until, self.last));
+    }
+
+    /// When a head start ends next.
+    pub(super) fn next_head_start(&self) -> Option<Instant> {
+        self.head_starts.front().map(|&(until, _)| until)
+    }
+
+    /// The next one that still waits, and whose head start is over.
+    pub(super) fn end_head_start(&mut self, now: Instant) -> Option<ClientRef> {
+        while self.next_head_start().is_some_and(|until| until <= now) {
+            let (_, number) = self.head_starts.pop_front()?;
+            if let Some(&(client, _)) = self.all.get(&number) {
+                return Some(client);
+            }
+        }
+        None
     }
 
     /// It waits no more.
@@ -89,5 +112,20 @@ mod tests {
         assert_eq!(waiting.need_of(numbers[0]), None);
         assert_eq!((waiting.first(), waiting.latest_need()), (Some(client(2)), Some(at(20))));
         assert_eq!(waiting.all(), [client(2), client(3)]);
+    }
+    #[test]
+    fn a_head_start_ends_for_those_that_still_wait() {
+        let at = Instant::from_micros;
+        let client = |number| ClientRef { key: client_key(number), id: number };
+        let mut waiting = Waiting::default();
+        let numbers = [1, 2, 3].map(|id| {
+            let number = waiting.add(client(id), at(0));
+            waiting.give_head_start(at(10 * u64::from(id)));
+            number
+        });
+        waiting.remove(numbers[0]);
+        assert_eq!((waiting.next_head_start(), waiting.end_head_start(at(9))), (Some(at(10)), None));
+        assert_eq!(waiting.end_head_start(at(20)), Some(client(2)));
+        assert_eq!((waiting.end_head_start(at(20)), waiting.next_head_start()), (None, Some(at(30))));
     }
 }

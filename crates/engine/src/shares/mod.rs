@@ -30,7 +30,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use named_numbers::{NamedNumbers, NoNamedNumber};
+pub use named_numbers::{NamedNumbers, NoNamedNumber, named_parts};
 pub(crate) use queue::{Parked, Room, Turn};
 pub(crate) use table::{Flow, Shares};
 

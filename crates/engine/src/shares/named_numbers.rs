@@ -39,6 +39,13 @@ impl fmt::Display for NoNamedNumber {
 
 impl std::error::Error for NoNamedNumber {}
 
+/// The parts of a list `name=value,...`, each with its name and value, where it has an `=`; blanks around all of them are left out, and so
+/// are parts with nothing in them.
+pub fn named_parts(text: &str) -> impl Iterator<Item = (&str, Option<(&str, &str)>)> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| (part, part.split_once('=').map(|(name, value)| (name.trim(), value.trim()))))
+}
+
 impl NamedNumbers {
     /// Reads the form above. Numbers go from 1 to 4096.
     ///
@@ -47,10 +54,8 @@ impl NamedNumbers {
     /// Where the text has another form, or a name comes twice.
     pub fn parse(text: &str) -> Result<Self, NoNamedNumber> {
         let mut numbers = Self::default();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (name, number) =
-                part.split_once('=').ok_or_else(|| NoNamedNumber::OtherForm(String::from(part)))?;
-            let (name, number) = (name.trim(), number.trim());
+        for (part, parts) in named_parts(text) {
+            let (name, number) = parts.ok_or_else(|| NoNamedNumber::OtherForm(String::from(part)))?;
             let number = number.parse().ok().filter(|number| (1..=LARGEST).contains(number));
             let number = number.ok_or_else(|| NoNamedNumber::NoNumber(String::from(part)))?;
             let before = match name {

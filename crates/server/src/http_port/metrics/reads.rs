@@ -1,7 +1,7 @@
 //! Metrics of reads on replicas: of each server that they may go to, and of statements that went to the primary instead. Without
 //! `read_split` there are none.
 
-use engine::{Holders, NotSplit};
+use engine::{Holders, NotSplit, Zone};
 
 use super::{Family, Figures, Kind, Scene};
 use crate::reads::ReadServer;
@@ -29,6 +29,18 @@ pub(super) const ALL: &[Family] = &[
                 if let Some(age) = server.age {
                     figures.number(&[("server", address)], age.as_secs_f64());
                 }
+            });
+        },
+    },
+    Family {
+        name: "server_read_weight",
+        help: "In proportion to what a server gets reads beside others (read_weights), with its zone (server_zones; empty where that was not said).",
+        kind: Kind::Gauge,
+        labels: &["server", "zone"],
+        figures: |scene, figures| {
+            each(scene, |server, address| {
+                let zone = server.zone.as_ref().map_or("", Zone::name);
+                figures.count(&[("server", address), ("zone", zone)], u64::from(server.weight));
             });
         },
     },
