@@ -10,8 +10,10 @@ const WEIGHT: u32 = 8;
 /// A mean of which nothing new is heard for so long counts half: a server that was slow once is tried again.
 const HALVES: Duration = Duration::from_secs(1);
 
-/// Of the latest times the usual one counts, each new one for a thirty-second: one that took twenty times as long is no other usual.
-const USUAL_WEIGHT: u32 = 32;
+/// Towards a greater time the usual one goes by a thirty-second, towards a lesser one by a fourth: one that took twenty times as long, as where
+/// a connection had to be opened for it, makes no other usual.
+const USUAL_UP: u32 = 32;
+const USUAL_DOWN: u32 = 4;
 
 /// Less than this nothing takes.
 pub(super) const QUICKEST: Duration = Duration::from_micros(1);
@@ -23,6 +25,8 @@ pub(super) struct Load {
     mean: Duration,
     /// What one takes, single ones that were slow aside; `None` where nothing is known.
     usual: Option<Duration>,
+    /// One has ended. The very first had a connection opened for it, and says nothing of what is usual.
+    has_begun: bool,
     heard: Instant,
 }
 
@@ -37,9 +41,19 @@ impl Load {
         let mean = self.mean_at(now);
         // What takes longer counts at once, so that a server which begins to be slow gets no more.
         self.mean = if took > mean { took } else { (mean * (WEIGHT - 1) + took) / WEIGHT };
-        let usual = self.usual.map_or(took, |usual| (usual * (USUAL_WEIGHT - 1) + took) / USUAL_WEIGHT);
-        self.usual = Some(usual.max(QUICKEST));
+        if std::mem::replace(&mut self.has_begun, true) {
+            self.usual = Some(self.usual_with(now, took).max(QUICKEST));
+        }
         self.heard = now;
+    }
+
+    fn usual_with(&self, now: Instant, took: Duration) -> Duration {
+        match self.usual {
+            None => took,
+            Some(usual) if took > usual => usual + (took - usual) / USUAL_UP,
+            // That it may have become quicker while nothing was heard was no mistake, as far as it has.
+            Some(usual) => (usual - (usual - took) / USUAL_DOWN).min(self.halved(now, usual)).max(took),
+        }
     }
 
     fn mean_at(&self, now: Instant) -> Duration {
@@ -71,9 +85,9 @@ impl Load {
     }
 
     /// How many nanoseconds one more read is likely to take there where one takes so long, for comparing servers of unlike weights: what is
-    /// under way counts as it would on a server of the heaviest weight.
-    pub(super) fn beside(&self, usual: Duration, weight: u32, heaviest: u32) -> u128 {
-        let ahead = u128::from(self.under_way) * u128::from(heaviest);
+    /// under way counts as on a server of the least weight, which is as busy with less.
+    pub(super) fn beside(&self, usual: Duration, weight: u32, least: u32) -> u128 {
+        let ahead = u128::from(self.under_way) * u128::from(least);
         usual.as_nanos() * (ahead + u128::from(weight)) / u128::from(weight)
     }
 }
@@ -100,6 +114,25 @@ mod tests {
         assert_eq!(taken, [30, 10], "in the measure of what they do");
         let later = now + Duration::from_secs(20);
         assert!(slow.expected(later) < quick.expected(now), "it is tried again");
+    }
+
+    #[test]
+    fn what_is_usual_follows_the_quick_ones() {
+        let at = |millis: u64| Instant::from_micros(1_000 * millis);
+        let mut load = Load::default();
+        let mut end = |at, millis| {
+            load.end(at, Duration::from_millis(millis));
+            load.usual().map(|usual| usual.as_millis())
+        };
+        assert_eq!((end(at(0), 500), end(at(1), 64)), (None, Some(64)), "the first is none");
+        assert_eq!((end(at(2), 96), end(at(3), 25)), (Some(65), Some(55)));
+        // For three seconds nobody was sent there.
+        assert_eq!((end(at(3_100), 50), end(at(6_200), 10)), (Some(50), Some(10)));
+        // Nothing makes it quicker than it is.
+        assert_eq!(
+            (end(at(90_000), 10), load.usual_by_now(at(92_500))),
+            (Some(10), Some(Duration::from_micros(2_500)))
+        );
     }
 
     #[test]
