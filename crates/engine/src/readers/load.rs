@@ -10,6 +10,9 @@ const WEIGHT: u32 = 8;
 /// A mean of which nothing new is heard for so long counts half: a server that was slow once is tried again.
 const HALVES: Duration = Duration::from_secs(1);
 
+/// The first ones have connections opened for them: the quickest of so many says what is usual.
+const FIRST: u32 = 8;
+
 /// Towards a greater time the usual one goes by a thirty-second, towards a lesser one by a fourth: one that took twenty times as long, as where
 /// a connection had to be opened for it, makes no other usual.
 const USUAL_UP: u32 = 32;
@@ -23,10 +26,10 @@ pub(super) const QUICKEST: Duration = Duration::from_micros(1);
 pub(super) struct Load {
     under_way: u32,
     mean: Duration,
-    /// What one takes, single ones that were slow aside; `None` where nothing is known.
-    usual: Option<Duration>,
-    /// One has ended. The very first had a connection opened for it, and says nothing of what is usual.
-    has_begun: bool,
+    /// What one takes, single ones that were slow aside; nothing before one has ended.
+    usual: Duration,
+    /// How many have ended, up to [`FIRST`].
+    ended: u32,
     heard: Instant,
 }
 
@@ -41,18 +44,18 @@ impl Load {
         let mean = self.mean_at(now);
         // What takes longer counts at once, so that a server which begins to be slow gets no more.
         self.mean = if took > mean { took } else { (mean * (WEIGHT - 1) + took) / WEIGHT };
-        if std::mem::replace(&mut self.has_begun, true) {
-            self.usual = Some(self.usual_with(now, took).max(QUICKEST));
-        }
+        self.usual = self.usual_with(now, took).max(QUICKEST);
+        self.ended = FIRST.min(self.ended + 1);
         self.heard = now;
     }
 
     fn usual_with(&self, now: Instant, took: Duration) -> Duration {
         match self.usual {
-            None => took,
-            Some(usual) if took > usual => usual + (took - usual) / USUAL_UP,
+            _ if self.ended == 0 => took,
+            usual if self.ended < FIRST => usual.min(took),
+            usual if took > usual => usual + (took - usual) / USUAL_UP,
             // That it may have become quicker while nothing was heard was no mistake, as far as it has.
-            Some(usual) => (usual - (usual - took) / USUAL_DOWN).min(self.halved(now, usual)).max(took),
+            usual => (usual - (usual - took) / USUAL_DOWN).min(self.halved(now, usual)).max(took),
         }
     }
 
@@ -76,12 +79,12 @@ impl Load {
 
     /// What a read took there usually, when last one was heard of; `None` where nothing is known.
     pub(super) fn usual(&self) -> Option<Duration> {
-        self.usual
+        (self.ended == FIRST).then_some(self.usual)
     }
 
     /// Likewise, and less the longer nothing is heard.
     pub(super) fn usual_by_now(&self, now: Instant) -> Option<Duration> {
-        self.usual.map(|usual| self.halved(now, usual).max(QUICKEST))
+        self.usual().map(|usual| self.halved(now, usual).max(QUICKEST))
     }
 
     /// How many nanoseconds one more read is likely to take there where one takes so long, for comparing servers of unlike weights: what is
@@ -124,7 +127,8 @@ mod tests {
             load.end(at, Duration::from_millis(millis));
             load.usual().map(|usual| usual.as_millis())
         };
-        assert_eq!((end(at(0), 500), end(at(1), 64)), (None, Some(64)), "the first is none");
+        let first = [500, 64, 500, 500, 500, 500, 500].map(|millis| end(at(0), millis));
+        assert_eq!((first, end(at(1), 300)), ([None; 7], Some(64)), "the quickest of the first");
         assert_eq!((end(at(2), 96), end(at(3), 25)), (Some(65), Some(55)));
         // For three seconds nobody was sent there.
         assert_eq!((end(at(3_100), 50), end(at(6_200), 10)), (Some(50), Some(10)));
