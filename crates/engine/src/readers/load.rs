@@ -77,14 +77,14 @@ impl Load {
         self.mean_at(now).max(QUICKEST) * (self.under_way + 1)
     }
 
-    /// What a read took there usually, when last one was heard of; `None` where nothing is known.
+    /// What a read took there usually, when one was last heard of; `None` where none was.
     pub(super) fn usual(&self) -> Option<Duration> {
-        (self.ended == FIRST).then_some(self.usual)
+        (self.ended > 0).then_some(self.usual)
     }
 
-    /// Likewise, and less the longer nothing is heard.
+    /// Likewise, and less the longer nothing is heard; `None` before that is sure.
     pub(super) fn usual_by_now(&self, now: Instant) -> Option<Duration> {
-        self.usual().map(|usual| self.halved(now, usual).max(QUICKEST))
+        (self.ended == FIRST).then(|| self.halved(now, self.usual).max(QUICKEST))
     }
 
     /// How many nanoseconds one more read is likely to take there where one takes so long, for comparing servers of unlike weights: what is
@@ -127,8 +127,12 @@ mod tests {
             load.end(at, Duration::from_millis(millis));
             load.usual().map(|usual| usual.as_millis())
         };
-        let first = [500, 64, 500, 500, 500, 500, 500].map(|millis| end(at(0), millis));
-        assert_eq!((first, end(at(1), 300)), ([None; 7], Some(64)), "the quickest of the first");
+        let first = [500, 64, 500, 500, 500, 500, 500, 300].map(|millis| end(at(1), millis));
+        assert_eq!(
+            (first[0], first[1], first[7]),
+            (Some(500), Some(64), Some(64)),
+            "the quickest of the first"
+        );
         assert_eq!((end(at(2), 96), end(at(3), 25)), (Some(65), Some(55)));
         // For three seconds nobody was sent there.
         assert_eq!((end(at(3_100), 50), end(at(6_200), 10)), (Some(50), Some(10)));
