@@ -147,7 +147,7 @@ impl Readers {
     ) -> Route {
         let Some((expected, place)) = area.best else { return Route::Primary(why()) };
         if area.differs_in_weight() {
-            let to = by_weight(asked.now, self.clock, self.candidates(asked, settings, area)).flatten();
+            let to = by_weight(asked.now, self.clock, &self.candidates(asked, settings, area)).flatten();
             return to.map_or(Route::Primary(NotSplit::Sooner), Route::Reader);
         }
         let is_sooner = area.primary.is_some() && self.primary.expected(asked.now) <= expected;

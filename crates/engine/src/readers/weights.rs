@@ -48,7 +48,7 @@ pub(super) struct Candidate<'a> {
 pub(super) fn by_weight<'a, T: Copy>(
     now: Instant,
     clock: TurnClock,
-    candidates: impl Iterator<Item = (T, Candidate<'a>)> + Clone,
+    candidates: &(impl Iterator<Item = (T, Candidate<'a>)> + Clone),
 ) -> Option<T> {
     let all = || candidates.clone().map(|(_, candidate)| candidate);
     let lightest = all().map(|one| one.weight).min()?;
@@ -103,7 +103,7 @@ mod tests {
             let candidates = self.all.iter().enumerate().map(|(place, server)| {
                 (place, Candidate { weight: server.weight, load: &server.load, turns: server.turns })
             });
-            let place = by_weight(self.now, self.clock, candidates).unwrap();
+            let place = by_weight(self.now, self.clock, &candidates).unwrap();
             let server = &mut self.all[place];
             self.clock.take(&mut server.turns, server.weight);
             server.load.begin();
