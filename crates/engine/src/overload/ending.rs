@@ -148,25 +148,33 @@ impl Engine {
 
     fn end_transaction(&mut self, key: ClientKey, lost: Lost) {
         let client = &self.clients[key];
+        let ends = match *client.phase() {
+            Phase::Idle => true,
+            // It holds its backend and waits for nothing else than its end.
+            Phase::Queued | Phase::Running(Running::OnServer) => !ends_transaction(client),
+            // The next sweep finds it in another phase.
+            _ => false,
+        };
+        if !ends {
+            return;
+        }
+        // Behind what follows, the client may be gone.
+        if let Some(bound) = self.bound_behind(lost) {
+            self.note_refused(key, bound.option, bound.value);
+        }
+        let client = &self.clients[key];
         match *client.phase() {
             Phase::Idle => self.take_backend_from_idle(key, lost),
-            // It holds its backend and waits for nothing else.
-            Phase::Queued if ends_transaction(client) => return,
             Phase::Queued => {
                 self.scheduling.scheduler.remove(key);
                 let answer = self.take_request(key).map_or(1, |request| request.answer);
                 self.clients[key].cancel();
                 self.answer_lost(key, lost, answer);
             }
-            Phase::Running(Running::OnServer) if !ends_transaction(client) => {
+            _ => {
                 let id = client.id;
                 self.kill(id, false);
             }
-            // The next sweep finds it in another phase.
-            _ => return,
-        }
-        if let Some(bound) = self.bound_behind(lost) {
-            self.note_refused(key, bound.option, bound.value);
         }
     }
 
@@ -284,5 +292,39 @@ impl MySqlError {
                 "Connection was killed: the transaction was open for too long and has been rolled back ({bound})"
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::{Input, Program as _};
+    use wire::StatusFlags;
+
+    use super::*;
+    use crate::client::commands::tests::{connection, engine};
+    use crate::ids::client_key;
+    use crate::overload::OverloadSettings;
+    use crate::settings::Settings;
+
+    /// Its connection ends with its statement: that it was refused something is noted of whoever it was.
+    #[test]
+    fn a_transaction_over_its_time_ends_while_its_statement_waits() {
+        let overload =
+            OverloadSettings { transaction_timeout: Duration::from_secs(5), ..OverloadSettings::default() };
+        let mut engine = engine(1, Settings { overload, ..Settings::default() });
+        engine.clients[client_key(0)].status =
+            StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
+        let mut query = Vec::new();
+        wire::put_message(&mut query, &mut 0, b"\x03UPDATE t SET a = 1");
+        engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
+        assert!(matches!(engine.clients[client_key(0)].phase(), Phase::Queued));
+        engine.now = Instant::START + Duration::from_secs(4);
+        engine.sweep_transactions();
+        assert_eq!(engine.clients.iter().count(), 1, "it may last as long");
+        engine.now = Instant::START + Duration::from_secs(6);
+        engine.sweep_transactions();
+        assert_eq!(engine.clients.iter().count(), 0);
+        let seen = std::iter::from_fn(|| engine.poll_event()).map(|event| event.to_string());
+        assert!(seen.collect::<Vec<_>>().iter().any(|event| event.contains("transaction_timeout")));
     }
 }
