@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::client::moments;
 use crate::client::oracle::Expected;
+use crate::client::promise::{Promise, Question};
 use crate::client::reply::Part;
-use crate::ledger::{Fates, Ledger};
+use crate::client::{moments, versions};
+use crate::ledger::{Fates, Ledger, Row};
 use crate::server::database::Execution;
 use crate::server::member::Committed;
 use crate::token::{ClientKey, Token};
@@ -13,6 +14,32 @@ use crate::token::{ClientKey, Token};
 /// Connections to the server without a statement in between that count as a storm: more than all clients of a run could
 /// ask for while the server is down or turns everybody away.
 const IDLE_CONNECTS: u64 = 1_000;
+
+/// What was checked of reads that may go to replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadChecks {
+    /// Reads of what their own login had written, to which it was promised to see that.
+    pub own: u64,
+    /// Those of them that a replica has answered.
+    pub own_on_replicas: u64,
+    /// As they were asked, some replica lacked what had been written.
+    pub own_behind: u64,
+    /// Reads of what other logins had been told to be written, with the promise of `global`.
+    pub others: u64,
+}
+
+impl ReadChecks {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            own: self.own + other.own,
+            own_on_replicas: self.own_on_replicas + other.own_on_replicas,
+            own_behind: self.own_behind + other.own_behind,
+            others: self.others + other.others,
+        }
+    }
+}
 
 /// Watches all parts of a run.
 #[derive(Debug)]
@@ -40,13 +67,21 @@ pub struct Checkers {
     /// Plain reads that ran once more.
     pub repeated: u64,
     ledger: Option<Ledger>,
+    /// Reads of rows that a login has written itself which have been sent since somebody looked last: the row, and its version.
+    pub asked: Vec<(Row, u32)>,
+    /// What was checked of reads.
+    pub reads: ReadChecks,
 }
 
 /// What is known of one statement.
 #[derive(Debug)]
 struct Record {
     expected: Execution,
+    /// The primary alone may run it.
+    is_bound: bool,
     ran: Option<Execution>,
+    /// It ran for a reader of a replica.
+    on_replica: bool,
 }
 
 impl Checkers {
@@ -69,6 +104,8 @@ impl Checkers {
             popular_answers: 0,
             repeated: 0,
             ledger: None,
+            asked: Vec::new(),
+            reads: ReadChecks::default(),
         }
     }
 
@@ -104,10 +141,11 @@ impl Checkers {
         self.tolerates_losses = true;
     }
 
-    /// A client has sent statements, which should run like this.
-    pub fn sent(&mut self, executions: Vec<Execution>) {
+    /// A client has sent statements, which should run like this; where `is_bound`, on the primary.
+    pub fn sent(&mut self, executions: Vec<Execution>, is_bound: bool) {
         for expected in executions {
-            self.statements.insert(expected.token, Record { expected, ran: None });
+            let token = expected.token;
+            self.statements.insert(token, Record { expected, is_bound, ran: None, on_replica: false });
         }
     }
 
@@ -126,8 +164,8 @@ impl Checkers {
         }
     }
 
-    /// A statement ran on the server, having left the program in this turn.
-    pub fn executed(&mut self, ran: Execution, sent_in_turn: Option<u64>) {
+    /// A statement ran on the server, having left the program in this turn; on a replica where that was read from.
+    pub fn executed(&mut self, mut ran: Execution, sent_in_turn: Option<u64>, on_replica: bool) {
         self.executed += 1;
         self.idle_connects = 0;
         let token = ran.token;
@@ -145,20 +183,24 @@ impl Checkers {
                 ));
             }
         }
+        if on_replica {
+            self.check_on_replica(&mut ran);
+        }
         match self.statements.get_mut(&token) {
             None => self.violation(format!("{token} ran on thread {} and was never sent", ran.thread_id)),
             // One that stood behind a stuck one has been sent again, under the same state.
-            Some(Record { ran: Some(first), .. })
+            Some(Record { ran: Some(first), on_replica: before, .. })
                 if ran.harmless && first.harmless && ran.fingerprint == first.fingerprint =>
             {
                 self.repeated += 1;
+                *before = on_replica;
             }
             Some(Record { ran: Some(first), .. }) => {
                 let text =
                     format!("{token} ran twice: on thread {} and on {}", first.thread_id, ran.thread_id);
                 self.violation(text);
             }
-            Some(record) => record.ran = Some(ran),
+            Some(record) => (record.ran, record.on_replica) = (Some(ran), on_replica),
         }
     }
 
@@ -187,7 +229,7 @@ impl Checkers {
     pub fn answered(&mut self, tokens: &[Token]) {
         self.answered += 1;
         for token in tokens {
-            let Some(Record { expected, ran }) = self.statements.get(token) else { continue };
+            let Some(Record { expected, ran, .. }) = self.statements.get(token) else { continue };
             if (expected.writes && !ran.as_ref().is_some_and(|ran| ran.writes))
                 || (expected.commits && !ran.as_ref().is_some_and(|ran| ran.commits))
             {
@@ -291,16 +333,78 @@ impl Checkers {
         });
     }
 
-    /// See [`Ledger::read`].
-    pub fn read(&mut self, key: ClientKey, expected: &Expected, found: &[Part], shown: &str) {
-        self.in_ledger(|ledger| {
-            ledger.read(key, expected, found).map_err(|text| format!("client {key}: {shown}: {text}"))
-        });
-    }
-
     fn in_ledger(&mut self, note: impl FnOnce(&mut Ledger) -> Result<(), String>) {
         if let Some(Err(text)) = self.ledger.as_mut().map(note) {
             self.violation(text);
+        }
+    }
+}
+
+/// Of reads, wherever they run.
+impl Checkers {
+    /// Whether a statement may be sent to a replica: it reads, and nobody wants the primary for it.
+    pub fn may_run_on_replica(&self, token: Token) -> bool {
+        self.statements.get(&token).is_some_and(|record| record.expected.harmless && !record.is_bound)
+    }
+
+    /// A statement ran on a replica: it has written nothing, in a session that cannot. All else is as it would be on the primary.
+    fn check_on_replica(&mut self, ran: &mut Execution) {
+        const READ_ONLY: &str = " tx_read_only=Some(\"ON\")";
+        if ran.writes || ran.commits {
+            return self.violation(format!("a write on a replica: {} on server {:?}", ran.token, ran.server));
+        }
+        match ran.fingerprint.replacen(READ_ONLY, "", 1) {
+            state if state.len() < ran.fingerprint.len() => ran.fingerprint = state,
+            state => {
+                let text =
+                    format!("{} ran on a replica in a session that may write, under {state}", ran.token);
+                self.violation(text);
+            }
+        }
+    }
+
+    /// A read of a row's version leaves a client.
+    pub fn asks(&mut self, key: ClientKey, (row, owner): (Row, ClientKey), promise: Promise) -> Question {
+        let known = self.ledger.as_ref().map_or(0, |ledger| ledger.told(&row));
+        if owner == key && known > 0 && promise.covers_own_writes() {
+            self.asked.push((row.clone(), known));
+        }
+        Question { row, owner, promise, known }
+    }
+
+    /// The rows that were written last, as clients have been told.
+    pub fn recent_rows(&self) -> Vec<Row> {
+        self.ledger.as_ref().map_or_else(Vec::new, Ledger::recent)
+    }
+
+    /// An answer with versions of rows of this login: see [`Ledger::read`] and [`Ledger::read_others`]. `question` where it is known to have been about one row.
+    pub fn read(
+        &mut self,
+        key: ClientKey,
+        question: Option<&Question>,
+        expected: &Expected,
+        (found, tokens): (&[Part], &[Token]),
+        shown: &str,
+    ) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let on_replica =
+            tokens.iter().any(|token| self.statements.get(token).is_some_and(|it| it.on_replica));
+        let promise = question.map_or(Promise::Primary, |question| question.promise);
+        let checked = match question.filter(|question| question.owner != key) {
+            None => ledger.read(key, expected, found, promise).map(|checked| {
+                if promise.covers_own_writes() {
+                    self.reads.own += checked;
+                    self.reads.own_on_replicas += if on_replica { checked } else { 0 };
+                }
+            }),
+            Some(question) => versions::of(found).into_iter().try_for_each(|version| {
+                self.reads.others += u64::from(promise == Promise::Global && question.known > 0);
+                ledger.read_others(question, version)
+            }),
+        };
+        if let Err(text) = checked {
+            let place = if on_replica { "a replica" } else { "the primary" };
+            self.violation(format!("client {key}: {shown}, answered by {place}: {text}"));
         }
     }
 }
@@ -330,8 +434,8 @@ mod tests {
     fn found(runs: &[(Execution, Execution)]) -> Option<String> {
         let mut checkers = Checkers::new(false, false);
         for (ran, expected) in runs {
-            checkers.sent(vec![expected.clone()]);
-            checkers.executed(ran.clone(), Some(1));
+            checkers.sent(vec![expected.clone()], false);
+            checkers.executed(ran.clone(), Some(1), false);
             checkers.answered(&[expected.token]);
         }
         checkers.found().map(str::to_owned)
@@ -364,9 +468,9 @@ mod tests {
         let read = Execution { harmless: true, ..execution(1, None) };
         let twice = |first: &Execution, second: &Execution| {
             let mut checkers = Checkers::new(false, false);
-            checkers.sent(vec![first.clone()]);
-            checkers.executed(first.clone(), Some(1));
-            checkers.executed(second.clone(), Some(1));
+            checkers.sent(vec![first.clone()], false);
+            checkers.executed(first.clone(), Some(1), false);
+            checkers.executed(second.clone(), Some(1), false);
             (checkers.found().is_some(), checkers.repeated)
         };
         assert_eq!(twice(&read, &read), (false, 1));
@@ -375,15 +479,47 @@ mod tests {
         assert_eq!(twice(&read, &elsewhere), (true, 0));
     }
 
+    /// What is found where a statement runs on a replica under this state.
+    fn found_on_replica(ran: Execution) -> Option<String> {
+        let mut checkers = Checkers::new(false, false);
+        checkers.sent(vec![execution(1, None)], false);
+        checkers.executed(ran, Some(1), true);
+        checkers.answered(&[execution(1, None).token]);
+        checkers.found().map(str::to_owned)
+    }
+
+    #[test]
+    fn on_a_replica_nothing_is_written_and_nothing_could_be() {
+        let cannot = "schema=alpha tx_read_only=Some(\"ON\")".to_owned();
+        let reads = Execution { fingerprint: cannot, ..execution(1, None) };
+        assert_eq!(found_on_replica(reads.clone()), None);
+        let says = |ran, what| found_on_replica(ran).is_some_and(|text| text.contains(what));
+        assert!(says(Execution { writes: true, ..reads.clone() }, "a write on a replica"));
+        assert!(says(Execution { commits: true, ..reads }, "a write on a replica"));
+        assert!(says(execution(1, None), "in a session that may write"));
+    }
+
+    #[test]
+    fn only_reads_of_no_transaction_may_go_to_replicas() {
+        let may = |expected: Execution, is_bound| {
+            let mut checkers = Checkers::new(false, false);
+            checkers.sent(vec![expected], is_bound);
+            checkers.may_run_on_replica(execution(1, None).token)
+        };
+        let read = Execution { harmless: true, ..execution(1, None) };
+        assert!(may(read.clone(), false) && !may(read, true) && !may(execution(1, None), false));
+        assert!(!Checkers::new(false, false).may_run_on_replica(execution(1, None).token));
+    }
+
     #[test]
     fn foreign_state_and_unknown_statements_are_found() {
         let mut checkers = Checkers::new(true, false);
         let foreign_state = Some(ClientKey { client: 2, incarnation: 0 });
-        checkers.sent(vec![execution(1, None)]);
-        checkers.executed(Execution { foreign_state, ..execution(1, None) }, None);
+        checkers.sent(vec![execution(1, None)], false);
+        checkers.executed(Execution { foreign_state, ..execution(1, None) }, None, false);
         assert!(checkers.found().is_some_and(|text| text.contains("among the state of client 2_0")));
         let mut checkers = Checkers::new(true, false);
-        checkers.executed(execution(1, None), None);
+        checkers.executed(execution(1, None), None, false);
         assert!(checkers.found().is_some_and(|text| text.contains("never sent")));
     }
 }

@@ -3,13 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
-use engine::{ClusterSettings, Settings};
+use engine::{ClusterSettings, ReadConsistency, ReadSettings, ReadSplit, Settings};
 
+use crate::client::promise::Promise;
 use crate::faults::{Faults, Parameters, server_address};
 use crate::random::Random;
 
 /// Mixed into the seed, so that the run of one server with the same seed tells nothing of this one.
 const OTHER_SEED: u64 = 0x00c1_0057_e125;
+
+/// Mixed into the seed for what is drawn of reads, so that all else stays as it was.
+const OF_READS: u64 = 0x4ead_5011;
+
+/// In a run for many checks of reads clients think so much less, and the run goes on while most that it has to show is shown.
+const PACE_OF_READERS: u64 = 2;
 
 /// Clients of several servers think longer: a failover takes seconds, in which those that nobody holds up would do thousands of things.
 const PACE: u64 = 30;
@@ -35,6 +42,8 @@ pub struct ClusterParameters {
     pub fault_interval: u64,
     /// What befalls them.
     pub troubles: Vec<Trouble>,
+    /// `read_split` and what goes with it.
+    pub reads: ReadSettings,
 }
 
 /// What befalls servers.
@@ -46,7 +55,7 @@ pub enum Trouble {
     Hang,
     /// Connections to a server pass nothing on: all of them, those of some workers, or those of the checks.
     Cut,
-    /// A replica stops, lags, or says something else of its lag.
+    /// A replica stops, lags, gets nothing without knowing it, says something else of its lag, or comes back with less than it had.
     Replica,
     /// A replica is promoted though the primary is well: there are two.
     Mistake,
@@ -86,6 +95,7 @@ impl ClusterParameters {
             lasts: random.between(3_000_000, 25_000_000),
             fault_interval: *random.pick(&[500_000, 3_000_000]),
             troubles,
+            reads: ReadSettings::default(),
         }
     }
 
@@ -99,6 +109,34 @@ impl ClusterParameters {
             hold: self.hold,
             takes_behind: self.takes_behind,
         };
+        settings.reads = self.reads.clone();
+        if self.splits_reads() && settings.large_statement_size == 0 {
+            // Where no text is looked at, none goes to a replica, and nobody can say where his are to go.
+            settings.large_statement_size = 64 << 10;
+        }
+    }
+
+    /// Whether replicas are read from.
+    pub fn splits_reads(&self) -> bool {
+        self.reads.split != ReadSplit::Off
+    }
+}
+
+/// Of each seed the same, whatever else it draws.
+fn draw_reads(seed: u64, always: bool) -> ReadSettings {
+    let mut random = Random::new(seed ^ OF_READS);
+    let milliseconds = |random: &mut Random, some: &[u64]| Duration::from_millis(*random.pick(some));
+    let split = *random.pick(&[ReadSplit::Off, ReadSplit::Replicas, ReadSplit::Replicas, ReadSplit::All]);
+    let consistency = match random.below(8) {
+        0..=3 => ReadConsistency::Session,
+        4..=6 => ReadConsistency::Global,
+        _ => ReadConsistency::Eventual,
+    };
+    ReadSettings {
+        split: if always && split == ReadSplit::Off { ReadSplit::Replicas } else { split },
+        consistency,
+        wait_limit: milliseconds(&mut random, &[0, 20, 1_000, 1_000]),
+        max_lag: milliseconds(&mut random, &[300, 10_000, 10_000]),
     }
 }
 
@@ -122,7 +160,24 @@ impl Parameters {
         habits.versions = true;
         habits.pace = PACE;
         parameters.cluster = Some(cluster);
+        parameters.with_reads(draw_reads(seed, false))
+    }
+
+    /// The same for many checks of reads: reads are split in each run, and clients think less.
+    pub fn of_reads(seed: u64, steps: u64) -> Self {
+        let mut parameters = Self::of_cluster(seed, steps).with_reads(draw_reads(seed, true));
+        parameters.habits.pace = PACE_OF_READERS;
         parameters
+    }
+
+    /// The same cluster with other settings for reads.
+    #[must_use]
+    pub fn with_reads(mut self, reads: ReadSettings) -> Self {
+        self.habits.promise = Promise::of_settings(&reads);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.reads = reads;
+        }
+        self
     }
 }
 
@@ -131,7 +186,7 @@ impl fmt::Display for ClusterParameters {
         write!(
             f,
             "  {} servers, lag up to {} us, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
-             calm after {} us",
+             calm after {} us; {:?}",
             self.servers,
             self.lag,
             self.check_interval,
@@ -140,7 +195,8 @@ impl fmt::Display for ClusterParameters {
             self.takes_behind,
             self.troubles,
             self.fault_interval,
-            self.lasts
+            self.lasts,
+            self.reads
         )
     }
 }

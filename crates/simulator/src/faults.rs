@@ -305,6 +305,7 @@ impl Parameters {
             popular: self.habits.popular,
             moves: self.habits.moves,
             versions: self.habits.versions,
+            promise: self.habits.promise,
             holds: self.thread_handling == ThreadHandling::OneThreadPerConnection,
             pace: self.habits.pace,
         }
@@ -431,6 +432,7 @@ fn draw_habits(random: &mut Random, faulty: bool) -> Habits {
         popular: false,
         moves: false,
         versions: false,
+        promise: None,
         holds: false,
         pace: 1,
     }

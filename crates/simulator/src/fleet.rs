@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Event, Finding, Letter, Settings, Task, Workers};
+use engine::{Engine, Event, Finding, Histogram, Letter, Settings, Task, WaitReason, Workers};
 use seam::{ConnectionId, Input, Instant, Output, Program};
 
 use crate::faults::place_of;
@@ -10,6 +10,9 @@ use crate::subject::{Origin, Owned, Subject};
 
 /// The engine names connections of checks by numbers from here on.
 const OF_CHECKS: u64 = 1 << 63;
+
+/// And those of readers by numbers between these.
+const OF_READERS: std::ops::Range<u64> = 1 << 48..1 << 62;
 
 /// Engines that share their permits. New clients go to them in turn; letters arrive a turn later.
 pub struct Fleet {
@@ -219,7 +222,17 @@ impl Subject for Fleet {
 
     fn origin(&self, token: u64) -> Origin {
         let found = self.tokens.get(&token);
-        found.map_or(Origin::default(), |&(worker, token)| Origin { worker, is_check: token >= OF_CHECKS })
+        found.map_or(Origin::default(), |&(worker, token)| Origin {
+            worker,
+            is_check: token >= OF_CHECKS,
+            is_reader: OF_READERS.contains(&token),
+        })
+    }
+
+    fn read_waits(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.engines.iter().for_each(|engine| all += engine.waits().of(WaitReason::Replica));
+        all
     }
 
     fn rescues(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! What several servers have stored, what clients have been told of it, and what may have been lost: all that must fit together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::client::oracle::Expected;
+use crate::client::promise::{Promise, Question};
 use crate::client::reply::Part;
 use crate::client::versions;
 use crate::server::database::Execution;
@@ -10,7 +11,10 @@ use crate::server::member::Committed;
 use crate::token::{ClientKey, Token};
 
 /// A row: its table and number.
-type Row = (String, u64);
+pub type Row = (String, u64);
+
+/// So many rows are known to all clients, those that were written last: few, so that several clients ask for the same one while replicas lack it.
+const RECENT: usize = 6;
 
 /// How often clients were told what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Fates {
     pub unknown: u64,
     /// A read has shown a row as it was before what is lost.
     pub older_reads: u64,
+    /// A read to which nothing was promised has shown a row as it was before.
+    pub eventual_reads: u64,
     /// Statements of which the servers that clients were led to have no trace.
     pub lost: u64,
 }
@@ -39,6 +45,7 @@ impl Fates {
             rolled_back: self.rolled_back + other.rolled_back,
             unknown: self.unknown + other.unknown,
             older_reads: self.older_reads + other.older_reads,
+            eventual_reads: self.eventual_reads + other.eventual_reads,
             lost: self.lost + other.lost,
         }
     }
@@ -59,6 +66,10 @@ pub struct Ledger {
     rows: BTreeMap<Token, Row>,
     /// Who has written a row, by the numbers of their statements.
     writers: BTreeMap<Row, BTreeSet<u32>>,
+    /// Of each row the latest version of which a client has been told that it is written.
+    told: BTreeMap<Row, u32>,
+    /// The rows of these, the latest last.
+    recent: VecDeque<Row>,
     /// What became of clients.
     pub fates: Fates,
     /// Statements of a client's transaction that have changed something, by the oracle's number.
@@ -134,41 +145,118 @@ impl Ledger {
                     if !self.stored.contains(&written) {
                         return Err(format!("{token} has committed {written}, which no server has stored"));
                     }
+                    self.tell(written);
                 }
             }
             Some(transaction) if expected.writes => self.open.entry(transaction).or_default().push(token),
             None if expected.writes && !self.stored.contains(&token) => {
                 return Err(format!("{token} is acknowledged, and no server has stored it"));
             }
+            None if expected.writes => self.tell(token),
             _ => {}
         }
         Ok(())
     }
 
+    /// A client has been told that this is written.
+    fn tell(&mut self, token: Token) {
+        let Some(row) = self.rows.get(&token) else { return };
+        self.told.insert(row.clone(), token.number);
+        self.recent.retain(|known| known != row);
+        self.recent.push_back(row.clone());
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+    }
+
+    /// The rows that were written last, as clients have been told.
+    pub fn recent(&self) -> Vec<Row> {
+        self.recent.iter().cloned().collect()
+    }
+
+    /// The latest version of a row that any client has been told of; 0 where there is none.
+    pub fn told(&self, row: &Row) -> u32 {
+        self.told.get(row).copied().unwrap_or(0)
+    }
+
     /// An answer shows versions of rows of this login: each must be the one that is expected, or an older one where all that
-    /// was written since is lost. This is the place for what is promised of reads, wherever they run.
+    /// was written since is lost, or where no more was promised. This is the place for what is promised of reads, wherever they run. Returns
+    /// how many were at least as new as the login's own write.
     ///
     /// # Errors
     /// It is older than that, or nobody can have written it.
-    pub fn read(&mut self, key: ClientKey, expected: &Expected, found: &[Part]) -> Result<(), String> {
-        let Expected::Reply(expected) = expected else { return Ok(()) };
+    pub fn read(
+        &mut self,
+        key: ClientKey,
+        expected: &Expected,
+        found: &[Part],
+        promise: Promise,
+    ) -> Result<u64, String> {
+        let Expected::Reply(expected) = expected else { return Ok(0) };
+        let mut checked = 0;
         for (expected, found) in versions::of(expected).into_iter().zip(versions::of(found)) {
+            checked += u64::from(expected > 0);
             if expected == found {
                 continue;
             }
             let missing = Token { key, number: expected };
-            let Some(row) = self.rows.get(&missing).filter(|_| found < expected) else {
+            let Some(row) = self.rows.get(&missing).filter(|_| found < expected).cloned() else {
                 return Err(format!("a read shows version {found}, and should show {expected}"));
             };
-            let between = self.writers[row].range(found + 1..=expected).map(|&number| Token { key, number });
-            if let Some(kept) = between.into_iter().find(|token| !self.lost.contains(token)) {
-                return Err(format!(
-                    "a read shows version {found}, and {kept} has been stored since and is not lost"
-                ));
-            }
-            self.fates.older_reads += 1;
+            self.check_older(&row, key, promise, found, expected)?;
         }
-        Ok(())
+        Ok(checked)
+    }
+
+    /// An answer shows the version of another login's row.
+    ///
+    /// # Errors
+    /// It is older than promised, or nobody has written it.
+    pub fn read_others(&mut self, question: &Question, found: u32) -> Result<(), String> {
+        // A session's promise is of what it has written itself.
+        let promise = match question.promise {
+            Promise::Session => Promise::Eventual,
+            promise => promise,
+        };
+        // Whatever was written meanwhile may be there.
+        if found < question.known {
+            return self.check_older(&question.row, question.owner, promise, found, question.known);
+        }
+        self.check_existed(&question.row, found)
+    }
+
+    fn check_existed(&self, row: &Row, found: u32) -> Result<(), String> {
+        let existed = found == 0 || self.writers.get(row).is_some_and(|writers| writers.contains(&found));
+        if existed {
+            Ok(())
+        } else {
+            Err(format!("a read shows version {found}, which no server has stored"))
+        }
+    }
+
+    /// A version is older than what was known to be written.
+    fn check_older(
+        &mut self,
+        row: &Row,
+        key: ClientKey,
+        promise: Promise,
+        found: u32,
+        known: u32,
+    ) -> Result<(), String> {
+        self.check_existed(row, found)?;
+        let between = self.writers[row].range(found + 1..=known).map(|&number| Token { key, number });
+        let Some(kept) = between.into_iter().find(|token| !self.lost.contains(token)) else {
+            self.fates.older_reads += 1;
+            return Ok(());
+        };
+        if promise == Promise::Eventual {
+            self.fates.eventual_reads += 1;
+            return Ok(());
+        }
+        Err(format!(
+            "a read is older than promised ({}): it shows version {found}, and {kept} has been stored since and is not lost",
+            promise.word()
+        ))
     }
 }
 
@@ -196,6 +284,21 @@ mod tests {
         database.news
     }
 
+    fn execution(number: u32, transaction: Option<u64>, writes: bool, commits: bool) -> Execution {
+        Execution {
+            token: token(number),
+            server: None,
+            thread_id: 1,
+            sent_at: (0, 0),
+            transaction,
+            fingerprint: String::new(),
+            foreign_state: None,
+            harmless: false,
+            writes,
+            commits,
+        }
+    }
+
     fn shows(number: u32) -> Vec<Part> {
         vec![Part::Packet(versions::shown(number).into_bytes())]
     }
@@ -207,13 +310,67 @@ mod tests {
             ledger.committed(&committed, false).expect("nobody was told otherwise");
         }
         let expected = Expected::Reply(shows(8));
-        let read = |ledger: &mut Ledger, found| ledger.read(KEY, &expected, &shows(found)).is_ok();
+        let read =
+            |ledger: &mut Ledger, found| ledger.read(KEY, &expected, &shows(found), Promise::Session).is_ok();
         assert_eq!([8, 5, 9].map(|found| read(&mut ledger, found)), [true, false, false]);
         ledger.lost(vec![token(8)]);
         assert_eq!([8, 5, 3].map(|found| read(&mut ledger, found)), [true, true, false]);
         ledger.lost(vec![token(5)]);
         assert!(read(&mut ledger, 3));
         assert_eq!(ledger.fates.older_reads, 2);
+    }
+
+    fn question(ledger: &Ledger, promise: Promise) -> Question {
+        let row = ("versions_1_0".to_owned(), 1);
+        Question { known: ledger.told(&row), row, owner: KEY, promise }
+    }
+
+    /// A row of which the first client has been told that its fifth statement has written it, and not yet of its eighth.
+    fn ledger_of_others() -> Ledger {
+        let mut ledger = Ledger::default();
+        for (number, committed) in [3, 5, 8].into_iter().zip(commits([3, 5, 8])) {
+            ledger.committed(&committed, false).expect("nobody was told otherwise");
+            if number < 8 {
+                ledger.acknowledged(&execution(number, None, true, false)).expect("it is stored");
+            }
+        }
+        ledger
+    }
+
+    #[test]
+    fn each_promise_has_its_oldest_version_of_ones_own_rows() {
+        let expected = Expected::Reply(shows(5));
+        let read = |promise, found| ledger_of_others().read(KEY, &expected, &shows(found), promise);
+        for promise in Promise::ALL {
+            assert_eq!(read(promise, 5), Ok(1));
+            assert!(
+                read(promise, 4).is_err() && read(promise, 8).is_err(),
+                "nobody has written that by then"
+            );
+        }
+        for promise in [Promise::Primary, Promise::Session, Promise::Global] {
+            let said = read(promise, 3).expect_err("the fifth is stored");
+            assert!(said.contains("older than promised") && said.contains(promise.word()), "{said}");
+        }
+        assert_eq!((read(Promise::Eventual, 3), read(Promise::Eventual, 0)), (Ok(1), Ok(1)));
+    }
+
+    #[test]
+    fn of_others_rows_what_was_told_is_there() {
+        let read = |promise, found| {
+            let mut ledger = ledger_of_others();
+            let question = question(&ledger, promise);
+            ledger.read_others(&question, found).is_ok()
+        };
+        assert_eq!(
+            [8, 5, 3, 4, 0].map(|found| read(Promise::Global, found)),
+            [true, true, false, false, false]
+        );
+        assert_eq!(
+            [8, 5, 3, 4, 0].map(|found| read(Promise::Eventual, found)),
+            [true, true, true, false, true]
+        );
+        assert_eq!(ledger_of_others().recent(), [("versions_1_0".to_owned(), 1)]);
     }
 
     #[test]
@@ -228,18 +385,6 @@ mod tests {
 
     #[test]
     fn what_is_acknowledged_is_stored() {
-        let execution = |number, transaction, writes, commits| Execution {
-            token: token(number),
-            server: None,
-            thread_id: 1,
-            sent_at: (0, 0),
-            transaction,
-            fingerprint: String::new(),
-            foreign_state: None,
-            harmless: false,
-            writes,
-            commits,
-        };
         let mut ledger = Ledger::default();
         assert!(ledger.acknowledged(&execution(1, None, true, false)).is_err());
         ledger.committed(&commits([1])[0], false).expect("nobody was told otherwise");

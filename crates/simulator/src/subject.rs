@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Finding, Task};
+use engine::{Engine, Finding, Histogram, Task};
 use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::faults::server_address;
@@ -14,6 +14,8 @@ pub struct Origin {
     pub worker: usize,
     /// It is that of a check.
     pub is_check: bool,
+    /// It is that of a reader, which has a server for its reads alone.
+    pub is_reader: bool,
 }
 
 /// A program under test.
@@ -36,6 +38,11 @@ pub trait Subject: Program {
     /// How often a backend of it was to change its account.
     fn account_changes(&self) -> u64 {
         0
+    }
+
+    /// How long reads have waited for a replica to have what they were to see.
+    fn read_waits(&self) -> Histogram {
+        Histogram::default()
     }
 
     /// What is to be done on other threads than its own, with the worker that wants it.

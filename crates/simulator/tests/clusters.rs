@@ -2,6 +2,7 @@
 
 use engine::{Engine, Finding, Task};
 use seam::{Input, Instant, Output, Program};
+use simulator::checkers::ReadChecks;
 use simulator::ledger::Fates;
 use simulator::subject::{Origin, Owned};
 use simulator::{Fleet, Parameters, Subject, World, run_engine, run_pass_through};
@@ -15,8 +16,17 @@ const ALL_SEEDS: u64 = 300;
 /// Runs that once went wrong: seed and number of workers.
 const REGRESSIONS: &str = include_str!("../seeds/clusters.txt");
 
-fn check(seeds: impl Iterator<Item = u64>, workers: u32) -> Fates {
-    let mut fates = Fates::default();
+/// What happened in some runs.
+#[derive(Debug, Default)]
+struct Happened {
+    fates: Fates,
+    reads: ReadChecks,
+    /// Reads that have waited for a replica.
+    waited: u64,
+}
+
+fn check(seeds: impl Iterator<Item = u64>, workers: u32) -> Happened {
+    let mut happened = Happened::default();
     for seed in seeds {
         let outcome = run_engine(Parameters::of_cluster(seed, 0).with_workers(workers), false);
         if let Some(violation) = outcome.violation {
@@ -26,26 +36,31 @@ fn check(seeds: impl Iterator<Item = u64>, workers: u32) -> Fates {
                 story[story.len().saturating_sub(60)..].join("\n")
             );
         }
-        fates = fates.and(outcome.fates);
+        happened.fates = happened.fates.and(outcome.fates);
+        happened.reads = happened.reads.and(outcome.reads);
+        happened.waited += outcome.read_waits.count();
     }
-    fates
+    happened
 }
 
-/// All that may become of a client has become of some.
-fn check_that_much_happened(fates: Fates, runs: u64) {
+/// All that may become of a client has become of some, and of reads likewise.
+fn check_that_much_happened(happened: &Happened, runs: u64) {
+    let Happened { fates, reads, waited } = *happened;
     assert!(fates.turns > 2 * runs, "{fates:?}");
     assert!(fates.refused > runs && fates.unknown > runs / 2 && fates.lost > runs, "{fates:?}");
     assert!(fates.rolled_back > 0 && fates.older_reads > 0, "{fates:?}");
+    assert!(reads.own > 10 * runs && reads.own_on_replicas > runs && reads.own_behind > runs, "{reads:?}");
+    assert!(reads.others > runs && fates.eventual_reads > 0 && waited > runs, "{reads:?}, {waited} waited");
 }
 
 #[test]
 fn clients_outlive_whatever_befalls_their_servers() {
-    check_that_much_happened(check(1..=SEEDS, 1), SEEDS);
+    check_that_much_happened(&check(1..=SEEDS, 1), SEEDS);
 }
 
 #[test]
 fn several_workers_turn_to_a_new_primary_together() {
-    check_that_much_happened(check(1..=SEEDS, 3), SEEDS);
+    check_that_much_happened(&check(1..=SEEDS, 3), SEEDS);
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 mod awaited;
 mod failover;
+mod leaving;
 pub mod login;
 pub mod moments;
 pub mod oracle;
 pub mod program;
+pub mod promise;
 pub mod reply;
 pub mod versions;
 
@@ -15,6 +17,7 @@ use self::awaited::{Awaited, INTERRUPTIONS, is_notice};
 use self::login::{Credentials, LoginRequest};
 use self::oracle::{Expected, Oracle, difference};
 use self::program::{Author, Habits, Step};
+use self::promise::Promise;
 use self::reply::{Part, Progress, ReplyReader};
 use crate::checkers::Checkers;
 use crate::protocol::{PacketBuffer, capability, command, native_token, packet};
@@ -87,6 +90,9 @@ struct Work {
     capabilities: u32,
     /// This login has, or may have had, something on its server that keeps it there, maybe for longer than it has to.
     has_held: bool,
+    /// What its reads are promised where it has said nothing of them, and what it has said.
+    promise: Promise,
+    wanted: Option<Promise>,
 }
 
 impl Client {
@@ -301,6 +307,8 @@ impl Client {
             awaited: VecDeque::new(),
             capabilities: request.capabilities,
             has_held: self.habits.holds || self.habits.pins,
+            promise: self.habits.promise.unwrap_or(Promise::Primary),
+            wanted: None,
         }));
         self.think(now);
     }
@@ -338,6 +346,9 @@ impl Client {
         let step = if self.calm && self.random.percent(50) {
             work.author.probe()
         } else {
+            if self.habits.promise.is_some() {
+                work.author.recent_rows = checkers.recent_rows();
+            }
             work.author.next_step(&work.oracle)
         };
         self.take_step(now, step, checkers);
@@ -377,6 +388,7 @@ impl Client {
                 return; // ids of prepared statements are learned from answers
             }
             work.author.forget_prepared();
+            work.wanted = None;
         }
         let text = match kind {
             command::QUERY => String::from_utf8_lossy(&payload[1..]).into_owned(),
@@ -384,6 +396,8 @@ impl Client {
         };
         let goes_on = checkers.has_several() && kind == command::QUERY && work.awaited.is_empty();
         let before = goes_on.then(|| Box::new(work.oracle.clone()));
+        let promise = work.promise_of(&text, &shadow);
+        let row = work.row_read_by(&text, &shadow);
         let (mut expected, executions) =
             if kills { work.oracle.run_kill(&shadow) } else { work.oracle.run(&shadow) };
         if kills || kind == command::STATISTICS {
@@ -392,7 +406,8 @@ impl Client {
         // What one that fails has left, alone or among others, is asked for on the same connection.
         work.has_held |= work.oracle.holds() || text.contains(';') || expected.fails();
         let tokens: Vec<Token> = executions.iter().map(|execution| execution.token).collect();
-        checkers.sent(executions);
+        checkers.sent(executions, promise == Promise::Primary);
+        let question = row.map(|row| checkers.asks(self.key, row, promise));
         self.actions.push(Action::Send(packet(0, &payload)));
         if matches!(expected, Expected::Silence) {
             return;
@@ -408,6 +423,7 @@ impl Client {
             change,
             kill: kills,
             prepares: kind == command::STMT_PREPARE,
+            question,
             before,
         });
     }
@@ -487,6 +503,7 @@ impl Client {
         if let (Some(credentials), [Part::End { .. }]) = (&front.change, found.as_slice()) {
             work.oracle.change_user(&credentials.user, credentials.schema.clone(), credentials.collation);
             work.author.forget_prepared();
+            work.wanted = None;
         } else if front.change.is_some() {
             let tolerated = interrupted || checkers.tolerates_losses();
             if !tolerated {
@@ -499,7 +516,8 @@ impl Client {
         if checkers.has_several() && front.fails_with_servers() {
             return self.fails_with_servers(now, front, checkers);
         }
-        checkers.read(self.key, &front.expected, found, &front.shown);
+        let question = front.question.as_ref();
+        checkers.read(self.key, question, &front.expected, (found, &front.tokens), &front.shown);
         match &front.expected {
             Expected::Reply(expected) if !moments::same(expected, found) => {
                 // Warnings are gone with the backend that kept them. How many they were is told.
@@ -529,56 +547,6 @@ impl Client {
         checkers.answered(&front.tokens);
         self.answered_in_calm += u32::from(self.calm);
         self.think(now);
-    }
-
-    /// Ends a login as programs end them.
-    fn quit(&mut self, now: u64) {
-        match self.random.below(4) {
-            0 => self.actions.push(Action::Close),
-            1 => self.actions.push(Action::Reset),
-            _ => {
-                self.actions.push(Action::Send(packet(0, &[command::QUIT])));
-                self.actions.push(Action::Close);
-            }
-        }
-        self.go_away(now);
-    }
-
-    /// Goes while an answer is outstanding.
-    fn break_off(&mut self, now: u64) {
-        self.actions.push(if self.random.percent(50) { Action::Close } else { Action::Reset });
-        self.go_away(now);
-    }
-
-    /// Gives this login up.
-    fn leave(&mut self, now: u64) {
-        self.actions.push(Action::Close);
-        self.go_away(now);
-    }
-
-    /// Sends what no server can answer rightly.
-    fn send_nonsense(&mut self, now: u64) {
-        let bytes = match self.random.below(5) {
-            0 => packet(7, b"\x0e"),                  // a wrong sequence number
-            1 => vec![0x40, 0, 0, 0, 3, b'S', b'E'],  // a packet cut short
-            2 => packet(0, b""),                      // no command
-            3 => packet(0, &[command::STMT_EXECUTE]), // no statement id
-            _ => (0..self.random.between(1, 60)).map(|_| self.random.number().to_le_bytes()[0]).collect(),
-        };
-        self.actions.push(Action::Send(bytes));
-        self.phase = Phase::Ruined;
-        self.due = now + self.random.between(100, 200_000);
-        self.actions.push(Action::WakeAfter(self.due - now));
-    }
-
-    fn go_away(&mut self, now: u64) {
-        self.phase = Phase::Away;
-        self.key.incarnation += 1;
-        self.input = PacketBuffer::default();
-        self.tail.clear();
-        let pause = 200_000;
-        self.due = now + self.random.between(10, pause);
-        self.actions.push(Action::WakeAfter(self.due - now));
     }
 
     fn think(&mut self, now: u64) {

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 
 use super::oracle::Oracle;
+use super::promise::Promise;
+use crate::ledger::Row;
 use crate::protocol::command;
 use crate::random::Random;
 use crate::server::database::SCHEMAS;
@@ -43,6 +45,8 @@ pub struct Habits {
     pub moves: bool,
     /// Writes and reads versions of rows in the place of what its oracle alone knows, such as how many rows there are.
     pub versions: bool,
+    /// Reads may go to replicas, and are promised this: it reads what it has just written, and what others have, and asks for other promises.
+    pub promise: Option<Promise>,
     /// Has a connection of its own to the server.
     pub holds: bool,
     /// Thinks so many times as long between statements.
@@ -96,6 +100,10 @@ pub struct Author {
     /// What is being prepared, in order: the parameters that it has, or none where it will fail.
     preparing: VecDeque<Option<usize>>,
     text_prepared: bool,
+    /// The row of its own that it has just written.
+    just_written: Option<u64>,
+    /// The rows that were written last, by anybody.
+    pub recent_rows: Vec<Row>,
 }
 
 impl Author {
@@ -110,6 +118,8 @@ impl Author {
             prepared_count: 0,
             preparing: VecDeque::new(),
             text_prepared: false,
+            just_written: None,
+            recent_rows: Vec::new(),
         }
     }
 
@@ -144,8 +154,14 @@ impl Author {
             let verb = *self.random.pick(&["COMMIT", "COMMIT", "ROLLBACK"]);
             return query(&format!("{verb} /* {} */", self.token()));
         }
+        if let Some(id) =
+            self.just_written.take_if(|_| habits.promise.is_some()).filter(|_| self.random.percent(70))
+        {
+            return self.read_of_row(&(self.versions(), id));
+        }
         let groups = [
             (20, habits.versions, Self::version as fn(&mut Self, &Oracle) -> Step),
+            (25, habits.promise.is_some(), Self::promised_read),
             (40, true, Self::read),
             (20, !habits.versions, Self::write),
             (12, habits.transactions, Self::transaction),
@@ -243,7 +259,33 @@ impl Author {
         if self.habits.contends && self.random.percent(15) {
             return query(&format!("UPDATE hot SET value = '{token}' WHERE id = 1"));
         }
+        self.just_written = Some(id);
         query(&format!("UPDATE {} SET value = '{token}' WHERE id = {id}", self.versions()))
+    }
+
+    /// Reads what was written lately, by whomever, or says what it wants of its reads from now on.
+    fn promised_read(&mut self, _oracle: &Oracle) -> Step {
+        if self.random.percent(10) {
+            let wanted = self.random.percent(60).then(|| *self.random.pick(&Promise::ALL));
+            return query(&Promise::setting(wanted));
+        }
+        let own = (self.versions(), self.random.between(1, ROWS));
+        let row = match self.recent_rows.len() {
+            0 => own,
+            _ => self.random.pick(&self.recent_rows).clone(),
+        };
+        self.read_of_row(&row)
+    }
+
+    /// Now and then with a word of its own of where it may go.
+    fn read_of_row(&mut self, (table, id): &Row) -> Step {
+        let (token, comment) = (self.token(), self.comment());
+        query(&format!("{comment}SELECT '{token}', version FROM {table} WHERE id = {id}"))
+    }
+
+    fn comment(&mut self) -> String {
+        let wanted = self.habits.promise.is_some() && self.random.percent(20);
+        if wanted { self.random.pick(&Promise::ALL).comment() } else { String::new() }
     }
 
     /// The same texts from all clients, so that they may be answered together; see [`super::moments`].
@@ -414,7 +456,10 @@ impl Author {
         let (versions, own) = (self.versions(), self.habits.versions);
         let text = match self.random.below(16) {
             11 | 12 if own => format!("UPDATE {versions} SET value = ? WHERE id = 3"),
-            13 if own => format!("SELECT ?, version, ? FROM {versions} WHERE id = 3"),
+            13 if own => format!("{}SELECT ?, version, ? FROM {versions} WHERE id = 3", self.comment()),
+            14 | 15 if self.habits.promise.is_some() => {
+                format!("{}SELECT ?, version, ? FROM {versions} WHERE id = 3", self.comment())
+            }
             0..=2 => "SELECT ?, ?, @@prepared_schema_and_state".to_owned(),
             3 => "SELECT ?, seq, ? FROM rows_9".to_owned(),
             4 => "SELECT ?, @@sql_mode, @@time_zone, @@autocommit, ?, @@prepared_schema_and_state".to_owned(),

@@ -4,7 +4,7 @@ use super::database::Database;
 use super::expression::Parser;
 use super::reply::{Answer, ServerError, Value};
 use super::session::Session;
-use super::variables::COLLATIONS;
+use super::variables::{COLLATIONS, VARIABLES, Variable};
 use crate::protocol::stored_text;
 
 /// `SHOW ...` behind the verb. Leaves the diagnostics as they are.
@@ -34,9 +34,14 @@ pub fn show(
         Some("global") if session.user == super::SERVICE_USER => {
             let columns = ["Variable_name", "Value"].map(str::to_owned).to_vec();
             if parser.word().as_deref() == Some("variables") {
-                // The list is short, since the global values never change.
-                let row = vec![Some("autocommit".to_owned()), Some("ON".to_owned())];
-                return Ok(Answer::Rows { columns, rows: vec![row] });
+                // The global values never change, so that who reads from nobody else needs to know of one only.
+                let is_asked = |it: &&Variable| match database.member {
+                    Some(_) => text.contains(&format!("'{}'", it.name)),
+                    None => it.name == "autocommit",
+                };
+                let asked = VARIABLES.iter().filter(is_asked);
+                let row = |it: &Variable| [it.name, it.initial].map(|text| Some(text.to_owned())).to_vec();
+                return Ok(Answer::Rows { columns, rows: asked.map(row).collect() });
             }
             let name = "Innodb_row_lock_current_waits".to_owned();
             let row = vec![Some(name), Some(lock_waits(database).len().to_string())];
@@ -72,7 +77,10 @@ pub fn select(
     database: &mut Database,
     text: &str,
 ) -> Option<Result<Answer, ServerError>> {
-    let rows: Vec<Vec<Value>> = if text.contains("information_schema.COLLATIONS") {
+    let position = database.select_position(text).filter(|_| session.user == super::SERVICE_USER);
+    let rows: Vec<Vec<Value>> = if let Some(position) = position {
+        vec![vec![Some(position)]]
+    } else if text.contains("information_schema.COLLATIONS") {
         COLLATIONS
             .iter()
             .map(|(id, name, charset)| {

@@ -106,6 +106,8 @@ pub struct Database {
     pub changed: Vec<(String, u64)>,
     /// How often something was committed that changes rows.
     pub commits: u64,
+    /// Where there are several servers: rows as they are committed, which is what other sessions see of them.
+    pub committed_rows: BTreeMap<(String, u64), String>,
     transactions: u64,
 }
 

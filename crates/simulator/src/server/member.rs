@@ -43,6 +43,9 @@ pub enum Replication {
     Runs,
     /// Somebody has stopped it.
     Stopped,
+    /// Nothing comes any more, and the replica does not know it: a connection to the source that is dead at the other end. It says that it
+    /// goes on, and that it is not behind.
+    Starved,
     /// It cannot go on.
     Failed(&'static str),
 }
@@ -58,11 +61,16 @@ pub struct Member {
     pub source: Option<ServerNumber>,
     /// How that stands.
     pub replication: Replication,
-    /// What it says of how many seconds it is behind; `None` for the truth, which is 0 here or NULL.
+    /// What it says of how many seconds it is behind; `None` for 0, or NULL where it has stopped. That is the lie that servers tell: they
+    /// reckon it by clocks and by what has come to them. Their GTIDs are what they have.
     pub said_lag: Option<u64>,
     /// All that it has, in the order in which it got it.
     log: Vec<Rc<Committed>>,
     has: BTreeSet<Gtid>,
+    /// How many it has ever committed itself. As a copy of another it goes on counting: a copy of a MySQL has a `server_uuid` of its own.
+    own_commits: u64,
+    /// The last that it has got from another one.
+    received: Option<Gtid>,
     /// The last numbers of its domain that it has shown, the latest first.
     shown: [u64; 3],
 }
@@ -78,6 +86,8 @@ impl Member {
             said_lag: None,
             log: Vec::new(),
             has: BTreeSet::new(),
+            own_commits: 0,
+            received: None,
             shown: [0; 3],
         }
     }
@@ -100,6 +110,14 @@ impl Member {
         Ok(source[self.log.len()..].to_vec())
     }
 
+    /// Whatever somebody did to its replication is over.
+    pub fn resume(&mut self) {
+        self.said_lag = None;
+        if matches!(self.replication, Replication::Stopped | Replication::Starved) {
+            self.replication = Replication::Runs;
+        }
+    }
+
     /// Whether it has a transaction.
     pub fn has(&self, gtid: Gtid) -> bool {
         self.has.contains(&gtid)
@@ -118,9 +136,12 @@ impl Member {
 
     /// `gtid_current_pos` of MariaDB.
     pub fn mariadb_position(&self) -> String {
-        self.log
-            .last()
-            .map_or(String::new(), |last| format!("0-{}-{}", last.gtid.server, last.gtid.of_domain))
+        self.log.last().map_or(String::new(), |last| last.gtid.of_mariadb())
+    }
+
+    /// `gtid_slave_pos` of MariaDB: what was written here is not in it.
+    fn received_position(&self) -> String {
+        self.received.map_or(String::new(), Gtid::of_mariadb)
     }
 
     /// `gtid_executed` of MySQL.
@@ -143,11 +164,11 @@ impl Member {
     }
 
     fn commit(&mut self, changes: Vec<Change>, tokens: Vec<Token>) -> Rc<Committed> {
-        let own = self.log.iter().rev().find(|it| it.gtid.server == self.number);
+        self.own_commits += 1;
         let gtid = Gtid {
             server: self.number,
             of_domain: self.log.last().map_or(0, |last| last.gtid.of_domain) + 1,
-            of_server: own.map_or(0, |own| own.gtid.of_server) + 1,
+            of_server: self.own_commits,
         };
         let committed = Rc::new(Committed { gtid, tokens, changes });
         self.take(Rc::clone(&committed));
@@ -186,10 +207,10 @@ impl Member {
             "Last_IO_Error",
             "Last_SQL_Error",
         ];
-        let runs = self.replication == Replication::Runs;
+        let runs = matches!(self.replication, Replication::Runs | Replication::Starved);
         let error = match self.replication {
             Replication::Failed(why) => why,
-            Replication::Runs | Replication::Stopped => "",
+            Replication::Runs | Replication::Stopped | Replication::Starved => "",
         };
         let row = |source: ServerNumber| {
             let running = if runs { "Yes" } else { "No" };
@@ -203,7 +224,42 @@ impl Member {
     }
 }
 
+impl Gtid {
+    fn of_mariadb(self) -> String {
+        format!("0-{}-{}", self.server, self.of_domain)
+    }
+}
+
 impl Database {
+    /// Answers how far a server is; `None` for all other questions.
+    pub fn select_position(&self, text: &str) -> Option<String> {
+        let member = self.member.as_ref()?;
+        match text {
+            "SELECT @@global.gtid_slave_pos" => Some(member.received_position()),
+            // gtid_binlog_pos is what was written here last, which is in gtid_current_pos.
+            text if text.contains("@@global.gtid_current_pos") => Some(member.mariadb_position()),
+            _ => None,
+        }
+    }
+
+    /// The number of the statement that has written a row last, as a session sees it: its own changes, and what others have committed. 0 where
+    /// there is none.
+    pub fn version_for(&self, session: &Session, table: &str, id: u64) -> u32 {
+        let changes = session.transaction.as_ref().map_or(&[][..], |transaction| &transaction.undo);
+        let sees_all =
+            self.member.is_none() || changes.iter().any(|undo| undo.table == table && undo.id == id);
+        if !sees_all {
+            return self.committed_version(table, id);
+        }
+        let value = self.tables.get(table).and_then(|table| table.rows.get(&id));
+        value.map_or(0, |value| version_of(value))
+    }
+
+    /// The same of who has changed nothing.
+    pub fn committed_version(&self, table: &str, id: u64) -> u32 {
+        self.committed_rows.get(&(table.to_owned(), id)).map_or(0, |value| version_of(value))
+    }
+
     /// Answers what only a server that is one of several is asked; `None` for all else.
     pub fn show_member(&mut self, text: &str) -> Option<Answer> {
         let member = self.member.as_mut()?;
@@ -231,6 +287,7 @@ impl Database {
         };
         let changes = rows.into_iter().map(after).collect();
         let committed = member.commit(changes, tokens);
+        committed.put_committed(&mut self.committed_rows);
         self.news.push(committed);
     }
 
@@ -239,22 +296,49 @@ impl Database {
         let Some(member) = &mut self.member else { return };
         for committed in next {
             committed.put_rows(&mut self.tables);
+            committed.put_committed(&mut self.committed_rows);
+            member.received = Some(committed.gtid);
             member.take(committed);
         }
+    }
+
+    /// A replica comes back without the latest so many of the transactions that it has got: it was not told to have them on its disk before
+    /// it says that it has them (`innodb_flush_log_at_trx_commit` and `sync_binlog` other than 1), or an older copy was put in its place. What it
+    /// has written itself it keeps. Returns how many are gone.
+    pub fn lose_latest(&mut self, most: usize) -> usize {
+        let Some(member) = &mut self.member else { return 0 };
+        let got = member.log.iter().rev().take_while(|committed| committed.gtid.server != member.number);
+        let lost = got.count().min(most);
+        let kept = member.log[..member.log.len() - lost].to_vec();
+        self.have_only(kept);
+        lost
+    }
+
+    /// It has this and nothing else.
+    fn have_only(&mut self, log: Vec<Rc<Committed>>) {
+        let Some(member) = &mut self.member else { return };
+        (member.log, member.has, member.received) = (Vec::new(), BTreeSet::new(), None);
+        self.tables.clear();
+        self.committed_rows.clear();
+        self.replicate(log);
     }
 
     /// It becomes a copy of a server that has this, as a replica of it.
     pub fn become_copy(&mut self, log: Vec<Rc<Committed>>) {
         let Some(member) = &mut self.member else { return };
         // Whoever does that knows what goes with what it had: as the program sees it, it has what it says now.
-        *member = Member { read_only: member.read_only, source: member.source, ..Member::new(member.number) };
-        self.tables.clear();
-        self.replicate(log);
+        let Member { number, read_only, source, own_commits, .. } = *member;
+        *member = Member { read_only, source, own_commits, ..Member::new(number) };
+        self.have_only(log);
     }
 
     /// What `read_only` makes a server say to a statement: nothing has run then, and a transaction that was to be committed by it is
     /// rolled back (`ha_commit_trans` in handler.cc).
     pub fn refusal(&mut self, session: &mut Session, text: &str) -> Option<ServerError> {
+        if session.variable("tx_read_only") == "ON" && matches!(what_it_does(session, text), Does::Writes) {
+            let message = "Cannot execute statement in a READ ONLY transaction";
+            return Some(ServerError::new(1792, "25006", message));
+        }
         if !self.member.as_ref().is_some_and(|member| member.read_only) {
             return None;
         }
@@ -304,7 +388,21 @@ fn what_it_does(session: &Session, text: &str) -> Does {
     if session.temporary_tables.contains_key(table) { Does::Neither } else { Does::Writes }
 }
 
+/// The number of the statement that has written this value.
+fn version_of(value: &str) -> u32 {
+    Token::find_all(value.as_bytes()).pop().map_or(0, |token| token.number)
+}
+
 impl Committed {
+    fn put_committed(&self, rows: &mut BTreeMap<(String, u64), String>) {
+        for (table, id, value) in &self.changes {
+            match value {
+                Some(value) => rows.insert((table.clone(), *id), value.clone()),
+                None => rows.remove(&(table.clone(), *id)),
+            };
+        }
+    }
+
     fn put_rows(&self, tables: &mut BTreeMap<String, Table>) {
         for (name, id, value) in &self.changes {
             let table = tables.entry(name.clone()).or_default();
@@ -320,5 +418,93 @@ impl Committed {
     pub fn rows(&self) -> impl Iterator<Item = ((String, u64), Token)> {
         let token = |value: &Option<String>| Token::find_all(value.as_deref()?.as_bytes()).pop();
         self.changes.iter().filter_map(move |(name, id, value)| Some(((name.clone(), *id), token(value)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::statements;
+    use crate::token::ClientKey;
+
+    const TABLE: &str = "versions_1_0";
+
+    fn server(number: ServerNumber) -> Database {
+        let mut database = Database::new(Vec::new());
+        database.member = Some(Member { read_only: number > 1, ..Member::new(number) });
+        database
+    }
+
+    fn session() -> Session {
+        Session::new(1, "alice", 0, None, 45)
+    }
+
+    fn write(session: &mut Session, database: &mut Database, number: u32) {
+        let token = Token { key: ClientKey { client: 1, incarnation: 0 }, number };
+        let text = format!("UPDATE {TABLE} SET value = '{token}' WHERE id = 1");
+        statements::execute(session, database, &text, None).expect("the server takes writes");
+    }
+
+    fn run(session: &mut Session, database: &mut Database, text: &str) {
+        statements::execute(session, database, text, None).expect("a good statement");
+    }
+
+    #[test]
+    fn a_session_sees_its_own_changes_and_what_others_have_committed() {
+        let mut primary = server(1);
+        let (mut own, other) = (session(), session());
+        write(&mut own, &mut primary, 1);
+        run(&mut own, &mut primary, "BEGIN");
+        write(&mut own, &mut primary, 2);
+        let seen =
+            |primary: &Database, own: &Session| [own, &other].map(|it| primary.version_for(it, TABLE, 1));
+        assert_eq!(seen(&primary, &own), [2, 1]);
+        run(&mut own, &mut primary, "ROLLBACK");
+        assert_eq!(seen(&primary, &own), [1, 1]);
+    }
+
+    #[test]
+    fn a_replica_says_what_it_has_got_and_may_come_back_with_less() {
+        let (mut primary, mut replica, mut own) = (server(1), server(2), session());
+        for number in 1..=3 {
+            write(&mut own, &mut primary, number);
+        }
+        let position = |database: &Database, text: &str| database.select_position(text);
+        const OF_REPLICA: &str = "SELECT @@global.gtid_slave_pos";
+        assert_eq!(position(&primary, OF_REPLICA).as_deref(), Some(""), "nobody has sent it anything");
+        assert_eq!(position(&primary, "SELECT CONCAT(@@global.gtid_current_pos)").as_deref(), Some("0-1-3"));
+        replica.replicate(std::mem::take(&mut primary.news));
+        assert_eq!(
+            (position(&replica, OF_REPLICA).as_deref(), replica.committed_version(TABLE, 1)),
+            (Some("0-1-3"), 3)
+        );
+        assert_eq!((replica.lose_latest(2), position(&replica, OF_REPLICA).as_deref()), (2, Some("0-1-1")));
+        assert_eq!((replica.committed_version(TABLE, 1), replica.lose_latest(9)), (1, 1));
+        assert_eq!(
+            (replica.committed_version(TABLE, 1), primary.lose_latest(9)),
+            (0, 0),
+            "it wrote that itself"
+        );
+    }
+
+    #[test]
+    fn one_that_gets_nothing_any_more_says_that_all_is_well() {
+        let mut member = Member { source: Some(1), replication: Replication::Starved, ..Member::new(2) };
+        let starved = member.replication();
+        member.resume();
+        assert_eq!((&member.replication, member.replication()), (&Replication::Runs, starved));
+    }
+
+    #[test]
+    fn a_session_that_may_only_read_writes_nothing() {
+        let (mut primary, mut own) = (server(1), session());
+        run(&mut own, &mut primary, "SET tx_read_only = ON");
+        let refused = statements::execute(
+            &mut own,
+            &mut primary,
+            "UPDATE versions_1_0 SET value = 'a' WHERE id = 1",
+            None,
+        );
+        assert_eq!(refused.map_err(|error| error.code), Err(1792));
     }
 }

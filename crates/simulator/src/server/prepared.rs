@@ -22,7 +22,7 @@ pub(super) fn unknown_statement(session: &mut Session, body: &[u8], function: &s
 pub(super) fn prepare(session: &mut Session, database: &mut Database, text: &str) -> Reply {
     const VERBS: [&str; 8] = ["select", "insert", "update", "delete", "begin", "commit", "rollback", "set"];
     session.prepared_count += 1; // failures count too
-    let lower = text.trim_start().to_ascii_lowercase();
+    let lower = String::from_utf8_lossy(statements::behind_comment(text.as_bytes())).to_ascii_lowercase();
     if !VERBS.iter().any(|verb| lower.starts_with(verb)) {
         return error(session, &ServerError::syntax(text));
     }

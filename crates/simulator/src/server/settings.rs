@@ -10,8 +10,8 @@ use super::variables::{self, Kind, Variable};
 /// One assignment, checked.
 enum Assignment {
     System(&'static Variable, Value),
-    /// A global one: read and ignored, nobody here depends on it.
-    Global,
+    /// Read and ignored: a global one, nobody here depends on it.
+    Ignored,
     User(String, Value),
     Names(&'static str, &'static str),
     NextIsolation(String),
@@ -39,7 +39,7 @@ pub fn set(
                 session.last_insert_id = value.and_then(|id| id.parse().ok()).unwrap_or(0);
             }
             Assignment::System(variable, value) => session.set_variable(database, variable.name, value),
-            Assignment::Global => {}
+            Assignment::Ignored => {}
             Assignment::User(name, value) => {
                 session.user_variables.insert(name, value);
                 session.mark_state();
@@ -93,11 +93,17 @@ fn system(
     name: &str,
     global: bool,
 ) -> Result<Assignment, ServerError> {
+    // Onramp's own, which only a client's own private server takes for one: none of several ever sees it.
+    if name == "onramp_reads" && database.member.is_none() {
+        equals(parser)?;
+        value(session, database, parser)?;
+        return Ok(Assignment::Ignored);
+    }
     let variable = variables::find(name).ok_or_else(|| unknown_variable(name))?;
     equals(parser)?;
     let given = value(session, database, parser)?;
     let checked = check(variable, given)?;
-    Ok(if global { Assignment::Global } else { Assignment::System(variable, checked) })
+    Ok(if global { Assignment::Ignored } else { Assignment::System(variable, checked) })
 }
 
 fn equals(parser: &mut Parser<'_>) -> Result<(), ServerError> {

@@ -50,10 +50,10 @@ pub fn execute(
     database.popular_runs += u64::from(text.contains("SELECT moment"));
     let reads_variables = !is_plain_read(text.as_bytes()) || text.replace("@@", "").contains('@');
     match parameters {
-        None => note_execution(session, database, text.as_bytes(), reads_variables),
+        None => note_execution(session, database, text, text, reads_variables),
         Some(values) => {
             for value in values.iter().flatten() {
-                note_execution(session, database, value.as_bytes(), reads_variables);
+                note_execution(session, database, text, value, reads_variables);
             }
         }
     }
@@ -129,9 +129,15 @@ fn undo_of(session: &Session) -> usize {
     session.transaction.as_ref().map_or(0, |transaction| transaction.undo.len())
 }
 
-/// Writes down that the statements named in the text run now, and under which state.
-fn note_execution(session: &Session, database: &mut Database, text: &[u8], reads_variables: bool) {
-    let mut tokens = Token::find_all(text);
+/// Writes down that the statements named there run now, by this text, and under which state.
+fn note_execution(
+    session: &Session,
+    database: &mut Database,
+    text: &str,
+    named: &str,
+    reads_variables: bool,
+) {
+    let mut tokens = Token::find_all(named.as_bytes());
     tokens.dedup();
     for token in tokens {
         let foreign_state =
@@ -142,9 +148,9 @@ fn note_execution(session: &Session, database: &mut Database, text: &[u8], reads
             thread_id: session.thread_id,
             sent_at: (0, 0),
             transaction: session.transaction.as_ref().map(|transaction| transaction.id),
-            fingerprint: session.fingerprint(text.starts_with(b"USE "), reads_variables),
+            fingerprint: session.fingerprint(text.starts_with("USE "), reads_variables),
             foreign_state,
-            harmless: session.transaction.is_none() && is_plain_read(text),
+            harmless: session.transaction.is_none() && is_plain_read(text.as_bytes()),
             writes: false,
             commits: false,
         };
@@ -155,8 +161,16 @@ fn note_execution(session: &Session, database: &mut Database, text: &[u8], reads
 /// Whether a text only reads, by words that what does more would have.
 fn is_plain_read(text: &[u8]) -> bool {
     const MORE: [&str; 8] = ["INTO", "FOR UPDATE", "LOCK", "SLEEP", "NEXTVAL", "CALC_FOUND_ROWS", ":=", ";"];
-    let text = text.to_ascii_uppercase();
+    let text = behind_comment(text).to_ascii_uppercase();
     text.starts_with(b"SELECT ") && MORE.iter().all(|word| memmem::find(&text, word.as_bytes()).is_none())
+}
+
+/// A text without the comment that it begins with.
+pub(super) fn behind_comment(text: &[u8]) -> &[u8] {
+    match text.strip_prefix(b"/*").and_then(|comment| Some((comment, memmem::find(comment, b"*/")?))) {
+        Some((comment, end)) => comment[end + 2..].trim_ascii_start(),
+        None => text,
+    }
 }
 
 fn run(
@@ -278,9 +292,7 @@ fn source(
         let place = parser.place();
         let id = row_id(parser)?;
         parser.seek(place);
-        let value = database.tables.get(table).and_then(|table| table.rows.get(&id));
-        let written = value.and_then(|value| Token::find_all(value.as_bytes()).pop());
-        return Ok(Source::Version { number: written.map_or(0, |token| token.number) });
+        return Ok(Source::Version { number: database.version_for(session, table, id) });
     }
     if table == "dual" { Ok(Source::None) } else { Err(missing_table(session, table)) }
 }

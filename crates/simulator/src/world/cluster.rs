@@ -17,6 +17,12 @@ pub(super) const LOOK: u64 = 10_000;
 /// A replica gets so many transactions at a time.
 const AT_ONCE: usize = 20;
 
+/// A replica that comes back with less than it had lacks so many transactions at most.
+const MOST_LOST: usize = 30;
+
+/// It comes back in so small a part of the time that other troubles of replicas last: after 5 milliseconds to 0.4 seconds.
+const RESTART: u64 = 20;
+
 /// One that was away is asked again after two seconds at most, and counts as up after two checks.
 const STEADY: u64 = 6_000_000;
 
@@ -182,10 +188,7 @@ impl<P: Subject> World<P> {
             Act::PromoteWhole(place, until) => self.promote_whole(place, until),
             Act::Mend => self.mend(),
             Act::Resume(place) => {
-                self.member_mut(place).said_lag = None;
-                if self.member(place).replication == Replication::Stopped {
-                    self.member_mut(place).replication = Replication::Runs;
-                }
+                self.member_mut(place).resume();
                 self.plan_replication(place);
             }
             Act::Undrain => self.undrain(),
@@ -316,6 +319,33 @@ impl<P: Subject> World<P> {
         }
         self.say(place, "stops to replicate, or says what it likes of its lag");
         self.plan(lasts, Act::Resume(place));
+        self.trouble_reads(place, lasts);
+    }
+
+    /// What matters to those who read from a replica.
+    fn trouble_reads(&mut self, place: usize, lasts: u64) {
+        let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.drawn.splits_reads()) else {
+            return;
+        };
+        let (kind, most) = (cluster.random.below(3), cluster.random.index(MOST_LOST) + 1);
+        let is_followed = self.member(place).source.is_some();
+        match kind {
+            0 if self.member(place).replication == Replication::Runs => {
+                self.say(place, "gets nothing any more, and does not know it");
+                self.member_mut(place).replication = Replication::Starved;
+            }
+            1 if is_followed => {
+                self.kill_server(place);
+                let lost = self.servers[place].database.lose_latest(most);
+                self.say(
+                    place,
+                    &format!("will come back without the latest {lost} transactions that it had"),
+                );
+                // As a process that is started again does, sooner than a machine.
+                self.schedule.at(self.now + lasts / RESTART, Happening::ServerUp(place));
+            }
+            _ => {}
+        }
     }
 
     /// The place of the other server that is reached and has most.
@@ -468,10 +498,7 @@ impl<P: Subject> World<P> {
         self.is_up.fill(true);
         self.member_mut(named).read_only = false;
         for place in 0..self.servers.len() {
-            self.member_mut(place).said_lag = None;
-            if self.member(place).replication == Replication::Stopped {
-                self.member_mut(place).replication = Replication::Runs;
-            }
+            self.member_mut(place).resume();
         }
         self.mend();
         self.accept_what_lacks();

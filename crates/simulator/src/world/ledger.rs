@@ -107,6 +107,26 @@ impl<P: Subject> World<P> {
         }
     }
 
+    /// A statement has been sent to a server that is read from.
+    fn check_sent_to_reader(&mut self, place: usize, token: Token) {
+        if !self.checkers.may_run_on_replica(token) {
+            let text =
+                format!("what is for the primary alone went to a replica: {token} to server {}", place + 1);
+            self.checkers.violation(text);
+        }
+    }
+
+    /// Clients have asked for what they have written.
+    pub(super) fn note_asked(&mut self) {
+        for ((table, id), version) in std::mem::take(&mut self.checkers.asked) {
+            let lacks = |place: usize| {
+                let is_replica = self.member(place).source.is_some();
+                is_replica && self.servers[place].database.committed_version(&table, id) < version
+            };
+            self.checkers.reads.own_behind += u64::from((0..self.servers.len()).any(lacks));
+        }
+    }
+
     /// At the end of a turn all workers know the same primary: nothing has been sent to another server in that turn.
     pub(super) fn check_sent(&mut self) {
         let primary = self.program.primary();
@@ -116,7 +136,12 @@ impl<P: Subject> World<P> {
         self.led_to = primary.or(self.led_to);
         let goes_on = self.transactions_go_on();
         let several = self.cluster.is_some() && self.several_are_known();
-        for (place, token) in std::mem::take(&mut self.sent) {
+        for (way, token) in std::mem::take(&mut self.sent) {
+            let place = way.server;
+            if way.origin.is_reader {
+                self.check_sent_to_reader(place, token);
+                continue;
+            }
             if several {
                 let text =
                     format!("{token} was sent to server {}, and several servers take writes", place + 1);

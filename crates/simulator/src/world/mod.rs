@@ -10,12 +10,12 @@ pub use self::cluster::Act;
 
 use std::collections::BTreeMap;
 
-use engine::{Finding, Task, Work};
+use engine::{Finding, Histogram, Task, Work};
 use seam::{ConnectionId, Signal};
 
 use self::cluster::Cluster;
 use self::servers::{Way, new_servers};
-use crate::checkers::Checkers;
+use crate::checkers::{Checkers, ReadChecks};
 use crate::client::{self, Client};
 use crate::faults::Parameters;
 use crate::ledger::Fates;
@@ -52,6 +52,10 @@ pub struct Outcome {
     pub account_changes: u64,
     /// Where there are several servers, what became of clients.
     pub fates: Fates,
+    /// Where reads are split, what was checked of them.
+    pub reads: ReadChecks,
+    /// And how long they have waited for a replica to have what they were to see.
+    pub read_waits: Histogram,
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -70,8 +74,8 @@ pub struct World<P> {
     /// The way of each connection to a server.
     ways: BTreeMap<Link, Way>,
     cluster: Option<Cluster>,
-    /// Clients' statements that were sent in this turn, with the places of the servers.
-    sent: Vec<(usize, Token)>,
+    /// Clients' statements that were sent in this turn, with the ways to the servers.
+    sent: Vec<(Way, Token)>,
     /// The place of the primary that the program has, or has had last.
     led_to: Option<usize>,
     clients: Vec<Client>,
@@ -180,6 +184,8 @@ impl<P: Subject> World<P> {
             shared_reads: self.program.shared_reads(),
             account_changes: self.program.account_changes(),
             fates: self.checkers.fates(),
+            reads: self.checkers.reads,
+            read_waits: self.program.read_waits(),
             micros: self.now,
         }
     }
@@ -282,6 +288,7 @@ impl<P: Subject> World<P> {
             Happening::ClientWake(client) => {
                 let client = client as usize;
                 self.clients[client].wake(self.now, &mut self.checkers);
+                self.note_asked();
                 self.carry_out_client(client);
             }
             Happening::TaskDone(number) => self.task_done(number),

@@ -122,7 +122,8 @@ impl<P: Subject> World<P> {
                     ));
                 }
             }
-            self.checkers.executed(ran, turn);
+            let on_replica = self.ways.get(&ran.sent_at.0).is_some_and(|way| way.origin.is_reader);
+            self.checkers.executed(ran, turn, on_replica);
         }
         self.take_commits(place);
         let database = &self.servers[place].database;

@@ -125,7 +125,7 @@ impl<P: Subject> World<P> {
                     {
                         let tokens = Token::find_all(bytes);
                         self.checkers.sent_to_server(&tokens);
-                        self.sent.extend(tokens.into_iter().map(|token| (way.server, token)));
+                        self.sent.extend(tokens.into_iter().map(|token| (*way, token)));
                     }
                 }
                 continue;
@@ -226,7 +226,11 @@ impl<P: Subject> World<P> {
         let backends = self.network.open_backends();
         let kills = if self.parameters.habits.kills { self.parameters.clients } else { 0 };
         let checks = self.cluster.as_ref().map_or(0, |cluster| 2 * u32::from(cluster.drawn.servers));
-        let limit = (self.parameters.max_backends + kills + checks + 2 * self.parameters.workers) as usize;
+        let own = self.parameters.max_backends + 2 * self.parameters.workers;
+        // Each server that is read from has as many once more.
+        let split = self.cluster.as_ref().filter(|cluster| cluster.drawn.splits_reads());
+        let of_readers = split.map_or(0, |cluster| u32::from(cluster.drawn.servers) * own);
+        let limit = (own + of_readers + kills + checks) as usize;
         let pooled = self.parameters.thread_handling == ThreadHandling::PoolOfThreads;
         if pooled && backends > limit {
             self.checkers
