@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use engine::{ClusterSettings, ReadConsistency, ReadSettings, ReadSplit, Settings};
+use engine::{ClusterSettings, ReadConsistency, ReadSettings, ReadSplit, Settings, ThreadHandling};
 
 use crate::client::promise::Promise;
 use crate::faults::{Faults, Parameters, server_address};
@@ -15,8 +15,11 @@ const OTHER_SEED: u64 = 0x00c1_0057_e125;
 /// Mixed into the seed for what is drawn of reads, so that all else stays as it was.
 const OF_READS: u64 = 0x4ead_5011;
 
-/// In a run for many checks of reads clients think so much less, and the run goes on while most that it has to show is shown.
+/// In a run for many checks of reads clients think less.
 const PACE_OF_READERS: u64 = 2;
+
+/// And so many times as much as else they write and read rows: nine of ten things that they do, beside all else that they do in other runs.
+const ROWS_OF_READERS: u64 = 20;
 
 /// Clients of several servers think longer: a failover takes seconds, in which those that nobody holds up would do thousands of things.
 const PACE: u64 = 30;
@@ -163,10 +166,13 @@ impl Parameters {
         parameters.with_reads(draw_reads(seed, false))
     }
 
-    /// The same for many checks of reads: reads are split in each run, and clients think less.
+    /// The same for many checks of reads: reads are split in each run, and clients think less and read more.
     pub fn of_reads(seed: u64, steps: u64) -> Self {
         let mut parameters = Self::of_cluster(seed, steps).with_reads(draw_reads(seed, true));
-        parameters.habits.pace = PACE_OF_READERS;
+        parameters.thread_handling = ThreadHandling::PoolOfThreads;
+        let habits = &mut parameters.habits;
+        (habits.pace, habits.rows) = (PACE_OF_READERS, ROWS_OF_READERS);
+        (habits.popular, habits.moves) = (false, false);
         parameters
     }
 

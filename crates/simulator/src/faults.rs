@@ -306,6 +306,7 @@ impl Parameters {
             moves: self.habits.moves,
             versions: self.habits.versions,
             promise: self.habits.promise,
+            rows: self.habits.rows,
             holds: self.thread_handling == ThreadHandling::OneThreadPerConnection,
             pace: self.habits.pace,
         }
@@ -433,6 +434,7 @@ fn draw_habits(random: &mut Random, faulty: bool) -> Habits {
         moves: false,
         versions: false,
         promise: None,
+        rows: 1,
         holds: false,
         pace: 1,
     }

@@ -47,6 +47,8 @@ pub struct Habits {
     pub versions: bool,
     /// Reads may go to replicas, and are promised this: it reads what it has just written, and what others have, and asks for other promises.
     pub promise: Option<Promise>,
+    /// So many times as often as else it writes and reads versions of rows.
+    pub rows: u64,
     /// Has a connection of its own to the server.
     pub holds: bool,
     /// Thinks so many times as long between statements.
@@ -160,8 +162,8 @@ impl Author {
             return self.read_of_row(&(self.versions(), id));
         }
         let groups = [
-            (20, habits.versions, Self::version as fn(&mut Self, &Oracle) -> Step),
-            (25, habits.promise.is_some(), Self::promised_read),
+            (20 * habits.rows, habits.versions, Self::version as fn(&mut Self, &Oracle) -> Step),
+            (25 * habits.rows, habits.promise.is_some(), Self::promised_read),
             (40, true, Self::read),
             (20, !habits.versions, Self::write),
             (12, habits.transactions, Self::transaction),
