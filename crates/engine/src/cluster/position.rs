@@ -38,6 +38,18 @@ pub fn compare(wanted: &str, own: &str) -> Behind {
     }
 }
 
+/// Says whether a replica has all of what the primary had. Of MariaDB's GTIDs the number tells that only where one server has written both: a
+/// replica that had got more of the former primary than the present one did has the larger number, and lacks what the present one has written.
+pub(crate) fn has_all_of_primary(wanted: &str, own: &str) -> bool {
+    let is_of_one_line = match (domains(wanted), domains(own)) {
+        (Some(wanted), Some(own)) => wanted
+            .iter()
+            .all(|(domain, (server, _))| own.get(domain).is_some_and(|(other, _)| other == server)),
+        _ => true,
+    };
+    is_of_one_line && compare(wanted, own) == Behind::Nothing
+}
+
 fn said(missing: &[String]) -> String {
     let mut text = missing[..missing.len().min(NAMED)].join(", ");
     if missing.len() > NAMED {
@@ -165,6 +177,18 @@ mod tests {
         for both in ["0-1-12,0-99-17", "0-99-17,0-1-12"] {
             assert_eq!(lacks(both, "0-1-16"), "0-99-17");
         }
+    }
+
+    #[test]
+    fn a_replica_has_what_the_primary_had_by_numbers_of_one_server() {
+        assert!(has_all_of_primary("0-1-17,1-1-3", "0-1-18,1-1-3,7-7-7"));
+        assert!(!has_all_of_primary("0-2-14", "0-1-17"), "it had got more of the former primary");
+        assert!(!has_all_of_primary("0-1-17,1-2-3", "0-1-18,1-1-9") && !has_all_of_primary("0-1-17", ""));
+        let id = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        assert!(has_all_of_primary(&format!("{id}:1-5"), &format!("{id}:1-7")));
+        assert!(
+            !has_all_of_primary(&format!("{id}:1-9"), &format!("{id}:1-7")) && !has_all_of_primary("", "")
+        );
     }
 
     #[test]

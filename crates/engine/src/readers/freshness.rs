@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use seam::Instant;
 
-use crate::cluster::position::{Behind, compare};
+use crate::cluster::position::has_all_of_primary;
 
 /// So many answers of the primary wait for a replica to have them. One that has newer answers ahead of it is passed over; with a question a
 /// millisecond they are those of the last hundredth of a second, and the oldest of all is kept besides.
@@ -38,8 +38,7 @@ impl Freshness {
 
     /// The replica has this. True where more is known of it than before.
     pub(crate) fn replica_has(&mut self, position: &str) -> bool {
-        let latest =
-            self.awaited.iter().rposition(|(_, wanted)| compare(wanted, position) == Behind::Nothing);
+        let latest = self.awaited.iter().rposition(|(_, wanted)| has_all_of_primary(wanted, position));
         let Some(latest) = latest else { return false };
         let reached = self.awaited.drain(..=latest).next_back().map(|(asked, _)| asked);
         self.as_of = self.as_of.max(reached);
@@ -119,6 +118,14 @@ mod tests {
         assert_eq!(freshness.as_of(), Some(at(1)));
         assert!(freshness.replica_has("0-1-995"));
         assert_eq!(freshness.as_of(), Some(at(995)));
+    }
+
+    #[test]
+    fn more_of_the_former_primary_is_nothing_of_the_present_one() {
+        let mut freshness = Freshness::default();
+        had(&mut freshness, 1, "0-2-14");
+        assert!(!freshness.replica_has("0-1-17"), "the present one was promoted with less");
+        assert!(freshness.replica_has("0-2-14"));
     }
 
     #[test]
