@@ -2,7 +2,7 @@
 
 use super::login::Credentials;
 use super::oracle::{Expected, Oracle};
-use super::promise::Question;
+use super::promise::{Promise, Question};
 use super::reply::{Part, ReplyReader};
 use crate::token::Token;
 
@@ -22,6 +22,8 @@ pub(super) struct Awaited {
     /// A KILL: its answer depends on others, and decides what the next statement may ask about it.
     pub(super) kill: bool,
     pub(super) prepares: bool,
+    /// What the client had said of its reads before, for one that is refused.
+    pub(super) wanted_before: Option<Promise>,
     /// It reads the version of a row.
     pub(super) question: Option<Question>,
     /// What the client's own server was before, where its statement may be refused for what becomes of the servers.

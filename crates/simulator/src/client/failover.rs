@@ -48,6 +48,7 @@ impl Client {
         let Some(before) = front.before.filter(|_| goes_on) else { return self.leave(now) };
         let rolls_back = code == ROLLED_BACK || (code == READ_ONLY && commits(&before.session, &front.text));
         work.oracle = *before;
+        work.wanted = front.wanted_before;
         work.oracle.fails(code, &message, rolls_back);
         self.think(now);
     }

@@ -396,6 +396,7 @@ impl Client {
         };
         let goes_on = checkers.has_several() && kind == command::QUERY && work.awaited.is_empty();
         let before = goes_on.then(|| Box::new(work.oracle.clone()));
+        let wanted_before = work.wanted;
         let promise = work.promise_of(&text, &shadow);
         let row = work.row_read_by(&text, &shadow);
         let (mut expected, executions) =
@@ -424,6 +425,7 @@ impl Client {
             kill: kills,
             prepares: kind == command::STMT_PREPARE,
             question,
+            wanted_before,
             before,
         });
     }
