@@ -73,6 +73,8 @@ pub(super) struct Cluster {
     cuts: Vec<(usize, Whose)>,
     /// What the program is doing for an operator.
     pub(super) order: Option<Order>,
+    /// It was given up before roles changed, and the program has not said again which is the primary: what is open goes on there.
+    pub(super) gave_up: bool,
     /// A replica is about to get what is next.
     replicates: Vec<bool>,
     /// The server there dies as soon as it has committed something, before anybody hears of that.
@@ -93,6 +95,7 @@ impl Cluster {
             hangs_until: vec![0; count],
             cuts: Vec::new(),
             order: None,
+            gave_up: false,
             replicates: vec![false; count],
             dies_at_commit: None,
             steady_since: Some(0),

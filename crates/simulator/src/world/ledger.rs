@@ -134,6 +134,9 @@ impl<P: Subject> World<P> {
             self.turns_to(place);
         }
         self.led_to = primary.or(self.led_to);
+        if let Some(cluster) = self.cluster.as_mut().filter(|_| primary.is_some()) {
+            cluster.gave_up = false;
+        }
         let goes_on = self.transactions_go_on();
         let several = self.cluster.is_some() && self.several_are_known();
         for (way, token) in std::mem::take(&mut self.sent) {

@@ -38,8 +38,8 @@ enum Stage {
 impl<P: Subject> World<P> {
     /// Whether clients that hold a backend of the former primary go on there.
     pub(super) fn transactions_go_on(&self) -> bool {
-        let order = self.cluster.as_ref().and_then(|cluster| cluster.order);
-        order.is_some_and(|order| !matches!(order.stage, Stage::Running(..)))
+        let Some(cluster) = &self.cluster else { return false };
+        cluster.gave_up || cluster.order.is_some_and(|order| !matches!(order.stage, Stage::Running(..)))
     }
 
     /// An operator has the program change the primary.
@@ -178,9 +178,11 @@ impl<P: Subject> World<P> {
     fn end_order(&mut self) {
         if let Some(cluster) = &mut self.cluster
             && let Some(order) = cluster.order.take()
-            && cluster.named == order.from
         {
-            self.member_mut(order.from).read_only = false;
+            cluster.gave_up = !matches!(order.stage, Stage::Running(..));
+            if cluster.named == order.from {
+                self.member_mut(order.from).read_only = false;
+            }
         }
         self.switch(SwitchStep::Over);
     }
