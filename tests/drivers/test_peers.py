@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import struct
 import threading
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from harness.counted import Counted
 from harness.metrics import Metrics
 from harness.raw import Err, Ok
 from harness.server import SERVICE, free_port
-from harness.waiting import in_background, until
+from harness.waiting import in_background, until, wait_until_running
 
 # Each Onramp has a process, and its statements wait when two of them run.
 USUAL = {"workers": 1, "max_backends": 0, "permits_min": 2, "permits_max": 2, "user_backends_share": 100}
@@ -258,19 +259,124 @@ def test_a_lost_connection_takes_its_slot_again(own_admin, start):
     assert dict(peers(two)) == {"1": "0", "2": "1"}
 
 
-def test_ids_say_whose_client_it_is(start):
+@pytest.fixture
+def both(start):
+    """Two that know each other."""
     one, two = start(), start()
     until_slots(one, ["1", "2"])
     until_slots(two, ["1", "2"])
-    with raw.connect(one) as client, raw.connect(two) as other:
-        ids = [int(connection.value("SELECT CONNECTION_ID()")) for connection in (client, other)]
-        assert [(id - (1 << 30)) >> 26 for id in ids] == [0, 1]
-        answer = client.query(f"KILL QUERY {ids[1]}")
-        assert isinstance(answer, Err) and answer.code == 1094 and "the Onramp with slot 2" in answer.message, answer
-        assert isinstance(other.query(f"KILL QUERY {ids[0]}"), Err)
-        answer = client.query(f"KILL {(1 << 30) + 5}")
-        assert isinstance(answer, Err) and answer.code == 1094 and "slot" not in answer.message, "nobody's"
-        assert other.value("SELECT 1") == b"1"
+    return one, two
+
+
+def sleep(client, seconds=10000):
+    client.command(raw.QUERY, f"SELECT SLEEP({seconds}), {client.id}".encode())
+
+
+def until_sleeping(own_admin, client):
+    wait_until_running(own_admin, f"SLEEP(10000), {client.id}")
+
+
+def cancel_by_statement(canceller, id):
+    return canceller.query(f"KILL QUERY {id}")
+
+
+def kill_by_statement(canceller, id):
+    return canceller.query(f"KILL {id}")
+
+
+def kill_by_command(canceller, id):
+    return canceller.simple(raw.PROCESS_KILL, struct.pack("<I", id))
+
+
+def test_a_kill_at_another_onramp_is_that_of_ones_own(own_admin, both):
+    one, two = both
+    with raw.connect(one) as killer:
+        for kill in (kill_by_statement, kill_by_command):
+            with raw.connect(two) as victim:
+                assert (victim.id - (1 << 30)) >> 26 == 1, "its id is of slot 2"
+                sleep(victim)
+                until_sleeping(own_admin, victim)
+                assert isinstance(kill(killer, victim.id), Ok)
+                with contextlib.suppress(raw.Closed):
+                    assert victim.result().code in (1317, 1927)
+                assert victim.at_end()
+        # A KILL in front of something else, and of one that does nothing.
+        with raw.connect(two) as victim, raw.connect(one, capabilities=raw.USUAL | raw.MULTI_STATEMENTS) as several:
+            killed, selected = several.query_all(f"KILL QUERY {victim.id}; SELECT 7")
+            assert isinstance(killed, Ok) and selected.rows[0][0] == b"7"
+            assert victim.value("SELECT 1") == b"1"
+        answer = killer.query(f"KILL {(1 << 30) + (1 << 26) + 60000}")
+        assert isinstance(answer, Err) and (answer.code, "slot" in answer.message) == (1094, False), answer
+        answer = killer.query(f"KILL {(1 << 30) + (9 << 26)}")
+        assert isinstance(answer, Err) and answer.code == 1094, "nobody has that slot"
+        with raw.connect(two, "admin", "admin-secret") as other:
+            answer = killer.query(f"KILL QUERY {other.id}")
+            assert isinstance(answer, Err) and answer.code == 1095, answer
+            # That account may kill everybody's.
+            with raw.connect(one) as victim:
+                assert isinstance(other.query(f"KILL {victim.id}"), Ok)
+                assert victim.at_end()
+            assert other.value("SELECT 1") == b"1"
+
+
+def test_a_driver_cancels_by_another_onramp(own_admin, both):
+    """As drivers do: a second connection says KILL QUERY. A balancer has led it to the other Onramp."""
+    one, two = both
+    for here, there in ((one, two), (two, one)):
+        with raw.connect(here) as client:
+            sleep(client)
+            until_sleeping(own_admin, client)
+            with raw.connect(there) as canceller:
+                assert isinstance(cancel_by_statement(canceller, client.id), Ok)
+            # SLEEP that is interrupted says 1 without an error, or 1317.
+            client.result()
+            assert client.value("SELECT 2") == b"2", "the client stays"
+
+
+def test_many_cancels_arrive(own_admin, both):
+    one, two = both
+    with contextlib.ExitStack() as stack:
+        victims = [stack.enter_context(raw.connect(two)) for _ in range(20)]
+        for victim in victims:
+            sleep(victim)
+        killers = [stack.enter_context(raw.connect(one)) for _ in victims]
+        joins = [in_background(kill_by_statement, killer, victim.id) for killer, victim in zip(killers, victims)]
+        assert all(isinstance(join(), Ok) for join in joins)
+        for victim in victims:
+            with contextlib.suppress(raw.Closed):
+                victim.result()
+            assert victim.at_end()
+
+
+def test_a_forged_letter_does_nothing(own_server, both):
+    """Another account's connection takes all locks that a letter could be made of."""
+    one, two = both
+    of_two = dict(peers(one, "slot, connection_id"))["2"]
+    with raw.connect(own_server) as hostile, raw.connect(two) as victim, raw.connect(one) as killer:
+        names = [f"onramp.letter.{of_two}.{slot}" for slot in range(1, 17)]
+        names += [f"onramp.letter.{of_two}.1.{bit}" for bit in range(208)]
+        for name in names:
+            assert hostile.value(f"SELECT GET_LOCK('{name}', 0)") == b"1"
+        answer = killer.query(f"KILL {victim.id}")
+        assert isinstance(answer, Err) and answer.code == 1105 and "onramp.letter" in answer.message, answer
+        assert victim.value("SELECT 1") == b"1"
+        hostile.query("DO " + ", ".join(f"RELEASE_LOCK('{name}')" for name in names))
+        assert isinstance(killer.query(f"KILL {victim.id}"), Ok)
+        assert victim.at_end()
+
+
+def test_one_that_does_not_answer_is_told_of(both):
+    one, two = both
+    with raw.connect(two) as victim, raw.connect(one) as killer:
+        two.process.send_signal(signal.SIGSTOP)
+        try:
+            answer = killer.query(f"KILL {victim.id}")
+            assert isinstance(answer, Err) and answer.code == 1105 and "slot 2" in answer.message, answer
+        finally:
+            two.process.send_signal(signal.SIGCONT)
+        # What nobody has read is not done later.
+        assert isinstance(killer.query(f"KILL QUERY {victim.id}"), Ok)
+        assert victim.value("SELECT 1") == b"1"
 
 
 @pytest.mark.slow

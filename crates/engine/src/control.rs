@@ -179,6 +179,7 @@ impl Server {
 impl Engine {
     /// Connects the service account to each server, or asks for the accounts, when it is time.
     pub(crate) fn control_turn(&mut self) {
+        self.take_from_peers();
         for server in self.servers.keys() {
             self.control_turn_at(server);
         }
@@ -250,7 +251,7 @@ impl Engine {
                     .into_iter()
                     .chain(self.servers[server].next_look_at_defaults(&self.settings))
                     .chain(self.servers[server].next_look_at_room(&self.settings, &self.pool))
-                    .chain(self.servers[server].next_look_at_peers(&self.settings, &self.pool))
+                    .chain(self.servers[server].next_look_at_peers(self.now, &self.settings, &self.pool))
                     .chain(self.servers[server].control.position.next());
                 due.chain(self.next_suspicion(server)).chain(self.next_code_turn(server)).min()
             }

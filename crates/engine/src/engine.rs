@@ -185,6 +185,7 @@ impl Engine {
             Letter::Wake => {}
             Letter::Kill(kill) => self.kill_for_worker(kill),
             Letter::Killed(killed) => self.killed_by_worker(killed),
+            Letter::KillAtPeer(kill) => self.kill_at_peer(kill.clone()),
             Letter::Proved(proved) => self.logins.identities.renew(proved),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(found) => self.servers[found.server].take_lock_holders(&found.holders),
@@ -325,9 +326,6 @@ impl Engine {
             self.expire_connects();
             self.sweep_clients();
             self.sweep_transactions();
-            if self.pool.workers.count() > 1 {
-                self.give_up_kills();
-            }
             self.sweep_backends();
             self.sweep_abandoned();
             self.logins.claims.look_again();

@@ -2,6 +2,7 @@
 
 use crate::backend::ServerError;
 use crate::overload::Bound;
+use crate::workers::letter::Undelivered;
 
 /// An error packet's content, before it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,13 +106,27 @@ impl MySqlError {
         Self::new(1094, b"HY000", format!("Unknown thread id: {id}"))
     }
 
-    /// The same of a client of another Onramp in front of the server, with that slot.
-    pub(crate) fn client_of_peer(id: u64, slot: u32) -> Self {
-        let of = "is the id of a client of the Onramp with slot";
+    /// ER_UNKNOWN_ERROR: a KILL of a client of another Onramp in front of the server, with that slot.
+    pub(crate) fn kill_undelivered(id: u64, slot: u32, why: Undelivered) -> Self {
+        let what = match why {
+            Undelivered::NoSlot => {
+                "this Onramp has no slot, so that the others do not know it: connect to that one for a KILL"
+            }
+            Undelivered::PeerGone => {
+                "the connection to the server of one of the two Onramps has ended: say KILL again, if the client is still there"
+            }
+            Undelivered::LocksTaken => {
+                "another connection holds named locks onramp.letter.*, without which it cannot be told: connect to that one for a KILL"
+            }
+            Undelivered::TooMany => "too many KILLs wait for that one: say KILL again",
+            Undelivered::NoAnswer => {
+                "that one has not answered within 5 seconds, and may or may not have done it"
+            }
+        };
         Self::new(
-            1094,
+            1105,
             b"HY000",
-            format!("Unknown thread id: {id} here; it {of} {slot}: connect there for a KILL of it"),
+            format!("{id} is the id of a client of the Onramp with slot {slot}; {what}"),
         )
     }
 

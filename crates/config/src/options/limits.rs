@@ -46,7 +46,7 @@ pub(super) const LIMITS: &[OptionSpec] = &[
               the server, onramp.slot.1 to onramp.slot.16, by its service account, and asks every second who holds the others. The permits \
               and the backends for shared reads that are found (permits, shared_backends) are divided by how many have statements that wait, \
               and of the server's connections (max_backends = 0) each gets its even part, and more where the others leave it. Numbers \
-              that are given are this Onramp's, and stay. off: none of that, nor do the others count this one.",
+              that are given are this Onramp's, and stay. A KILL reaches clients of the others. off: none of that, nor do the others count this one.",
         section: Section::Limits,
         limit: None,
     },

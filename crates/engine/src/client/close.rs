@@ -194,13 +194,17 @@ impl Engine {
         self.sweep_hoards();
         let (now, settings) = (self.now, &self.settings);
         let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
-        let (mut idle_ones, mut stalled_ones) = (Vec::new(), Vec::new());
+        let (mut idle_ones, mut stalled_ones, mut killers) = (Vec::new(), Vec::new(), Vec::new());
         for (key, client) in self.clients.iter() {
             match (client.phase(), client.stalled_since) {
                 (Phase::Idle, None) if client.is_idle_too_long(now, idle) => idle_ones.push(key),
                 (_, Some(since)) if now.since(since) > stalled => stalled_ones.push(key),
+                (Phase::Killing(killing), _) if killing.is_over(now) => killers.push(key),
                 _ => {}
             }
+        }
+        for key in killers {
+            self.give_up_killing(key);
         }
         for key in idle_ones {
             self.end_idle_client(key);

@@ -14,14 +14,16 @@ use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 use super::reading::TEXT_AT;
 use super::{Phase, Running};
 use crate::backend::{Afterwards, Owner, Summary};
+use crate::control::peers::mail::{Delivery, PEER_TIMEOUT};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
+use crate::ids::ServerKey;
 use crate::outside::named::ClosedFor;
 use crate::pool::Pool;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::steps;
-use crate::workers::letter::{Ending, Kill, Killed, Letter, Outcome, Rights};
+use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights, Undelivered};
 use crate::workers::onramps::SLOTS;
 
 /// The id of the first client. Behind it there are as many ids as in front of it: together what a signed INT can hold, in which
@@ -50,14 +52,28 @@ const NO_SUCH_THREAD: u16 = 1094;
 /// How long another worker may take to answer a KILL. Its turns are milliseconds.
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A client waits for another worker to kill one of its own.
+/// How long the first worker may take to say what has come of a letter to another Onramp. It gives these up by itself before.
+const PEER_ANSWER_TIMEOUT: std::time::Duration = PEER_TIMEOUT.saturating_add(ANSWER_TIMEOUT);
+
+/// A client waits for another worker, or another Onramp, to kill one of its own.
 #[derive(Debug)]
 pub(crate) struct Killing {
     /// The sequence number of the answer.
     answer: u8,
     victim: u32,
+    query_only: bool,
     since: Instant,
     rest: Rest,
+    /// The slot of the Onramp that has been asked, where it is another one.
+    peer: Option<u32>,
+}
+
+impl Killing {
+    /// Nobody has answered.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        let most = if self.peer.is_some() { PEER_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
+        now.since(self.since) >= most
+    }
 }
 
 /// What stands behind a KILL, where that is not alone.
@@ -116,12 +132,15 @@ fn slot_of(id: u64) -> u64 {
 }
 
 impl Pool {
-    /// No client of ours has this id: says whose it is, where it is that of another Onramp's client.
-    fn no_such_client(&self, id: u64) -> MySqlError {
-        match u32::try_from(slot_of(id)) {
-            Ok(slot) if self.workers.onramps.is_of_another(slot) => MySqlError::client_of_peer(id, slot),
-            _ => MySqlError::no_such_client(id),
-        }
+    /// The slot of the other Onramp whose client has this id, where none of ours has it.
+    fn peer_of(&self, id: u32) -> Option<u32> {
+        let slot = u32::try_from(slot_of(id.into())).ok()?;
+        self.workers.onramps.is_of_another(slot).then_some(slot)
+    }
+
+    /// The worker that has the client with this id, if any has.
+    fn worker_of(&self, id: u32) -> usize {
+        (id.wrapping_sub(FIRST_ID) % IDS_OF_SLOT % self.workers.count()) as usize
     }
 }
 
@@ -205,17 +224,80 @@ impl Engine {
         }
         let Some(identity) = self.clients[key].identity else { return false };
         let rights = Rights::of(&self.logins.identities.identity(identity).account);
-        let owner = ((victim - FIRST_ID) % IDS_OF_SLOT % self.pool.workers.count()) as usize;
+        let owner = self.pool.worker_of(victim);
+        let killing = Killing { answer, victim, query_only, since: self.now, rest, peer: None };
         if owner == self.pool.worker {
             let outcome = self.kill_victim(victim, query_only, &rights);
-            self.kill_settled(key, victim, outcome, answer, rest);
+            self.kill_settled(key, killing, outcome);
         } else {
-            self.clients[key].kill_elsewhere(Killing { answer, victim, since: self.now, rest });
-            let killer = self.clients.ref_to(key);
+            self.clients[key].kill_elsewhere(killing);
+            let killer = Killer::Client(self.clients.ref_to(key));
             let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights };
             self.pool.write_letter(owner, Letter::Kill(kill));
         }
         true
+    }
+
+    /// No client of ours has the id. The Onramp with that slot may have one.
+    fn ask_peer(&mut self, key: ClientKey, killing: Killing, slot: u32) {
+        let Some(identity) = self.clients[key].identity else { return };
+        let kill = Kill {
+            from: self.pool.worker,
+            killer: Killer::Client(self.clients.ref_to(key)),
+            victim: killing.victim,
+            query_only: killing.query_only,
+            rights: Rights::of(&self.logins.identities.identity(identity).account),
+        };
+        self.clients[key].kill_elsewhere(Killing { since: self.now, peer: Some(slot), ..killing });
+        if self.pool.worker == 0 {
+            self.kill_at_peer(kill);
+        } else {
+            self.pool.write_letter(0, Letter::KillAtPeer(kill));
+        }
+    }
+
+    /// This worker, the first, corresponds with other Onramps for all.
+    pub(crate) fn kill_at_peer(&mut self, kill: Kill) {
+        let slot = self.pool.peer_of(kill.victim).unwrap_or(0);
+        let server = self.servers.primary().key;
+        self.servers[server].kill_at_peer(self.now, slot, kill);
+        self.take_from_peers();
+    }
+
+    /// Takes in what other Onramps have written.
+    pub(crate) fn take_from_peers(&mut self) {
+        let servers: Vec<_> = if self.pool.worker == 0 { self.servers.keys().collect() } else { Vec::new() };
+        for server in servers {
+            while let Some(delivery) = self.servers[server].next_from_peers(self.now) {
+                self.take_delivery(server, delivery);
+            }
+        }
+    }
+
+    fn take_delivery(&mut self, server: ServerKey, delivery: Delivery) {
+        match delivery {
+            Delivery::Kill { sender, victim, query_only, rights } => {
+                let killer = Killer::Peer(server, sender);
+                let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights };
+                let owner = self.pool.worker_of(victim);
+                if owner == self.pool.worker {
+                    self.kill_for_worker(&kill);
+                } else {
+                    self.pool.write_letter(owner, Letter::Kill(kill));
+                }
+            }
+            Delivery::Outcome(Kill { from, killer, victim, .. }, outcome) => {
+                self.tell_killer(from, Killed { killer, victim, outcome });
+            }
+        }
+    }
+
+    fn tell_killer(&mut self, worker: usize, killed: Killed) {
+        if worker == self.pool.worker {
+            self.killed_by_worker(&killed);
+        } else {
+            self.pool.write_letter(worker, Letter::Killed(killed));
+        }
     }
 
     /// A client that kills itself hears of it as the servers say it.
@@ -227,45 +309,64 @@ impl Engine {
         self.close_client(key, ClosedFor::Killed, "killed");
     }
 
-    /// Another worker's client wants one of ours killed.
+    /// A client of another worker, or somebody at another Onramp, wants one of ours killed.
     pub(crate) fn kill_for_worker(&mut self, kill: &Kill) {
         let outcome = self.kill_victim(kill.victim, kill.query_only, &kill.rights);
-        let killed = Killed { killer: kill.killer, victim: kill.victim, outcome };
-        self.pool.write_letter(kill.from, Letter::Killed(killed));
+        let outcome = match (kill.killer, outcome) {
+            // That one has no client here who could ask the server.
+            (Killer::Peer(..), Outcome::AskServer(ending)) => {
+                self.end_by_its_user(kill.victim, kill.query_only, ending);
+                Outcome::Done
+            }
+            (Killer::Peer(..), Outcome::OfServer(_)) => Outcome::NoSuchClient,
+            (_, outcome) => outcome,
+        };
+        self.tell_killer(kill.from, Killed { killer: kill.killer, victim: kill.victim, outcome });
     }
 
-    /// Another worker has done what a client of ours asked for, unless that has gone meanwhile.
+    /// Another worker or Onramp has done what a client of ours asked for, unless that has gone meanwhile.
     pub(crate) fn killed_by_worker(&mut self, killed: &Killed) {
-        let Some(client) = self.clients.find(killed.killer) else { return };
+        let killer = match killed.killer {
+            Killer::Client(killer) => killer,
+            Killer::Peer(server, sender) => {
+                return self.servers[server].settle_kill_of_peer(sender, killed.outcome);
+            }
+        };
+        let Some(client) = self.clients.find(killer) else { return };
         let answered = matches!(client.phase(), Phase::Killing(killing) if killing.victim == killed.victim);
         if answered {
-            self.end_killing(killed.killer.key, killed.outcome);
+            self.end_killing(killer.key, killed.outcome);
         }
     }
 
     fn end_killing(&mut self, key: ClientKey, outcome: Outcome) {
-        if let Some(Killing { answer, victim, rest, .. }) = self.clients[key].end_killing() {
+        if let Some(killing) = self.clients[key].end_killing() {
             self.resume.push(key);
-            self.kill_settled(key, victim, outcome, answer, rest);
+            self.kill_settled(key, killing, outcome);
         }
     }
 
     /// A worker that does not answer has ended, and its clients with it.
-    pub(crate) fn give_up_kills(&mut self) {
-        let over: Vec<_> = self
-            .clients
-            .iter()
-            .filter_map(|(key, client)| match client.phase() {
-                Phase::Killing(killing) if self.now.since(killing.since) >= ANSWER_TIMEOUT => Some(key),
-                _ => None,
-            })
-            .collect();
-        for key in over {
-            self.end_killing(key, Outcome::NoSuchClient);
-        }
+    pub(crate) fn give_up_killing(&mut self, key: ClientKey) {
+        let of_peer = matches!(self.clients[key].phase(), Phase::Killing(killing) if killing.peer.is_some());
+        let outcome =
+            if of_peer { Outcome::Undelivered(Undelivered::NoAnswer) } else { Outcome::NoSuchClient };
+        self.end_killing(key, outcome);
     }
 
-    fn kill_settled(&mut self, killer: ClientKey, victim: u32, outcome: Outcome, answer: u8, rest: Rest) {
+    fn kill_settled(&mut self, killer: ClientKey, killing: Killing, outcome: Outcome) {
+        if matches!(outcome, Outcome::NoSuchClient | Outcome::OfServer(_))
+            && killing.peer.is_none()
+            && let Some(slot) = self.pool.peer_of(killing.victim)
+        {
+            return self.ask_peer(killer, killing, slot);
+        }
+        let Killing { answer, victim, query_only, rest, peer, .. } = killing;
+        let outcome = match outcome {
+            // Nor has that one such a client.
+            Outcome::NoSuchClient if peer.is_some() => self.of_nobody(victim, query_only),
+            outcome => outcome,
+        };
         let victim = u64::from(victim);
         match (outcome, rest) {
             (Outcome::Done, None) => self.answer_ok(killer, answer),
@@ -280,7 +381,10 @@ impl Engine {
                 self.query_behind_kill(killer, &behind, kill.as_bytes(), answer);
             }
             (Outcome::NoSuchClient, rest) => {
-                let error = self.pool.no_such_client(victim);
+                self.kill_failed(killer, rest, answer, &MySqlError::no_such_client(victim));
+            }
+            (Outcome::Undelivered(why), rest) => {
+                let error = MySqlError::kill_undelivered(victim, peer.unwrap_or(0), why);
                 self.kill_failed(killer, rest, answer, &error);
             }
             (Outcome::Denied, rest) => {
@@ -339,11 +443,7 @@ impl Engine {
     }
 
     fn kill_victim(&mut self, id: u32, query_only: bool, rights: &Rights) -> Outcome {
-        let Some(&victim) = self.client_ids.get(&id) else {
-            let ending = Ending { thread_id: u64::from(id), query_only };
-            let reached = self.pool.workers.serving.has_reached(FIRST_ID);
-            return if reached { Outcome::OfServer(ending) } else { Outcome::NoSuchClient };
-        };
+        let Some(&victim) = self.client_ids.get(&id) else { return self.of_nobody(id, query_only) };
         let account =
             self.clients[victim].identity.map(|identity| &self.logins.identities.identity(identity).account);
         // Who is still logging in is nobody's yet (find_thread_by_id, `user_matches`: without a user it is not one's own).
@@ -351,6 +451,13 @@ impl Engine {
             return Outcome::Denied;
         }
         self.end_for_client(victim, query_only)
+    }
+
+    /// No client has this id. The server has, where its own have come so far.
+    fn of_nobody(&self, id: u32, query_only: bool) -> Outcome {
+        let ending = Ending { thread_id: u64::from(id), query_only };
+        let reached = self.pool.workers.serving.has_reached(FIRST_ID);
+        if reached { Outcome::OfServer(ending) } else { Outcome::NoSuchClient }
     }
 
     /// Ends what a client does, or the client itself, as far as that can be done here.
@@ -539,12 +646,9 @@ mod tests {
     fn an_id_says_whose_client_it_is() {
         let pool = Pool::new(Workers::new(&Settings::default(), 3), 0);
         pool.workers.onramps.take(Census { present: 2, at_work: 1, rank: 0, others: 0b10 });
-        let ours = pool.no_such_client(FIRST_ID.into());
-        assert_eq!(ours, MySqlError::no_such_client(FIRST_ID.into()));
-        let of_peer = u64::from(FIRST_ID + IDS_OF_SLOT + 7);
-        assert_eq!(pool.no_such_client(of_peer), MySqlError::client_of_peer(of_peer, 2));
-        let nobodys = u64::from(FIRST_ID + 2 * IDS_OF_SLOT);
-        assert_eq!(pool.no_such_client(nobodys), MySqlError::no_such_client(nobodys));
+        assert_eq!(pool.peer_of(FIRST_ID), None);
+        assert_eq!(pool.peer_of(FIRST_ID + IDS_OF_SLOT + 7), Some(2));
+        assert_eq!(pool.peer_of(FIRST_ID + 2 * IDS_OF_SLOT), None, "nobody has that slot");
     }
 
     #[test]

@@ -7,6 +7,10 @@
 //!
 //! An Onramp whose statements wait takes a second lock. The permits that a server is good for are divided among those that do, so that one
 //! that stands by takes nothing away from another.
+//!
+//! KILLs of each other's clients they send by [`mail`].
+
+pub(crate) mod mail;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,12 +20,14 @@ use seam::Instant;
 
 use crate::backend::kept::{Row, rows_of};
 use crate::cluster::foreign;
+use crate::control::peers::mail::{Delivery, Mail, Own, Sender};
 use crate::control::question::Question;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;
+use crate::workers::letter::{Kill, Outcome, Undelivered};
 use crate::workers::onramps::{Census, Onramps, SLOTS};
 
 /// The names of both locks but for the slot's number. A server's lock may have 64 characters (MySQL).
@@ -70,6 +76,33 @@ pub(crate) enum PeersQuestion {
     Leave,
     /// The connection may be silent for as long as any other.
     UsualSilence,
+    /// Are there letters, or answers to ours? Asked along with the holders, and more often while letters are under way.
+    Mail,
+    /// What does the letter say that is from this connection?
+    ReadLetter(u64),
+    /// A letter is sent to this connection.
+    Post(u64),
+    /// A letter to it is of no use any more.
+    Withdraw(u64),
+    /// A letter from it has been carried out.
+    Answer(u64),
+    /// It has read that.
+    ForgetAnswer(u64),
+}
+
+impl PeersQuestion {
+    /// Says whether it is about letters alone.
+    fn is_of_mail(self) -> bool {
+        matches!(
+            self,
+            Self::Mail
+                | Self::ReadLetter(_)
+                | Self::Post(_)
+                | Self::Withdraw(_)
+                | Self::Answer(_)
+                | Self::ForgetAnswer(_)
+        )
+    }
 }
 
 /// What is known of the Onramps in front of the server.
@@ -98,6 +131,7 @@ pub(crate) struct Peers {
     strangers: BTreeSet<u64>,
     /// The latest answer about slots, until it is known whose they are.
     holders: Vec<Holder>,
+    mail: Mail,
     /// What has been said.
     said: BTreeSet<Obstacle>,
 }
@@ -167,8 +201,13 @@ impl Server {
     }
 
     /// When the server is to be asked for peers.
-    pub(super) fn next_look_at_peers(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
-        self.control.peers.next().filter(|_| Self::counts_peers(settings, pool))
+    pub(super) fn next_look_at_peers(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        pool: &Pool,
+    ) -> Option<Instant> {
+        self.control.peers.next(now).filter(|_| Self::counts_peers(settings, pool))
     }
 
     /// The server has answered a question about peers, or refused it. Limits are divided anew where that says so.
@@ -198,6 +237,22 @@ impl Server {
         }
     }
 
+    /// A KILL of a client of the Onramp with that slot. What comes of it is delivered later.
+    pub(crate) fn kill_at_peer(&mut self, now: Instant, slot: u32, kill: Kill) {
+        self.control.peers.send(now, slot, kill);
+    }
+
+    /// That has come of a peer's KILL.
+    pub(crate) fn settle_kill_of_peer(&mut self, sender: Sender, outcome: Outcome) {
+        self.control.peers.mail.settle(sender, outcome);
+    }
+
+    /// What has come from peers and has not been taken in.
+    pub(crate) fn next_from_peers(&mut self, now: Instant) -> Option<Delivery> {
+        self.control.peers.mail.expire(now);
+        self.control.peers.mail.next_delivery()
+    }
+
     /// The Onramps in front of the server, by their slots; empty where they are not counted, and on all workers but the first.
     pub(crate) fn peer_views(&self, now: Instant, settings: &Settings, pool: &Pool) -> Vec<PeerView> {
         if Self::counts_peers(settings, pool) { self.control.peers.views(now) } else { Vec::new() }
@@ -214,29 +269,56 @@ impl Peers {
         self.asked = None;
         self.refused = None;
         self.strangers.clear();
+        self.mail.asked_anew();
         // Numbers of connections are another server's, maybe.
         self.peers.values_mut().for_each(|peer| peer.is_confirmed = false);
     }
 
     /// `None` as long as this connection lasts, where that is of no use.
-    fn next(&self) -> Option<Instant> {
+    fn next(&self, now: Instant) -> Option<Instant> {
         let after_refusal = self.refused.map(|at| at + REFUSED_FOR);
-        let next = after_refusal.or(self.asked.map(|at| at + EVERY)).unwrap_or(Instant::START);
+        let usual = after_refusal.or(self.asked.map(|at| at + EVERY)).unwrap_or(Instant::START);
+        let next = match self.mail.due() {
+            _ if self.refused.is_some() || self.slot.is_none() => usual,
+            Some(_) => Instant::START,
+            None => self.mail.next_look(now).map_or(usual, |at| at.min(usual)),
+        };
         (!self.is_behind_other).then_some(next)
     }
 
     /// The question with which a look begins.
-    pub(crate) fn first_question(&self) -> PeersQuestion {
+    pub(crate) fn first_question(&self, now: Instant) -> PeersQuestion {
+        let is_due = self.asked.is_none_or(|at| now >= at + EVERY);
         match self.slot {
             _ if !self.is_short_lived => PeersQuestion::Silence,
             None => PeersQuestion::Slot,
-            Some(_) => PeersQuestion::Holders,
+            Some(_) => match self.mail.due() {
+                Some(question) => question,
+                None if is_due => PeersQuestion::Holders,
+                None => PeersQuestion::Mail,
+            },
         }
     }
 
-    pub(crate) fn is_asked(&mut self, now: Instant) {
-        self.asked = Some(now);
-        self.refused = None;
+    /// The server is asked this now.
+    pub(crate) fn is_asked(&mut self, now: Instant, question: PeersQuestion) {
+        self.mail.is_asked(now, question);
+        if !question.is_of_mail() {
+            self.asked = Some(now);
+            self.refused = None;
+        }
+    }
+
+    fn own(&self) -> Own {
+        Own { connection: self.own, slot: self.slot.unwrap_or(0) }
+    }
+
+    fn send(&mut self, now: Instant, slot: u32, kill: Kill) {
+        match self.peers.get(&slot) {
+            _ if self.slot.is_none() => self.mail.undelivered(kill, Undelivered::NoSlot),
+            Some(peer) if peer.is_confirmed => self.mail.send(now, peer.connection, kill),
+            _ => self.mail.undelivered(kill, Undelivered::PeerGone),
+        }
     }
 
     /// A question, as the server is asked.
@@ -248,7 +330,7 @@ impl Peers {
                 let holders =
                     |name: &'static str| (1..=SLOTS).map(move |slot| format!("IS_USED_LOCK('{name}{slot}')"));
                 let all: Vec<_> = holders(SLOT).chain(holders(AT_WORK)).collect();
-                format!("SELECT {}, {CLOCK}", all.join(", "))
+                format!("SELECT {}, {}{CLOCK}", all.join(", "), self.mail.columns(self.own()))
             }
             PeersQuestion::Accounts => {
                 let ids: Vec<_> = self.unknown().map(|holder| holder.connection.to_string()).collect();
@@ -268,6 +350,7 @@ impl Peers {
             }
             PeersQuestion::Leave => format!("SELECT RELEASE_LOCK('{SLOT}{}')", self.former.unwrap_or(0)),
             PeersQuestion::UsualSilence => String::from(USUAL_SILENCE),
+            of_mail => self.mail.text(self.own(), of_mail),
         }
     }
 
@@ -291,6 +374,10 @@ impl Peers {
             Ok(bytes) => rows_of(bytes),
             // Locks of a machine that vanishes stay for longer then.
             Err(_) if question == PeersQuestion::Silence => Vec::new(),
+            Err(_) if question.is_of_mail() => {
+                self.mail.take(question, None);
+                return None;
+            }
             Err(reason) => {
                 self.say(hearing.views, Obstacle::Refused, reason);
                 self.refused = Some(hearing.now);
@@ -338,6 +425,14 @@ impl Peers {
             }
             PeersQuestion::Leave => Some(PeersQuestion::UsualSilence),
             PeersQuestion::UsualSilence => None,
+            PeersQuestion::Mail => {
+                self.mail.take_looks(hearing.now, row);
+                None
+            }
+            of_mail => {
+                self.mail.take(of_mail, row.first().and_then(Option::as_deref));
+                None
+            }
         }
     }
 
@@ -362,7 +457,10 @@ impl Peers {
             Some(Holder { slot, connection, at_work })
         });
         self.holders = slots.collect();
-        if let Some(millis) = row.get(2 * SLOTS as usize).and_then(millis) {
+        let behind = row.get(2 * SLOTS as usize..).unwrap_or_default();
+        let (mail, clock) = behind.split_at(self.mail.width().min(behind.len()));
+        self.mail.take_looks(hearing.now, mail);
+        if let Some(millis) = clock.first().and_then(millis) {
             hearing.onramps.set_clock(hearing.now, millis);
         }
         let of_own = self.holders.iter().find(|holder| Some(holder.slot) == self.slot);
@@ -477,6 +575,8 @@ impl Peers {
             }
             stays
         });
+        let confirmed = self.peers.iter().filter(|(_, peer)| peer.is_confirmed);
+        self.mail.know(&confirmed.map(|(&slot, peer)| (peer.connection, slot)).collect());
     }
 
     /// Whether the server is to be told that we are at work, or not any more.
@@ -547,5 +647,7 @@ fn number(field: Option<&Option<Vec<u8>>>) -> Option<u64> {
     std::str::from_utf8(field?.as_deref()?).ok()?.parse().ok()
 }
 
+#[cfg(test)]
+mod mail_tests;
 #[cfg(test)]
 mod tests;

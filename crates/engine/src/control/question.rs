@@ -69,8 +69,8 @@ impl Server {
         if is_due(self.next_look_at_room(settings, pool)) {
             return Some(Question::Room);
         }
-        if is_due(self.next_look_at_peers(settings, pool)) {
-            return Some(Question::Peers(self.control.peers.first_question()));
+        if is_due(self.next_look_at_peers(now, settings, pool)) {
+            return Some(Question::Peers(self.control.peers.first_question(now)));
         }
         self.rescues.asks_for_functions().then_some(Question::Functions)
     }
@@ -111,7 +111,7 @@ impl Server {
         match question {
             Question::Defaults => control.defaults.are_asked_for(now),
             Question::Room => control.room.is_asked_for(now),
-            Question::Peers(_) => control.peers.is_asked(now),
+            Question::Peers(question) => control.peers.is_asked(now, question),
             Question::Position => control.position.is_asked(now),
             _ => {}
         }

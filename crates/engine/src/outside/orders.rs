@@ -73,14 +73,15 @@ impl Engine {
     pub fn kill(&mut self, id: u32, query_only: bool) -> bool {
         let Some(&victim) = self.client_ids.get(&id) else { return false };
         if let Outcome::AskServer(ending) = self.end_for_client(victim, query_only) {
-            self.kills.push(OutsideKill {
-                victim: ClientRef { key: victim, id },
-                ending,
-                query_only,
-                since: self.now,
-            });
+            self.end_by_its_user(id, query_only, ending);
         }
         true
+    }
+
+    /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here.
+    pub(crate) fn end_by_its_user(&mut self, id: u32, query_only: bool, ending: Ending) {
+        let Some(&key) = self.client_ids.get(&id) else { return };
+        self.kills.push(OutsideKill { victim: ClientRef { key, id }, ending, query_only, since: self.now });
     }
 
     /// Asks the server to end what is to be ended, as soon as there is a backend of the victim's user to ask on.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::accounts::secret::Secret;
 use crate::accounts::{Account, IdentityKey};
+use crate::control::peers::mail::Sender;
 use crate::ids::{ClientRef, ServerKey};
 use crate::learned::lock_waits::{LockHolders, LockWaits};
 
@@ -18,6 +19,8 @@ pub enum Letter {
     Kill(Kill),
     /// The answer to that.
     Killed(Killed),
+    /// A client wants a client of another Onramp killed, with which the recipient, the first worker, corresponds.
+    KillAtPeer(Kill),
     /// A client has logged in. Clients of the same account on other workers go on by the proof.
     Proved(Proved),
     /// The lock waits that the server has just told of.
@@ -69,18 +72,26 @@ impl fmt::Debug for Proved {
 pub struct Kill {
     /// The killer's worker.
     pub(crate) from: usize,
-    /// The killer, who is that worker's client.
-    pub(crate) killer: ClientRef,
+    pub(crate) killer: Killer,
     /// The id of the client to be killed.
     pub(crate) victim: u32,
     pub(crate) query_only: bool,
     pub(crate) rights: Rights,
 }
 
+/// Who wants a client killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Killer {
+    /// A client of the worker that asks.
+    Client(ClientRef),
+    /// Somebody at another Onramp, who has sent a letter on that server.
+    Peer(ServerKey, Sender),
+}
+
 /// The outcome of a [`Kill`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Killed {
-    pub(crate) killer: ClientRef,
+    pub(crate) killer: Killer,
     pub(crate) victim: u32,
     pub(crate) outcome: Outcome,
 }
@@ -95,6 +106,23 @@ pub(crate) enum Outcome {
     AskServer(Ending),
     /// No client has the id, which the server's own have reached: what it is there, the server knows.
     OfServer(Ending),
+    /// Another Onramp has the client, and cannot be told, or has not answered.
+    Undelivered(Undelivered),
+}
+
+/// Why a KILL has not come to the Onramp that has the client, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undelivered {
+    /// This one has no slot, and the others do not know it.
+    NoSlot,
+    /// That one is not there any more, or one of both has lost its connection to the server.
+    PeerGone,
+    /// Somebody holds the named locks that letters are made of.
+    LocksTaken,
+    /// Too many wait for that one.
+    TooMany,
+    /// It has not answered in time.
+    NoAnswer,
 }
 
 /// The order for the server.
@@ -118,24 +146,29 @@ pub(crate) struct Rights {
     /// Everybody's: SUPER or CONNECTION ADMIN.
     pub(crate) all: bool,
     /// MySQL's SYSTEM_USER.
-    is_system_user: bool,
-    user: Vec<u8>,
-    host: String,
+    pub(crate) is_system_user: bool,
+    pub(crate) owner: Owner,
+}
+
+/// An account's user and host, in a form that is as short for each: half of a SHA-256. Who may choose his name cannot find one that
+/// takes him for somebody else.
+pub(crate) type Owner = [u8; 16];
+
+fn owner(account: &Account) -> Owner {
+    let names = [&account.user[..], account.host.as_bytes()];
+    let length = (names[0].len() as u64).to_le_bytes();
+    let digest = wire::sha2_password::digest1(&[&length, names[0], names[1]].concat());
+    std::array::from_fn(|index| digest[index])
 }
 
 impl Rights {
     pub(crate) fn of(account: &Account) -> Self {
-        Self {
-            all: account.may_kill,
-            is_system_user: account.is_system_user,
-            user: account.user.clone(),
-            host: account.host.clone(),
-        }
+        Self { all: account.may_kill, is_system_user: account.is_system_user, owner: owner(account) }
     }
 
     /// The servers' rule: one's own connections, or all, but those of a system user are for system users (kill_one_thread).
     pub(crate) fn cover(&self, victim: &Account) -> bool {
-        let is_own = self.user == victim.user && self.host == victim.host;
+        let is_own = self.owner == owner(victim);
         is_own || (self.all && (self.is_system_user || !victim.is_system_user))
     }
 }

@@ -93,6 +93,10 @@ impl<P: Subject> World<P> {
     /// primary.
     pub(super) fn check_arrival(&mut self, link: Link, parcel: &Parcel) {
         let (Parcel::Bytes(bytes), Some(way)) = (parcel, self.ways.get(&link)) else { return };
+        // A read may arrive late, where it is only read from.
+        if way.origin.is_reader {
+            return;
+        }
         let other = self.program.primary().filter(|&primary| primary != way.server);
         let Some(other) = other.filter(|_| self.cluster.is_some() && !self.network.is_open(link)) else {
             return;

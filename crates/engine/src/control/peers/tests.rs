@@ -4,14 +4,14 @@ use super::*;
 
 /// A server with named locks and a list of threads.
 #[derive(Default)]
-struct Locks {
-    held: BTreeMap<String, u64>,
+pub(super) struct Locks {
+    pub(super) held: BTreeMap<String, u64>,
     /// By the numbers of connections: the user, where that is to be seen.
-    threads: BTreeMap<u64, &'static str>,
+    pub(super) threads: BTreeMap<u64, &'static str>,
     /// Questions that it refuses, by what is in them.
-    refuses: Option<&'static str>,
+    pub(super) refuses: Option<&'static str>,
     /// What it was asked.
-    asked: Vec<String>,
+    pub(super) asked: Vec<String>,
     /// What stands between adds so much to numbers of connections.
     between: u64,
 }
@@ -23,7 +23,9 @@ impl Locks {
         if let Some(word) = self.refuses.filter(|word| text.contains(word)) {
             return Err(format!("error 1305: FUNCTION {word} does not exist"));
         }
-        let rows = if text.starts_with("SELECT CASE") {
+        let rows = if let Some(row) = self.of_mail(connection, text) {
+            vec![vec![Some(row)]]
+        } else if text.starts_with("SELECT CASE") {
             vec![vec![self.first_free(connection, text), Some((connection + self.between).to_string())]]
         } else if text.contains("IS_USED_LOCK") {
             let names = text.split("IS_USED_LOCK('").skip(1).map(|part| part.split('\'').next().unwrap());
@@ -49,6 +51,40 @@ impl Locks {
         Ok(bytes_of(&rows))
     }
 
+    /// Statements about letters with many locks each.
+    fn of_mail(&mut self, connection: u64, text: &str) -> Option<String> {
+        let names: Vec<_> =
+            text.split('\'').skip(1).step_by(2).filter(|name| name.starts_with("onramp.")).collect();
+        if text.starts_with("SELECT CONCAT(") {
+            let from: u64 = text.split(" = ").nth(1)?.split(',').next()?.parse().ok()?;
+            return Some(
+                names
+                    .iter()
+                    .map(|&name| if self.held.get(name) == Some(&from) { '1' } else { '0' })
+                    .collect(),
+            );
+        }
+        if text.starts_with("SELECT CONCAT_WS(") {
+            for name in names {
+                if self.held.get(name) == Some(&connection) {
+                    self.held.remove(name);
+                }
+            }
+            return Some(String::new());
+        }
+        if text.starts_with("SELECT IF(") {
+            let mut all = true;
+            for (place, name) in names.iter().enumerate() {
+                if place + 1 == names.len() && !all {
+                    return Some(String::from("0"));
+                }
+                all &= *self.held.entry((*name).to_owned()).or_insert(connection) == connection;
+            }
+            return Some(u8::from(all).to_string());
+        }
+        None
+    }
+
     fn first_free(&mut self, connection: u64, text: &str) -> Option<String> {
         let name = text.split('\'').skip(1).step_by(2).find(|&name| !self.held.contains_key(name))?;
         self.held.insert(name.to_owned(), connection);
@@ -56,7 +92,7 @@ impl Locks {
     }
 
     /// A connection ends, and its locks go with it.
-    fn end(&mut self, connection: u64) {
+    pub(super) fn end(&mut self, connection: u64) {
         self.held.retain(|_, holder| *holder != connection);
         self.threads.remove(&connection);
     }
@@ -90,17 +126,17 @@ fn bytes_of(rows: &[Vec<Option<String>>]) -> Vec<u8> {
 }
 
 /// An Onramp's service account.
-struct Onramp {
-    peers: Peers,
-    connection: u64,
+pub(super) struct Onramp {
+    pub(super) peers: Peers,
+    pub(super) connection: u64,
     onramps: Onramps,
     views: Views,
-    now: Instant,
+    pub(super) now: Instant,
     changes: u32,
 }
 
 impl Onramp {
-    fn new(server: &mut Locks, connection: u64) -> Self {
+    pub(super) fn new(server: &mut Locks, connection: u64) -> Self {
         let mut onramp = Self {
             peers: Peers::default(),
             connection,
@@ -113,19 +149,25 @@ impl Onramp {
         onramp
     }
 
-    fn log_in(&mut self, server: &mut Locks, connection: u64) {
+    pub(super) fn log_in(&mut self, server: &mut Locks, connection: u64) {
         self.connection = connection;
         server.threads.insert(connection, "onramp");
         self.peers.asked_anew();
     }
 
     /// What is asked once it is time, until nothing more follows.
-    fn look(&mut self, server: &mut Locks) {
-        self.now = self.peers.next().expect("it counts").max(self.now);
-        let mut question = Some(self.peers.first_question());
+    pub(super) fn look(&mut self, server: &mut Locks) {
+        self.now = self.peers.next(self.now).expect("it counts").max(self.now);
+        self.ask(server);
+    }
+
+    /// The same, without waiting.
+    fn ask(&mut self, server: &mut Locks) {
+        let mut question = Some(self.peers.first_question(self.now));
         while let Some(asked) = question {
-            self.peers.is_asked(self.now);
-            let answer = server.answer(self.connection, &self.peers.text(asked));
+            let text = self.peers.text(asked);
+            self.peers.is_asked(self.now, asked);
+            let answer = server.answer(self.connection, &text);
             let mut hearing = Hearing {
                 now: self.now,
                 service_user: "onramp",
@@ -138,6 +180,20 @@ impl Onramp {
                 self.changes += u32::from(self.onramps.take(census));
             }
         }
+    }
+
+    /// Goes on for as long as that takes; with letters under way it looks more often.
+    pub(super) fn go_on(&mut self, server: &mut Locks, time: Duration) {
+        let until = self.now + time;
+        while self.peers.next(self.now).expect("it counts") <= until {
+            self.look(server);
+            self.peers.mail.expire(self.now);
+        }
+        self.now = until;
+    }
+
+    pub(super) fn deliveries(&mut self) -> Vec<Delivery> {
+        std::iter::from_fn(|| self.peers.mail.next_delivery()).collect()
     }
 
     fn counts(&self) -> [u32; 2] {
@@ -153,7 +209,7 @@ impl Onramp {
 fn one_alone_asks_one_question_a_second() {
     let mut server = Locks::default();
     let mut onramp = Onramp::new(&mut server, 7);
-    assert_eq!(onramp.peers.next(), Some(Instant::START), "at once");
+    assert_eq!(onramp.peers.next(onramp.now), Some(Instant::START), "at once");
     onramp.look(&mut server);
     assert_eq!((onramp.onramps.slot(), onramp.counts()), (Some(1), [1, 1]));
     assert_eq!(server.asked.len(), 3, "{:?}", server.asked);
@@ -347,7 +403,7 @@ fn behind_something_with_numbers_of_its_own_nobody_is_counted() {
     outer.look(&mut server);
     assert_eq!((outer.onramps.slot(), outer.counts()), (None, [1, 1]));
     assert_eq!(server.held.keys().collect::<Vec<_>>(), ["onramp.slot.1"], "it has given its slot back");
-    assert_eq!(outer.peers.next(), None);
+    assert_eq!(outer.peers.next(outer.now), None);
     let [Event::PeersHidden { reason }] = &outer.events()[..] else { panic!("it is said once") };
     assert!(reason.contains("connection 1073741832 by the number 8"), "{reason}");
     assert_eq!(server.asked.last().map(String::as_str), Some(USUAL_SILENCE));
