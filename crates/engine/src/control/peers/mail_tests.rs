@@ -6,14 +6,14 @@ use super::mail::PEER_TIMEOUT;
 use super::tests::{Locks, Onramp};
 use super::*;
 use crate::accounts::{Account, Credential};
-use crate::ids::{ClientKey, ClientRef};
+use crate::ids::{ClientRef, client_key};
 use crate::workers::letter::{Killer, Rights};
 
 const MILLI: Duration = Duration::from_millis(1);
 
 fn kill(victim: u32) -> Kill {
     let rights = Rights::of(&Account::of_test("app", "10.%", Credential::Empty));
-    let killer = Killer::Client(ClientRef { key: ClientKey::default(), id: 5 });
+    let killer = Killer::Client(ClientRef { key: client_key(3), id: 5 });
     Kill { from: 0, killer, victim, query_only: victim % 2 == 0, rights }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Locks {
     /// What it was asked.
     pub(super) asked: Vec<String>,
     /// What stands between adds so much to numbers of connections.
-    between: u64,
+    pub(super) between: u64,
 }
 
 impl Locks {
