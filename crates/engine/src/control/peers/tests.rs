@@ -406,7 +406,7 @@ fn behind_something_with_numbers_of_its_own_nobody_is_counted() {
     assert_eq!(outer.peers.next(outer.now), None);
     let [Event::PeersHidden { reason }] = &outer.events()[..] else { panic!("it is said once") };
     assert!(reason.contains("connection 1073741832 by the number 8"), "{reason}");
-    assert_eq!(server.asked.last().map(String::as_str), Some(USUAL_SILENCE));
+    assert_eq!(server.asked.last().map(String::as_str), Some(questions::USUAL_SILENCE));
     for _ in 0..GONE {
         inner.look(&mut server);
     }

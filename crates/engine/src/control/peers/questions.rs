@@ -1,0 +1,110 @@
+//! What the service account asks about peers.
+
+use std::fmt::Write as _;
+
+use super::Peers;
+use crate::workers::onramps::SLOTS;
+
+/// The names of both locks but for the slot's number. A server's lock may have 64 characters (MySQL).
+pub(super) const SLOT: &str = "onramp.slot.";
+pub(super) const AT_WORK: &str = "onramp.at_work.";
+
+/// The server closes a connection that has been silent for a minute, where that is the one with the slot, which is never silent for longer than
+/// [`super::EVERY`]. Without that the locks of a machine that has vanished would stay for hours.
+pub(super) const SILENCE: &str = "SET @@session.wait_timeout = 60";
+
+/// As it was before [`SILENCE`]: where nobody is counted, nothing is asked every second.
+pub(super) const USUAL_SILENCE: &str = "SET @@session.wait_timeout = DEFAULT";
+
+/// Seconds since 1970 with a fraction: by the server's clock they try other limits one after the other.
+pub(super) const CLOCK: &str = "UNIX_TIMESTAMP(NOW(6))";
+
+/// What the service account asks about peers, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeersQuestion {
+    /// To be forgotten soon.
+    Silence,
+    /// For the first slot that is free.
+    Slot,
+    /// Who holds which slot, and who is at work?
+    Holders,
+    /// Whose connections are these?
+    Accounts,
+    /// This one is at work from now on, or not any more.
+    AtWork(bool),
+    /// The slot is given back.
+    Leave,
+    /// The connection may be silent for as long as any other.
+    UsualSilence,
+    /// Are there letters, or answers to ours? Asked along with the holders, and more often while letters are under way.
+    Mail,
+    /// What does the letter say that is from this connection?
+    ReadLetter(u64),
+    /// A letter is sent to this connection.
+    Post(u64),
+    /// A letter to it is of no use any more.
+    Withdraw(u64),
+    /// A letter from it has been carried out.
+    Answer(u64),
+    /// It has read that.
+    ForgetAnswer(u64),
+}
+
+impl PeersQuestion {
+    /// Says whether it is about letters alone.
+    pub(super) fn is_of_mail(self) -> bool {
+        matches!(
+            self,
+            Self::Mail
+                | Self::ReadLetter(_)
+                | Self::Post(_)
+                | Self::Withdraw(_)
+                | Self::Answer(_)
+                | Self::ForgetAnswer(_)
+        )
+    }
+}
+
+impl Peers {
+    /// A question, as the server is asked.
+    pub(crate) fn text(&self, question: PeersQuestion) -> String {
+        match question {
+            PeersQuestion::Slot => self.slot_text(),
+            PeersQuestion::Silence => String::from(SILENCE),
+            PeersQuestion::Holders => {
+                let holders =
+                    |name: &'static str| (1..=SLOTS).map(move |slot| format!("IS_USED_LOCK('{name}{slot}')"));
+                let all: Vec<_> = holders(SLOT).chain(holders(AT_WORK)).collect();
+                format!("SELECT {}, {}{CLOCK}", all.join(", "), self.mail.columns(self.own()))
+            }
+            PeersQuestion::Accounts => {
+                let ids: Vec<_> = self.unknown().map(|holder| holder.connection.to_string()).collect();
+                // Of each account the server shows its own threads, whatever else it may not see.
+                format!(
+                    "SELECT ID, USER, HOST FROM information_schema.PROCESSLIST WHERE ID IN ({})",
+                    ids.join(", ")
+                )
+            }
+            PeersQuestion::AtWork(at_work) => {
+                let slot = self.slot.unwrap_or(0);
+                if at_work {
+                    format!("SELECT GET_LOCK('{AT_WORK}{slot}', 0)")
+                } else {
+                    format!("SELECT RELEASE_LOCK('{AT_WORK}{slot}')")
+                }
+            }
+            PeersQuestion::Leave => format!("SELECT RELEASE_LOCK('{SLOT}{}')", self.former.unwrap_or(0)),
+            PeersQuestion::UsualSilence => String::from(USUAL_SILENCE),
+            of_mail => self.mail.text(self.own(), of_mail),
+        }
+    }
+
+    /// The server takes the first that is free, and no second one: CASE goes no further than to what is true.
+    fn slot_text(&self) -> String {
+        let mut text = String::from("SELECT CASE");
+        for slot in self.former.into_iter().chain((1..=SLOTS).filter(|&slot| Some(slot) != self.former)) {
+            let _ = write!(text, " WHEN GET_LOCK('{SLOT}{slot}', 0) THEN {slot}");
+        }
+        text + " END, CONNECTION_ID()"
+    }
+}
