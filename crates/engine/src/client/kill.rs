@@ -266,8 +266,10 @@ impl Engine {
 
     /// Takes in what other Onramps have written.
     pub(crate) fn take_from_peers(&mut self) {
-        let servers: Vec<_> = if self.pool.worker == 0 { self.servers.keys().collect() } else { Vec::new() };
-        for server in servers {
+        if self.pool.worker != 0 {
+            return;
+        }
+        for server in self.servers.keys() {
             while let Some(delivery) = self.servers[server].next_from_peers(self.now) {
                 self.take_delivery(server, delivery);
             }
