@@ -261,8 +261,8 @@ def test_a_lost_connection_takes_its_slot_again(own_admin, start):
 
 @pytest.fixture
 def both(start):
-    """Two that know each other."""
-    one, two = start(), start()
+    """Two that know each other. The first worker of each corresponds for all."""
+    one, two = start(workers=2), start(workers=3)
     until_slots(one, ["1", "2"])
     until_slots(two, ["1", "2"])
     return one, two
