@@ -300,7 +300,8 @@ impl Engine {
                     self.servers[server].control.code.asked_anew();
                     self.servers[server].control.defaults.asked_anew();
                     self.servers[server].control.room.asked_anew();
-                    self.servers[server].control.peers.asked_anew();
+                    let key = self.settings.letter_key.as_ref();
+                    self.servers[server].control.peers.asked_anew(key);
                     self.servers[server].ask(self.now, Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {

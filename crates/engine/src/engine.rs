@@ -1,6 +1,6 @@
 //! The engine itself: its tables and its turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::learned::digests::Digests;
 use crate::logins::Logins;
 use crate::outside::event::Event;
 use crate::outside::named::ClosedFor;
-use crate::outside::orders::OutsideKill;
+use crate::outside::orders::{KilledAtPeer, OutsideKill};
 use crate::outside::views::Views;
 use crate::outside::waits::{WaitReason, Waits};
 use crate::pool::Pool;
@@ -48,7 +48,10 @@ pub struct Engine {
     pub(crate) pool: Pool,
     pub(crate) clients: Table<ClientKey, Client>,
     pub(crate) client_ids: BTreeMap<u32, ClientKey>,
+    /// How many ids clients have been given, the first of which stands at this place of the slot's. It is another one with each start: an id of
+    /// a former one, or of an Onramp whose slot this is now, is hardly one of ours.
     pub(crate) last_client_id: u32,
+    pub(crate) first_client_id: u32,
     pub(crate) logins: Logins,
     pub(crate) sessions: SessionTables,
     pub(crate) scheduling: Scheduling,
@@ -73,6 +76,8 @@ pub struct Engine {
     pub(crate) paused: bool,
     /// Statements that somebody outside wants ended.
     pub(crate) kills: Vec<OutsideKill>,
+    /// What has become of an operator's KILLs at other Onramps, by the numbers of the orders.
+    pub(crate) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
 }
 
 /// See [`Engine::snapshot`].
@@ -142,9 +147,11 @@ impl Engine {
     pub fn join(settings: Settings, workers: Arc<Workers>, worker: usize) -> Self {
         assert!(worker < workers.count() as usize && !settings.server.is_empty(), "a worker of a pool");
         let readers = Readers::new(&settings, &workers, worker);
+        let io = Io::new(settings.entropy);
         Self {
             now: Instant::START,
-            io: Io::new(settings.entropy),
+            first_client_id: io.entropy.number(),
+            io,
             scheduling: Scheduling::new(&settings, Arc::clone(&workers), worker),
             pool: Pool::new(workers, worker),
             clients: Table::new(()),
@@ -164,6 +171,7 @@ impl Engine {
             next_sweep: Instant::START,
             paused: false,
             kills: Vec::new(),
+            killed_at_peers: VecDeque::new(),
             settings,
         }
     }
@@ -180,7 +188,10 @@ impl Engine {
     }
 
     /// Takes in a message of another worker. A turn has to follow, with an end.
-    pub fn read_letter(&mut self, letter: &Letter) {
+    pub fn read_letter(&mut self, now: Instant, letter: &Letter) {
+        debug_assert!(now >= self.now, "time does not run backwards");
+        // A worker that had nothing to do has last been told the time when it had.
+        self.now = now;
         match letter {
             Letter::Wake => {}
             Letter::Kill(kill) => self.kill_for_worker(kill),
@@ -194,7 +205,7 @@ impl Engine {
             Letter::DefaultsChanged => self.servers.defaults_are_wanted(),
             Letter::CodeFound => self.renew_backends(),
             Letter::OfReader { place, letter } => {
-                self.readers.enter(*place, self.now, &mut self.io, |reader| reader.read_letter(letter));
+                self.readers.enter(*place, now, &mut self.io, |reader| reader.read_letter(now, letter));
             }
         }
     }

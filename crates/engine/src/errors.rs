@@ -107,7 +107,7 @@ impl MySqlError {
     }
 
     /// ER_UNKNOWN_ERROR: a KILL of a client of another Onramp in front of the server, with that slot.
-    pub(crate) fn kill_undelivered(id: u64, slot: u32, why: Undelivered) -> Self {
+    pub(crate) fn kill_undelivered(id: u64, slot: u64, why: Undelivered) -> Self {
         let what = match why {
             Undelivered::NoSlot => {
                 "this Onramp has no slot, so that the others do not know it: connect to that one for a KILL"
@@ -115,8 +115,11 @@ impl MySqlError {
             Undelivered::PeerGone => {
                 "the connection to the server of one of the two Onramps has ended: say KILL again, if the client is still there"
             }
-            Undelivered::LocksTaken => {
-                "another connection holds named locks onramp.letter.*, without which it cannot be told: connect to that one for a KILL"
+            Undelivered::NoPassword => {
+                "it cannot be told without a password of the service account (backend), by which Onramps know each other's letters: connect to that one for a KILL"
+            }
+            Undelivered::NoLocks => {
+                "the server has not given the named locks onramp.letter.*, without which it cannot be told: connect to that one for a KILL"
             }
             Undelivered::TooMany => "too many KILLs wait for that one: say KILL again",
             Undelivered::NoAnswer => {

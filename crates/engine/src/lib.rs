@@ -75,6 +75,7 @@ pub use cluster::switchover::SwitchStep;
 pub use cluster::view::{FailoverView, ServerCheckView, ServerView};
 pub use coalescing::CoalescingSettings;
 pub use control::peers::PeerView;
+pub use control::peers::sealed::LetterKey;
 pub use declared::{Change, Declared};
 pub use engine::{Engine, Snapshot};
 pub use learned::digests::{Digest, DigestCost, Digests, Times};
@@ -87,6 +88,7 @@ pub use outside::named::{
     BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,
     Queued, RefusedFor, ServerRole, ServerState, Use,
 };
+pub use outside::orders::{KILL_AT_PEER_TIMEOUT, KilledAtPeer};
 pub use outside::refusals::{Reason, Refused};
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use crate::accounts::failed_logins::FailedLoginSettings;
 use crate::cluster::ClusterSettings;
 use crate::coalescing::CoalescingSettings;
+use crate::control::peers::sealed::LetterKey;
 use crate::learned::limit::{Range, Worth};
 use crate::outside::slow_log::SlowLogSettings;
 use crate::overload::OverloadSettings;
@@ -86,6 +87,8 @@ settings! {
         pub most_backends: u32 = 16_384, found;
         /// Whether other Onramps in front of the server are counted, and what the server is good for is divided among them.
         pub counts_peers: bool = true, start;
+        /// What these know each other's letters by, made of the service account's password; none without one.
+        pub letter_key: Option<LetterKey> = None, found;
         /// Whether idle backends change their account where another account needs their place.
         pub change_accounts: bool = true, live;
         /// How many percent of the backends that other users do not use one user may use for what keeps one, from 1 to 100.

@@ -107,9 +107,9 @@ impl Reporting {
     }
 
     /// Letters of other workers, and what has been found for logins, are read before the turn ends, so that it can act on them.
-    fn fetch_letters(&mut self) {
+    fn fetch_letters(&mut self, now: Instant) {
         while let Ok(letter) = self.letters.try_recv() {
-            self.engine.read_letter(&letter);
+            self.engine.read_letter(now, &letter);
         }
         while let Some((number, finding)) = self.help.finding() {
             self.engine.take_finding(number, finding);
@@ -139,7 +139,7 @@ impl Program for Reporting {
         self.turn_began.get_or_insert_with(std::time::Instant::now);
         match input {
             Input::Signal(Signal::Wake) => {
-                self.fetch_letters();
+                self.fetch_letters(now);
                 self.asked = true;
             }
             Input::Signal(Signal::Report) => {
@@ -160,6 +160,7 @@ impl Program for Reporting {
         }
         self.engine.handle(now, input);
         if turn_ends {
+            self.desk.tell_of_kills(&mut self.engine);
             self.post_letters();
             self.report();
             if self.crowd.has_left(now, self.engine.client_count()) {

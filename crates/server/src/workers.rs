@@ -12,7 +12,7 @@ use config::Configuration;
 use drivers::{
     Counters, Driver, DriverKind, InheritedSocket, ListenAddress, ListenSocket, Opened, Signaller,
 };
-use engine::{ClientTls, Engine, Letter, Settings};
+use engine::{ClientTls, Engine, Letter, LetterKey, Settings};
 use proxy_protocol::{Networks, ProxyProtocol};
 use rustix::rand::{GetRandomFlags, getrandom};
 use seam::Signal;
@@ -138,8 +138,9 @@ impl Workers {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel::<Letter>()).unzip();
         let helpers = Helpers::start()?;
         let mut reach = Vec::new();
+        let letter_key = if settings.counts_peers { LetterKey::of(&settings.service_password) } else { None };
         for (number, (begin, letters)) in self.begin.iter().zip(receivers).enumerate() {
-            let mut settings = settings.clone();
+            let mut settings = Settings { letter_key: letter_key.clone(), ..settings.clone() };
             getrandom(&mut settings.entropy, GetRandomFlags::empty())
                 .map_err(|error| format!("the system has no random bytes: {error}"))?;
             let addressees = senders.iter().cloned().zip(self.signallers.iter().cloned()).collect();

@@ -76,7 +76,7 @@ impl Fleet {
         // Letters to a worker that has ended are lost, as its thread is.
         for (worker, letter) in std::mem::take(&mut self.letters) {
             if !self.finished[worker] {
-                self.engines[worker].read_letter(&letter);
+                self.engines[worker].read_letter(self.now, &letter);
             }
         }
         for (engine, _) in self.engines.iter_mut().zip(&self.finished).filter(|(_, finished)| !**finished) {

@@ -117,8 +117,8 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Returns the form in which a server would store this password for `caching_sha2_password`; for tests, and for servers that are
-/// played.
+/// Returns the form in which a server would store this password for `caching_sha2_password`; for servers that are played, and for whoever
+/// needs something that takes as long to guess. Takes milliseconds.
 pub fn stored_form(password: &[u8], salt: &[u8; SALT_LEN]) -> Vec<u8> {
     let hash = crypt::sha256_crypt(password, salt, DEFAULT_ROUNDS);
     [&b"$A$005$"[..], salt, &hash].concat()

@@ -29,6 +29,13 @@ impl Entropy {
         }
         hash
     }
+
+    /// A number that is the same each time, and says nothing of the scrambles.
+    pub(crate) fn number(&self) -> u32 {
+        let hash: [u8; 20] =
+            Sha1::new().chain_update(self.seed).chain_update(u64::MAX.to_le_bytes()).finalize().into();
+        u32::from_le_bytes([hash[0], hash[1], hash[2], hash[3]])
+    }
 }
 
 impl Drop for Entropy {

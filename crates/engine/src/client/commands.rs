@@ -256,6 +256,7 @@ impl Engine {
     /// One command of an idle client.
     fn command(&mut self, key: ClientKey, command: Command<'_>, raw: &[u8], sequence: u8) {
         let answer = sequence.wrapping_add(1);
+        self.clients[key].takes_command(self.now);
         if let Some(lost) = self.loss_told_to(key, &command) {
             return self.answer_lost(key, lost, answer);
         }

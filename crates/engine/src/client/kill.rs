@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use seam::Instant;
 use sql::{KillTarget, Kind, LexMode, Whom};
@@ -13,17 +14,17 @@ use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 
 use super::reading::TEXT_AT;
 use super::{Phase, Running};
+use crate::accounts::IdentityId;
 use crate::backend::{Afterwards, Owner, Summary};
 use crate::control::peers::mail::{Delivery, PEER_TIMEOUT};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::ClientKey;
-use crate::ids::ServerKey;
+use crate::ids::{ClientKey, ServerKey};
 use crate::outside::named::ClosedFor;
 use crate::pool::Pool;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::steps;
-use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights, Undelivered};
+use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, OwnBy, Rights, Undelivered};
 use crate::workers::onramps::SLOTS;
 
 /// The id of the first client. Behind it there are as many ids as in front of it: together what a signed INT can hold, in which
@@ -33,12 +34,16 @@ pub(crate) const FIRST_ID: u32 = 1 << 30;
 /// How many ids there are for clients, of all workers and of all Onramps in front of the server.
 const IDS: u32 = 1 << 30;
 
-/// How many of them each slot has (see [`crate::control::peers`]), so that ids of clients of different Onramps differ. One without a slot has
-/// those of the first.
-const IDS_OF_SLOT: u32 = IDS / SLOTS;
+/// How many of them each slot has (see [`crate::control::peers`]), so that ids of clients of different Onramps differ. The second half is for
+/// those without a slot, of which nobody asks another Onramp.
+const IDS_OF_SLOT: u32 = IDS / PARTS;
+const PARTS: u32 = 2 * SLOTS;
+
+/// The part of those without a slot, as slots are numbered.
+const NO_SLOT: u32 = SLOTS + 1;
 
 /// A shared read that has not moved for so long is held up by a lock; it will not end in the moment that a KILL takes.
-const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
+const STUCK: Duration = Duration::from_secs(1);
 
 /// So many KILLs at the beginning of a text are done; any further one is the server's, which knows no clients.
 const MOST_KILLS: u32 = 64;
@@ -50,10 +55,14 @@ const LONGEST_KILL: usize = 4 << 10;
 const NO_SUCH_THREAD: u16 = 1094;
 
 /// How long another worker may take to answer a KILL. Its turns are milliseconds.
-const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Clocks of several machines run apart a little between two looks at the server's. A statement that has come so shortly behind a KILL of the one
+/// before is ended with it, as it would be on a busy server.
+const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
 
 /// How long the first worker may take to say what has come of a letter to another Onramp. It gives these up by itself before.
-const PEER_ANSWER_TIMEOUT: std::time::Duration = PEER_TIMEOUT.saturating_add(ANSWER_TIMEOUT);
+pub(crate) const PEER_ANSWER_TIMEOUT: Duration = PEER_TIMEOUT.saturating_add(ANSWER_TIMEOUT);
 
 /// A client waits for another worker, or another Onramp, to kill one of its own.
 #[derive(Debug)]
@@ -127,13 +136,13 @@ fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
 }
 
 /// Whose clients have ids like this one; 0 is nobody's.
-fn slot_of(id: u64) -> u64 {
+pub(crate) fn slot_of(id: u64) -> u64 {
     id.checked_sub(FIRST_ID.into()).map_or(0, |place| place / u64::from(IDS_OF_SLOT) + 1)
 }
 
 impl Pool {
     /// The slot of the other Onramp whose client has this id, where none of ours has it.
-    fn peer_of(&self, id: u32) -> Option<u32> {
+    pub(crate) fn peer_of(&self, id: u32) -> Option<u32> {
         let slot = u32::try_from(slot_of(id.into())).ok()?;
         self.workers.onramps.is_of_another(slot).then_some(slot)
     }
@@ -149,15 +158,14 @@ impl Engine {
     pub(crate) fn next_client_id(&mut self) -> u32 {
         let count = self.pool.workers.count();
         let worker = u32::try_from(self.pool.worker).expect("one of a u32");
-        let own = self.pool.workers.onramps.slot().unwrap_or(1) - 1;
+        let own = self.pool.workers.onramps.slot().unwrap_or(NO_SLOT) - 1;
         let of_slot = IDS_OF_SLOT / count;
         // Of very many workers one might come to have more clients than that.
-        let slots = if self.client_ids.len() < of_slot as usize { 1 } else { SLOTS };
+        let slots = if self.client_ids.len() < of_slot as usize { 1 } else { PARTS };
         loop {
-            let turn = self.last_client_id.wrapping_add(1) % (IDS / count);
-            self.last_client_id = turn;
-            let place = turn % (of_slot * slots);
-            let slot = (own + place / of_slot) % SLOTS;
+            self.last_client_id = self.last_client_id.wrapping_add(1) % (of_slot * PARTS);
+            let place = self.last_client_id.wrapping_add(self.first_client_id) % (of_slot * slots);
+            let slot = (own + place / of_slot) % PARTS;
             let id = FIRST_ID + slot * IDS_OF_SLOT + place % of_slot * count + worker;
             if !self.client_ids.contains_key(&id) {
                 return id;
@@ -223,19 +231,31 @@ impl Engine {
             return true;
         }
         let Some(identity) = self.clients[key].identity else { return false };
-        let rights = Rights::of(&self.logins.identities.identity(identity).account);
+        let rights = self.rights_of(identity);
         let owner = self.pool.worker_of(victim);
         let killing = Killing { answer, victim, query_only, since: self.now, rest, peer: None };
         if owner == self.pool.worker {
-            let outcome = self.kill_victim(victim, query_only, &rights);
+            let outcome = self.kill_victim(victim, query_only, &rights, Duration::ZERO);
             self.kill_settled(key, killing, outcome);
         } else {
             self.clients[key].kill_elsewhere(killing);
             let killer = Killer::Client(self.clients.ref_to(key));
-            let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights };
+            let age = Duration::ZERO;
+            let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights, age };
             self.pool.write_letter(owner, Letter::Kill(kill));
         }
         true
+    }
+
+    /// By what the server knows whose own a client is.
+    fn own_by(&self) -> OwnBy {
+        let facts = self.servers.primary().facts.as_ref();
+        if facts.is_some_and(|facts| facts.version.is_mariadb()) { OwnBy::Account } else { OwnBy::Name }
+    }
+
+    fn rights_of(&self, identity: IdentityId) -> Rights {
+        let identity = self.logins.identities.identity(identity);
+        Rights::of(self.own_by(), &identity.user, &identity.account)
     }
 
     /// No client of ours has the id. The Onramp with that slot may have one.
@@ -246,7 +266,8 @@ impl Engine {
             killer: Killer::Client(self.clients.ref_to(key)),
             victim: killing.victim,
             query_only: killing.query_only,
-            rights: Rights::of(&self.logins.identities.identity(identity).account),
+            rights: self.rights_of(identity),
+            age: Duration::ZERO,
         };
         self.clients[key].kill_elsewhere(Killing { since: self.now, peer: Some(slot), ..killing });
         if self.pool.worker == 0 {
@@ -278,9 +299,9 @@ impl Engine {
 
     fn take_delivery(&mut self, server: ServerKey, delivery: Delivery) {
         match delivery {
-            Delivery::Kill { sender, victim, query_only, rights } => {
+            Delivery::Kill { sender, victim, query_only, rights, age } => {
                 let killer = Killer::Peer(server, sender);
-                let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights };
+                let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights, age };
                 let owner = self.pool.worker_of(victim);
                 if owner == self.pool.worker {
                     self.kill_for_worker(&kill);
@@ -313,14 +334,14 @@ impl Engine {
 
     /// A client of another worker, or somebody at another Onramp, wants one of ours killed.
     pub(crate) fn kill_for_worker(&mut self, kill: &Kill) {
-        let outcome = self.kill_victim(kill.victim, kill.query_only, &kill.rights);
+        let outcome = self.kill_victim(kill.victim, kill.query_only, &kill.rights, kill.age);
         let outcome = match (kill.killer, outcome) {
             // That one has no client here who could ask the server.
-            (Killer::Peer(..), Outcome::AskServer(ending)) => {
+            (Killer::Peer(..) | Killer::Operator(_), Outcome::AskServer(ending)) => {
                 self.end_by_its_user(kill.victim, kill.query_only, ending);
                 Outcome::Done
             }
-            (Killer::Peer(..), Outcome::OfServer(_)) => Outcome::NoSuchClient,
+            (Killer::Peer(..) | Killer::Operator(_), Outcome::OfServer(_)) => Outcome::NoSuchClient,
             (_, outcome) => outcome,
         };
         self.tell_killer(kill.from, Killed { killer: kill.killer, victim: kill.victim, outcome });
@@ -333,6 +354,7 @@ impl Engine {
             Killer::Peer(server, sender) => {
                 return self.servers[server].settle_kill_of_peer(sender, killed.outcome);
             }
+            Killer::Operator(order) => return self.settle_kill_of_operator(order, killed),
         };
         let Some(client) = self.clients.find(killer) else { return };
         let answered = matches!(client.phase(), Phase::Killing(killing) if killing.victim == killed.victim);
@@ -386,7 +408,7 @@ impl Engine {
                 self.kill_failed(killer, rest, answer, &MySqlError::no_such_client(victim));
             }
             (Outcome::Undelivered(why), rest) => {
-                let error = MySqlError::kill_undelivered(victim, peer.unwrap_or(0), why);
+                let error = MySqlError::kill_undelivered(victim, slot_of(victim), why);
                 self.kill_failed(killer, rest, answer, &error);
             }
             (Outcome::Denied, rest) => {
@@ -444,13 +466,19 @@ impl Engine {
         self.answer_error(key, sequence, error);
     }
 
-    fn kill_victim(&mut self, id: u32, query_only: bool, rights: &Rights) -> Outcome {
+    fn kill_victim(&mut self, id: u32, query_only: bool, rights: &Rights, age: Duration) -> Outcome {
         let Some(&victim) = self.client_ids.get(&id) else { return self.of_nobody(id, query_only) };
-        let account =
-            self.clients[victim].identity.map(|identity| &self.logins.identities.identity(identity).account);
+        let client = &self.clients[victim];
+        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
         // Who is still logging in is nobody's yet (find_thread_by_id, `user_matches`: without a user it is not one's own).
-        if !account.map_or(rights.all, |account| rights.cover(account)) {
+        if !identity
+            .map_or(rights.all, |identity| rights.cover(self.own_by(), &identity.user, &identity.account))
+        {
             return Outcome::Denied;
+        }
+        // What was to be ended has ended by itself.
+        if query_only && client.command_age(self.now) + CLOCKS_DIFFER < age {
+            return Outcome::Done;
         }
         self.end_for_client(victim, query_only)
     }

@@ -46,6 +46,8 @@ pub(crate) mod transaction;
 pub(crate) mod variables;
 pub(crate) mod wait_timeout;
 
+use std::time::Duration;
+
 use seam::{Compression, ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
 
@@ -58,6 +60,7 @@ use crate::request::Request;
 use crate::session::SessionId;
 use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
+use crate::workers::onramps::millis_of;
 use holdings::Holdings;
 use priority::Priority;
 use security::Security;
@@ -122,6 +125,8 @@ pub(crate) struct Client {
     /// Since when it has not taken its reply.
     pub(crate) stalled_since: Option<Instant>,
     pub(crate) last_heard: Instant,
+    /// When its latest command was taken up: the last 32 bits of the milliseconds, which are seven weeks.
+    took_command: u32,
     /// Its backend was lost between two statements; the next one is told so.
     pub(crate) lost: Option<Lost>,
     /// Its library takes an error packet with a client's code (2013) for malformed; an end of the connection makes it
@@ -220,6 +225,7 @@ impl Client {
             backpressure: Backpressure::default(),
             stalled_since: None,
             last_heard: now,
+            took_command: millis_of(now) as u32,
             lost: None,
             wants_end_for_loss: false,
             killed: false,
@@ -227,6 +233,17 @@ impl Client {
             wrote: Instant::START,
             has_begun: false,
         }
+    }
+
+    /// It has said something.
+    pub(crate) fn takes_command(&mut self, now: Instant) {
+        self.took_command = millis_of(now) as u32;
+    }
+
+    /// How old its latest command is, where that is not over: rounded up to milliseconds.
+    pub(crate) fn command_age(&self, now: Instant) -> Duration {
+        let millis = (millis_of(now) as u32).wrapping_sub(self.took_command);
+        Duration::from_millis(u64::from(millis) + 1)
     }
 
     /// As the server sees it.

@@ -203,6 +203,7 @@ impl Engine {
 
     /// One of those.
     pub(super) fn take_large_text(&mut self, key: ClientKey, mut raw: Vec<u8>, answer: u8) {
+        self.clients[key].takes_command(self.now);
         let client = &self.clients[key];
         let (command, attributes) = match raw[wire::HEADER_LEN] {
             PREPARE => (RequestKind::Prepare, QueryAttributes::None),

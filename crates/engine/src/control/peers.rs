@@ -12,6 +12,7 @@
 
 pub(crate) mod mail;
 mod questions;
+pub(crate) mod sealed;
 
 pub(crate) use questions::PeersQuestion;
 
@@ -22,8 +23,9 @@ use seam::Instant;
 
 use crate::backend::kept::{Row, rows_of};
 use crate::cluster::foreign;
-use crate::control::peers::mail::{Delivery, Mail, Own, Sender};
+use crate::control::peers::mail::{Delivery, Mail, Sender};
 use crate::control::peers::questions::{AT_WORK, SLOT};
+use crate::control::peers::sealed::LetterKey;
 use crate::control::question::Question;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
@@ -31,7 +33,7 @@ use crate::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::workers::letter::{Kill, Outcome, Undelivered};
-use crate::workers::onramps::{Census, Onramps, SLOTS};
+use crate::workers::onramps::{Census, Onramps, SLOTS, millis_of};
 
 /// The holders of the slots are asked for this often: what a peer leaves is given to others within seconds, and one short question a
 /// second is little beside the accounts, which are asked for as often.
@@ -203,8 +205,8 @@ impl Server {
 }
 
 impl Peers {
-    /// The service account has logged in anew, maybe to another server.
-    pub(crate) fn asked_anew(&mut self) {
+    /// The service account has logged in anew, maybe to another server. With the key letters are written and read.
+    pub(crate) fn asked_anew(&mut self, key: Option<&LetterKey>) {
         self.former = self.slot.take().or(self.former);
         self.is_behind_other = false;
         self.is_short_lived = false;
@@ -212,7 +214,7 @@ impl Peers {
         self.asked = None;
         self.refused = None;
         self.strangers.clear();
-        self.mail.asked_anew();
+        self.mail.asked_anew(key);
         // Numbers of connections are another server's, maybe.
         self.peers.values_mut().for_each(|peer| peer.is_confirmed = false);
     }
@@ -221,7 +223,7 @@ impl Peers {
     fn next(&self, now: Instant) -> Option<Instant> {
         let after_refusal = self.refused.map(|at| at + REFUSED_FOR);
         let usual = after_refusal.or(self.asked.map(|at| at + EVERY)).unwrap_or(Instant::START);
-        let next = match self.mail.due() {
+        let next = match self.mail.due(now) {
             _ if self.refused.is_some() || self.slot.is_none() => usual,
             Some(_) => Instant::START,
             None => self.mail.next_look(now).map_or(usual, |at| at.min(usual)),
@@ -235,7 +237,7 @@ impl Peers {
         match self.slot {
             _ if !self.is_short_lived => PeersQuestion::Silence,
             None => PeersQuestion::Slot,
-            Some(_) => match self.mail.due() {
+            Some(_) => match self.mail.due(now) {
                 Some(question) => question,
                 None if is_due => PeersQuestion::Holders,
                 None => PeersQuestion::Mail,
@@ -245,15 +247,11 @@ impl Peers {
 
     /// The server is asked this now.
     pub(crate) fn is_asked(&mut self, now: Instant, question: PeersQuestion) {
-        self.mail.is_asked(now, question);
+        self.mail.is_asked(now, self.own, question);
         if !question.is_of_mail() {
             self.asked = Some(now);
             self.refused = None;
         }
-    }
-
-    fn own(&self) -> Own {
-        Own { connection: self.own, slot: self.slot.unwrap_or(0) }
     }
 
     fn send(&mut self, now: Instant, slot: u32, kill: Kill) {
@@ -276,7 +274,7 @@ impl Peers {
             // Locks of a machine that vanishes stay for longer then.
             Err(_) if question == PeersQuestion::Silence => Vec::new(),
             Err(_) if question.is_of_mail() => {
-                self.mail.take(question, None);
+                self.mail.take(hearing.now, self.own, question, None);
                 return None;
             }
             Err(reason) => {
@@ -327,11 +325,12 @@ impl Peers {
             PeersQuestion::Leave => Some(PeersQuestion::UsualSilence),
             PeersQuestion::UsualSilence => None,
             PeersQuestion::Mail => {
-                self.mail.take_looks(hearing.now, row);
+                self.mail.take_looks(row);
                 None
             }
             of_mail => {
-                self.mail.take(of_mail, row.first().and_then(Option::as_deref));
+                let field = row.first().map(|field| field.as_deref().unwrap_or_default());
+                self.mail.take(hearing.now, self.own, of_mail, field);
                 None
             }
         }
@@ -360,9 +359,10 @@ impl Peers {
         self.holders = slots.collect();
         let behind = row.get(2 * SLOTS as usize..).unwrap_or_default();
         let (mail, clock) = behind.split_at(self.mail.width().min(behind.len()));
-        self.mail.take_looks(hearing.now, mail);
+        self.mail.take_looks(mail);
         if let Some(millis) = clock.first().and_then(millis) {
             hearing.onramps.set_clock(hearing.now, millis);
+            self.mail.set_clock(self.asked.unwrap_or(hearing.now), hearing.now, millis);
         }
         let of_own = self.holders.iter().find(|holder| Some(holder.slot) == self.slot);
         match of_own.map(|holder| holder.connection) {
@@ -477,7 +477,7 @@ impl Peers {
             stays
         });
         let confirmed = self.peers.iter().filter(|(_, peer)| peer.is_confirmed);
-        self.mail.know(&confirmed.map(|(&slot, peer)| (peer.connection, slot)).collect());
+        self.mail.know(&confirmed.map(|(_, peer)| peer.connection).collect());
     }
 
     /// Whether the server is to be told that we are at work, or not any more.

@@ -1,25 +1,43 @@
 //! Orders from outside: an operator's, who is nobody's client.
 
+use std::time::Duration;
+
 use seam::Instant;
 use wire::{CommandKind, Expect};
 
 use crate::backend::{Owner, Permit};
 use crate::client::Phase;
+use crate::client::kill::{PEER_ANSWER_TIMEOUT, slot_of};
 use crate::declared::Declared;
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientRef};
 use crate::outside::named::ClosedFor;
 use crate::settings::Settings;
-use crate::workers::letter::{Ending, Outcome};
+use crate::workers::letter::{Ending, Kill, Killed, Killer, Outcome, Rights};
+
+/// So long an order to kill a client of another Onramp may take.
+pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
 
 /// A statement or connection that the server has to end. The victim's own user asks for it, whom the server lets end what is its
 /// own.
 pub(crate) struct OutsideKill {
     victim: ClientRef,
     ending: Ending,
-    /// True if the client stays.
+    /// True if the client stays. What it has said since is not meant.
     query_only: bool,
     since: Instant,
+}
+
+/// What has become of an operator's KILL of a client that another Onramp has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KilledAtPeer {
+    /// That one has ended it, or has begun to.
+    Done,
+    /// That one has no client with this id either.
+    NoSuchClient,
+    /// Why that one could not be told, or has not answered: a sentence.
+    Failed(String),
 }
 
 impl Engine {
@@ -78,6 +96,36 @@ impl Engine {
         true
     }
 
+    /// The same at the Onramp whose clients have such ids, for one that no worker of this one has. What has become of it is told by
+    /// [`Self::poll_killed_at_peer`] with the order's number, within [`KILL_AT_PEER_TIMEOUT`]. False where no other Onramp in front of the server
+    /// has such ids, and on all workers but the first, which corresponds with the others. A turn has to follow, with an end.
+    pub fn kill_for_operator_at_peer(&mut self, id: u32, query_only: bool, order: u64) -> bool {
+        if self.pool.worker != 0 || self.pool.peer_of(id).is_none() {
+            return false;
+        }
+        let (killer, rights) = (Killer::Operator(order), Rights::OF_OPERATOR);
+        self.kill_at_peer(Kill { from: 0, killer, victim: id, query_only, rights, age: Duration::ZERO });
+        true
+    }
+
+    /// What has become of the oldest of such orders of which it has not been told.
+    pub fn poll_killed_at_peer(&mut self) -> Option<(u64, KilledAtPeer)> {
+        self.killed_at_peers.pop_front()
+    }
+
+    pub(crate) fn settle_kill_of_operator(&mut self, order: u64, killed: &Killed) {
+        let outcome = match killed.outcome {
+            Outcome::NoSuchClient | Outcome::OfServer(_) => KilledAtPeer::NoSuchClient,
+            Outcome::Undelivered(why) => {
+                let id = u64::from(killed.victim);
+                KilledAtPeer::Failed(MySqlError::kill_undelivered(id, slot_of(id), why).message)
+            }
+            // Nothing is denied to an operator, and the other Onramp asks the server by itself.
+            Outcome::Done | Outcome::Denied | Outcome::AskServer(_) => KilledAtPeer::Done,
+        };
+        self.killed_at_peers.push_back((order, outcome));
+    }
+
     /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here.
     pub(crate) fn end_by_its_user(&mut self, id: u32, query_only: bool, ending: Ending) {
         let Some(&key) = self.client_ids.get(&id) else { return };
@@ -92,6 +140,9 @@ impl Engine {
                 .clients
                 .find(kill.victim)
                 .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
+                .filter(|client| {
+                    !kill.query_only || client.command_age(self.now) >= self.now.since(kill.since)
+                })
                 .and_then(|client| self.servers.get(client.backend?))
                 .map(|backend| u64::from(backend.thread_id));
             if runs_on != Some(kill.ending.thread_id) {

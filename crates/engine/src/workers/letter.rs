@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::accounts::secret::Secret;
 use crate::accounts::{Account, IdentityKey};
@@ -77,6 +78,8 @@ pub struct Kill {
     pub(crate) victim: u32,
     pub(crate) query_only: bool,
     pub(crate) rights: Rights,
+    /// How long ago it was said, where it has come from another Onramp.
+    pub(crate) age: Duration,
 }
 
 /// Who wants a client killed.
@@ -86,6 +89,8 @@ pub(crate) enum Killer {
     Client(ClientRef),
     /// Somebody at another Onramp, who has sent a letter on that server.
     Peer(ServerKey, Sender),
+    /// An operator at this one, whose orders have numbers.
+    Operator(u64),
 }
 
 /// The outcome of a [`Kill`].
@@ -115,10 +120,12 @@ pub(crate) enum Outcome {
 pub(crate) enum Undelivered {
     /// This one has no slot, and the others do not know it.
     NoSlot,
+    /// The service account has no password, by which letters are known from those of others.
+    NoPassword,
     /// That one is not there any more, or one of both has lost its connection to the server.
     PeerGone,
-    /// Somebody holds the named locks that letters are made of.
-    LocksTaken,
+    /// The server has not given the named locks that letters are made of.
+    NoLocks,
     /// Too many wait for that one.
     TooMany,
     /// It has not answered in time.
@@ -150,26 +157,45 @@ pub(crate) struct Rights {
     pub(crate) owner: Owner,
 }
 
-/// An account's user and host, in a form that is as short for each: half of a SHA-256. Who may choose his name cannot find one that
-/// takes him for somebody else.
+/// Whose own a client is, in a form that is as short for each: half of a SHA-256. Who may choose his name cannot find one that takes him for
+/// somebody else.
 pub(crate) type Owner = [u8; 16];
 
-fn owner(account: &Account) -> Owner {
-    let names = [&account.user[..], account.host.as_bytes()];
-    let length = (names[0].len() as u64).to_le_bytes();
-    let digest = wire::sha2_password::digest1(&[&length, names[0], names[1]].concat());
-    std::array::from_fn(|index| digest[index])
+/// By what a server knows whose own a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnBy {
+    /// MySQL: the name that was given at the login, whatever the account (`Security_context::user_matches`).
+    Name,
+    /// MariaDB: the account, its user and its host.
+    Account,
+}
+
+impl OwnBy {
+    fn owner(self, user: &[u8], account: &Account) -> Owner {
+        let (user, host) = match self {
+            Self::Name => (user, ""),
+            Self::Account => (&account.user[..], &account.host[..]),
+        };
+        let length = (user.len() as u64).to_le_bytes();
+        let digest = wire::sha2_password::digest1(&[&length, user, host.as_bytes()].concat());
+        std::array::from_fn(|index| digest[index])
+    }
 }
 
 impl Rights {
-    pub(crate) fn of(account: &Account) -> Self {
-        Self { all: account.may_kill, is_system_user: account.is_system_user, owner: owner(account) }
+    /// An operator's, at the admin port.
+    pub(crate) const OF_OPERATOR: Self = Self { all: true, is_system_user: true, owner: [0; 16] };
+
+    /// Of somebody who has logged in with this name, and whom the server takes for this account.
+    pub(crate) fn of(own_by: OwnBy, user: &[u8], account: &Account) -> Self {
+        let owner = own_by.owner(user, account);
+        Self { all: account.may_kill, is_system_user: account.is_system_user, owner }
     }
 
-    /// The servers' rule: one's own connections, or all, but those of a system user are for system users (kill_one_thread).
-    pub(crate) fn cover(&self, victim: &Account) -> bool {
-        let is_own = self.owner == owner(victim);
-        is_own || (self.all && (self.is_system_user || !victim.is_system_user))
+    /// The servers' rule: one's own, or all; but those of a system user are for system users (kill_one_thread).
+    pub(crate) fn cover(&self, own_by: OwnBy, user: &[u8], victim: &Account) -> bool {
+        let is_covered = self.all || self.owner == own_by.owner(user, victim);
+        is_covered && (self.is_system_user || !victim.is_system_user)
     }
 }
 
@@ -187,11 +213,31 @@ mod tests {
         };
         let (plain, system) = (account("plain", false, false), account("system", false, true));
         let (killer, root) = (account("killer", true, false), account("root", true, true));
-        let covered =
-            |by: &Account| [&plain, &system, &killer, &root].map(|victim| Rights::of(by).cover(victim));
+        let covered = |by: &Account| {
+            [&plain, &system, &killer, &root]
+                .map(|victim| Rights::of(OwnBy::Name, &by.user, by).cover(OwnBy::Name, &victim.user, victim))
+        };
         assert_eq!(covered(&plain), [true, false, false, false]);
         assert_eq!(covered(&system), [false, true, false, false]);
         assert_eq!(covered(&killer), [true, false, true, false]);
         assert_eq!(covered(&root), [true; 4]);
+    }
+
+    #[test]
+    fn whose_own_a_client_is() {
+        let account = |user, host| Account::of_test(user, host, Credential::Empty);
+        let (here, there, nobody) =
+            (account("app", "10.0.0.1"), account("app", "10.0.0.2"), account("", "%"));
+        for (own_by, is_by_name) in [(OwnBy::Name, true), (OwnBy::Account, false)] {
+            let rights = Rights::of(own_by, b"app", &here);
+            assert!(rights.cover(own_by, b"app", &here));
+            assert_eq!(rights.cover(own_by, b"app", &there), is_by_name);
+            let guest = Rights::of(own_by, b"guest", &nobody);
+            assert!(guest.cover(own_by, b"guest", &nobody));
+            assert_eq!(guest.cover(own_by, b"other", &nobody), !is_by_name);
+        }
+        let system = Account { is_system_user: true, ..account("app", "localhost") };
+        let rights = Rights::of(OwnBy::Name, b"app", &here);
+        assert!(!rights.cover(OwnBy::Name, b"app", &system), "a system user's");
     }
 }

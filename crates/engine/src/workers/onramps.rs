@@ -123,7 +123,8 @@ impl Onramps {
     }
 }
 
-fn millis_of(now: Instant) -> u64 {
+/// Milliseconds since the driver started.
+pub(crate) fn millis_of(now: Instant) -> u64 {
     now.as_micros() / 1000
 }
 

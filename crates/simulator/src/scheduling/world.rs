@@ -279,7 +279,7 @@ impl<'a> World<'a> {
         let now = Instant::from_micros(self.now);
         let mut engine = self.workers[number].engine.take().expect("one turn at a time");
         for letter in self.workers[number].letters() {
-            engine.read_letter(&letter);
+            engine.read_letter(now, &letter);
         }
         let mut busy = TURN;
         while let Some(arrival) = self.workers[number].next_arrival(self.now) {

@@ -6,45 +6,42 @@
 //! one that dies, since locks go with their connection.
 //!
 //! - Anybody can take a named lock. A lock counts only where its holder is the connection of a peer, which the server has said to be the service
-//!   account's. Whoever takes such locks can keep letters from being sent, and can forge none.
-//! - The names have the number of the recipient's connection in them. What was meant for a former connection is never read by the next one.
-//! - Bits vanish one after the other when the sender's connection ends. So a letter ends with the count of its bits that are not set: a lost
-//!   bit makes the one larger or the other smaller, and never both agree again (Berger's code).
+//!   account's. That has the user's name alone, by which an anonymous account lets anybody in. So a letter ends with a seal, and the names of
+//!   its locks cannot be guessed: both are made with a key that takes the service account's password ([`super::sealed`]). Who has not got that
+//!   can neither forge letters nor take their locks first.
+//! - The key goes with the numbers of both connections: what was meant for a former one is never read by the next one.
+//! - A look takes time. Bits that vanish meanwhile, with the sender's connection or with its next letter, break the seal.
 //! - Letters have numbers, and the lock of an answer has its letter's number in its name: no answer is taken for another letter's, and no
 //!   letter is carried out twice.
+//! - A letter says when its KILL was said, by the server's clock: what comes late ends no statement that has come since, and what is older than
+//!   anybody waits for ends nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
+use std::ops::Bound;
 use std::time::Duration;
 
 use seam::Instant;
 
-use super::{PeersQuestion, number};
-use crate::workers::letter::{Kill, Outcome, Rights, Undelivered};
+use super::sealed::{BITS, Bits, Content, LetterKey, set};
+use super::{PeersQuestion, millis_of, number};
+use crate::workers::letter::{Kill, Outcome, Owner, Rights, Undelivered};
 
-/// Names of locks. With two numbers of 20 digits, a slot and a bit's or answer's number they fit a lock of MySQL (64 characters).
-const LETTER: &str = "onramp.letter.";
-const ANSWER: &str = "onramp.answer.";
+/// As long as letters are under way, both sides look so often: where one statement is cancelled hundreds may be, and such a look takes the
+/// server less than a tenth of a millisecond.
+const QUICK: Duration = Duration::from_millis(5);
 
-/// As long as letters are under way, both sides look so often: a KILL is of use while somebody waits for it, and such a look takes the server
-/// less than a tenth of a millisecond.
-const QUICK: Duration = Duration::from_millis(20);
-
-/// The recipient looks as often for so long behind the latest letter: where one is cancelled, others are.
+/// The recipient looks as often for so long behind the latest letter and its answer: where one is cancelled, others are.
 const LIVELY: Duration = Duration::from_secs(1);
 
 /// A client waits so long for a peer to answer. The peer looks once a second; the rest is for one that is busy, or whose server is.
 pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// So many KILLs may wait for one peer: about what becomes of them within [`PEER_TIMEOUT`], at one for each [`QUICK`].
-const MOST_WAITING: usize = 256;
+/// So many KILLs may wait for one peer: about what becomes of them within [`PEER_TIMEOUT`], at two for each [`QUICK`] or so.
+const MOST_WAITING: usize = 512;
 
-/// The number, the client's id, what kind of KILL it is, and by whom: see [`encode`].
-const LETTER_BYTES: usize = 4 + 4 + 1 + 16;
-const BITS: usize = (LETTER_BYTES + 1) * 8;
-
-/// The bits of a letter, in bytes. The last one has the count.
-type Bits = [u8; LETTER_BYTES + 1];
+/// Where the server has refused to give a lock back, that is tried again after a while.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 /// What has come of a letter, as a lock says it.
 const VERDICTS: [Outcome; 3] = [Outcome::Done, Outcome::NoSuchClient, Outcome::Denied];
@@ -60,7 +57,14 @@ pub(crate) struct Sender {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// A peer wants a client of ours killed, and waits to hear what has come of it.
-    Kill { sender: Sender, victim: u32, query_only: bool, rights: Rights },
+    Kill {
+        sender: Sender,
+        victim: u32,
+        query_only: bool,
+        rights: Rights,
+        /// How long ago it was said.
+        age: Duration,
+    },
     /// That has come of a KILL of ours.
     Outcome(Kill, Outcome),
 }
@@ -68,6 +72,10 @@ pub(crate) enum Delivery {
 /// This Onramp's letters on one server.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
+    /// Without it nothing is sent or read.
+    key: Option<LetterKey>,
+    /// The server's clock at the beginning of ours, in milliseconds: at least and at most, since a question takes time.
+    clock: (u64, u64),
     /// Of the latest letter.
     number: u32,
     /// By the connections of those they are for.
@@ -78,13 +86,18 @@ pub(crate) struct Mail {
     /// What was looked for then, in the order of the answer's columns.
     looks: Vec<Look>,
     lively_until: Option<Instant>,
+    /// When the server has refused something of which it will be asked again.
+    refused: Option<Instant>,
     deliveries: VecDeque<Delivery>,
 }
 
 /// What is for one peer.
 #[derive(Debug, Default)]
 struct Outgoing {
-    waiting: VecDeque<Order>,
+    /// By whom they are, so that whoever says very many keeps nobody else waiting.
+    waiting: BTreeMap<Owner, VecDeque<Order>>,
+    /// Whose turn it was.
+    turn: Option<Owner>,
     sent: Option<Sent>,
 }
 
@@ -106,8 +119,6 @@ struct Sent {
 /// What is from one peer.
 #[derive(Debug, Default)]
 struct Incoming {
-    /// The slot of the sender, which is in the names of its letters.
-    slot: u32,
     /// The number of the latest letter; they begin at 1.
     latest: u32,
     /// A letter is there, and is to be read: it may be the latest one still.
@@ -129,18 +140,13 @@ enum Look {
     Answer { connection: u64, number: u32, verdict: usize },
 }
 
-/// This Onramp, as its peers see it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Own {
-    pub(super) connection: u64,
-    pub(super) slot: u32,
-}
-
 impl Mail {
     /// The service account has another connection: nothing that was under way is any more.
-    pub(super) fn asked_anew(&mut self) {
+    pub(super) fn asked_anew(&mut self, key: Option<&LetterKey>) {
+        self.key = key.cloned();
+        self.refused = None;
         let outgoing = std::mem::take(&mut self.outgoing);
-        for kill in outgoing.into_values().flat_map(Outgoing::kills) {
+        for kill in outgoing.into_values().flat_map(|mut outgoing| outgoing.take_kills()) {
             self.undelivered(kill, Undelivered::PeerGone);
         }
         self.incoming.clear();
@@ -148,13 +154,30 @@ impl Mail {
         self.looked = None;
     }
 
-    /// The peers that are there, with their slots. What was for others comes back, and what was from them is forgotten.
-    pub(super) fn know(&mut self, peers: &BTreeMap<u64, u32>) {
-        for (&connection, &slot) in peers {
-            self.incoming.entry(connection).or_default().slot = slot;
+    /// The server's clock has said so many milliseconds, at some time between these two.
+    pub(super) fn set_clock(&mut self, asked: Instant, answered: Instant, millis: u64) {
+        self.clock = (millis.wrapping_sub(millis_of(answered)), millis.wrapping_sub(millis_of(asked)));
+    }
+
+    /// The server's time at least, the last 32 bits of its milliseconds: letters live for seconds, and these are seven weeks.
+    fn earliest(&self, at: Instant) -> u32 {
+        self.clock.0.wrapping_add(millis_of(at)) as u32
+    }
+
+    /// The same at most. So no KILL is taken for older than it is, and misses what it means.
+    fn latest(&self, at: Instant) -> u32 {
+        self.clock.1.wrapping_add(millis_of(at)) as u32
+    }
+
+    /// The peers that are there, by their connections. What was for others comes back, and what was from them is forgotten.
+    pub(super) fn know(&mut self, peers: &BTreeSet<u64>) {
+        let none = BTreeSet::new();
+        let peers = if self.key.is_some() { peers } else { &none };
+        for &connection in peers {
+            self.incoming.entry(connection).or_default();
         }
         self.incoming.retain(|connection, incoming| {
-            let stays = peers.contains_key(connection);
+            let stays = peers.contains(connection);
             if !stays {
                 (incoming.is_there, incoming.was_there, incoming.verdict) = (false, false, None);
             }
@@ -162,23 +185,24 @@ impl Mail {
         });
         let mut lost = Vec::new();
         self.outgoing.retain(|connection, outgoing| {
-            if !peers.contains_key(connection) {
+            if !peers.contains(connection) {
                 lost.extend(outgoing.take_kills());
             }
-            outgoing.sent.is_some() || peers.contains_key(connection)
+            outgoing.sent.is_some() || peers.contains(connection)
         });
         for kill in lost {
             self.undelivered(kill, Undelivered::PeerGone);
         }
     }
 
-    /// A client's KILL for the peer with this connection.
+    /// A KILL for the peer with this connection.
     pub(super) fn send(&mut self, now: Instant, connection: u64, kill: Kill) {
-        let waiting = &mut self.outgoing.entry(connection).or_default().waiting;
-        if waiting.len() < MOST_WAITING {
-            waiting.push_back(Order { kill, since: now });
-        } else {
-            self.undelivered(kill, Undelivered::TooMany);
+        if self.key.is_none() {
+            return self.undelivered(kill, Undelivered::NoPassword);
+        }
+        let outgoing = self.outgoing.entry(connection).or_default();
+        if let Some(order) = outgoing.push(Order { kill, since: now }) {
+            self.undelivered(order.kill, Undelivered::TooMany);
         }
     }
 
@@ -206,10 +230,13 @@ impl Mail {
         let mut over = Vec::new();
         for outgoing in self.outgoing.values_mut() {
             over.extend(outgoing.sent.as_mut().and_then(|sent| sent.order.take_if(|order| is_over(order))));
-            // The oldest is the first.
-            while outgoing.waiting.front().is_some_and(is_over) {
-                over.extend(outgoing.waiting.pop_front());
+            for orders in outgoing.waiting.values_mut() {
+                // The oldest is the first.
+                while orders.front().is_some_and(is_over) {
+                    over.extend(orders.pop_front());
+                }
             }
+            outgoing.waiting.retain(|_, orders| !orders.is_empty());
         }
         for order in over {
             self.undelivered(order.kill, Undelivered::NoAnswer);
@@ -217,7 +244,10 @@ impl Mail {
     }
 
     /// What is to be done at once, if anything.
-    pub(super) fn due(&self) -> Option<PeersQuestion> {
+    pub(super) fn due(&self, now: Instant) -> Option<PeersQuestion> {
+        if self.refused.is_some_and(|at| now < at + REFUSED_FOR) {
+            return None;
+        }
         let of_incoming = self.incoming.iter().find_map(|(&connection, incoming)| match incoming {
             _ if incoming.has_old_answer() => Some(PeersQuestion::ForgetAnswer(connection)),
             _ if incoming.verdict.is_some() => Some(PeersQuestion::Answer(connection)),
@@ -236,18 +266,16 @@ impl Mail {
     pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
         let is_lively = self.lively_until.is_some_and(|until| now < until) && !self.incoming.is_empty();
         let waits = self.outgoing.values().any(|outgoing| outgoing.sent.is_some());
-        let is_asked =
-            self.incoming.values().any(|incoming| incoming.was_there || incoming.answered.is_some());
-        (is_lively || waits || is_asked).then(|| self.looked.map_or(now, |at| at + QUICK))
+        (is_lively || waits).then(|| self.looked.map_or(now, |at| at + QUICK))
     }
 
-    pub(super) fn is_asked(&mut self, now: Instant, question: PeersQuestion) {
+    pub(super) fn is_asked(&mut self, now: Instant, own: u64, question: PeersQuestion) {
         match question {
             PeersQuestion::Holders | PeersQuestion::Mail => {
                 self.looked = Some(now);
                 self.looks = self.looks().collect();
             }
-            PeersQuestion::Post(connection) => self.begin(connection),
+            PeersQuestion::Post(connection) => self.begin(connection, own),
             _ => {}
         }
     }
@@ -264,78 +292,78 @@ impl Mail {
     }
 
     /// The columns of a look, each with a comma behind it.
-    pub(super) fn columns(&self, own: Own) -> String {
+    pub(super) fn columns(&self, own: u64) -> String {
+        let Some(key) = &self.key else { return String::new() };
         let mut text = String::new();
         for look in self.looks() {
             let name = match look {
-                Look::Letter(from) => letter(own.connection, self.incoming[&from].slot),
-                Look::Answer { number, verdict, .. } => answer(own, number, verdict),
+                Look::Letter(from) => key.letter(from, own),
+                Look::Answer { connection, number, verdict } => key.answer(own, connection, number, verdict),
             };
             let _ = write!(text, "IS_USED_LOCK('{name}'), ");
         }
         text
     }
 
-    /// The other questions, as the server is asked.
-    pub(super) fn text(&self, own: Own, question: PeersQuestion) -> String {
-        match question {
+    /// The other questions, as the server is asked by the connection `own`.
+    pub(super) fn text(&self, own: u64, question: PeersQuestion) -> String {
+        self.key
+            .as_ref()
+            .and_then(|key| self.text_of(key, own, question))
+            .unwrap_or_else(|| String::from("DO 0"))
+    }
+
+    fn text_of(&self, key: &LetterKey, own: u64, question: PeersQuestion) -> Option<String> {
+        Some(match question {
             PeersQuestion::ReadLetter(from) => {
-                let name =
-                    letter(own.connection, self.incoming.get(&from).map_or(0, |incoming| incoming.slot));
+                let name = key.letter(from, own);
                 let bits: Vec<_> = (0..BITS)
                     .map(|bit| format!("IFNULL(IS_USED_LOCK('{name}.{bit}') = {from}, 0)"))
                     .collect();
                 format!("SELECT CONCAT({}) AS letter", bits.join(", "))
             }
             PeersQuestion::Post(to) => {
-                let name = letter(to, own.slot);
-                let next = self.outgoing.get(&to).and_then(|outgoing| outgoing.waiting.front());
-                let bits = next.map_or([0; _], |order| encode(self.number.wrapping_add(1), &order.kill));
+                let name = key.letter(own, to);
+                let order = self.outgoing.get(&to)?.next()?;
+                let bits = key.encode(own, to, &self.content(self.number.wrapping_add(1), order));
                 let taken: Vec<_> = set(&bits).map(|bit| format!("GET_LOCK('{name}.{bit}', 0)")).collect();
-                format!(
-                    "SELECT IF({} = {}, GET_LOCK('{name}', 0), 0) AS sent",
-                    taken.join(" + "),
-                    taken.len()
-                )
+                let (all, count) = (taken.join(", "), taken.len());
+                format!("SELECT IF(CONCAT({all}) = REPEAT('1', {count}), GET_LOCK('{name}', 0), 0) AS sent")
             }
             PeersQuestion::Withdraw(to) => {
-                let name = letter(to, own.slot);
-                let sent = self.outgoing.get(&to).and_then(|outgoing| outgoing.sent.as_ref());
-                let bits = sent.map_or([0; _], |sent| sent.bits);
+                let name = key.letter(own, to);
                 let mut text = format!("SELECT CONCAT_WS('', RELEASE_LOCK('{name}')");
-                for bit in set(&bits) {
+                for bit in set(&self.outgoing.get(&to)?.sent.as_ref()?.bits) {
                     let _ = write!(text, ", RELEASE_LOCK('{name}.{bit}')");
                 }
                 text + ") AS withdrawn"
             }
             PeersQuestion::Answer(from) => {
-                let said =
-                    self.incoming.get(&from).and_then(|incoming| Some((incoming.latest, incoming.verdict?)));
-                let (number, verdict) = said.unwrap_or_default();
-                let name = answer(self.sender(from), number, verdict);
+                let incoming = self.incoming.get(&from)?;
+                let name = key.answer(from, own, incoming.latest, incoming.verdict?);
                 format!("SELECT GET_LOCK('{name}', 0)")
             }
             PeersQuestion::ForgetAnswer(from) => {
-                let said = self.incoming.get(&from).and_then(|incoming| incoming.answered);
-                let (number, verdict) = said.unwrap_or_default();
-                let name = answer(self.sender(from), number, verdict);
+                let (number, verdict) = self.incoming.get(&from)?.answered?;
+                let name = key.answer(from, own, number, verdict);
                 format!("SELECT RELEASE_LOCK('{name}')")
             }
             _ => format!("SELECT {}1", self.columns(own)),
-        }
+        })
     }
 
-    fn sender(&self, connection: u64) -> Own {
-        Own { connection, slot: self.incoming.get(&connection).map_or(0, |incoming| incoming.slot) }
+    fn content(&self, number: u32, order: &Order) -> Content {
+        Content::new(number, &order.kill, self.latest(order.since))
     }
 
-    /// The first that waits is on its way.
-    fn begin(&mut self, connection: u64) {
-        let Some(outgoing) = self.outgoing.get_mut(&connection) else { return };
-        let Some(order) = outgoing.waiting.pop_front() else { return };
+    /// The next that waits is on its way.
+    fn begin(&mut self, to: u64, own: u64) {
+        let Some(order) = self.outgoing.get_mut(&to).and_then(Outgoing::pop) else { return };
         self.number = self.number.wrapping_add(1);
-        let bits = encode(self.number, &order.kill);
-        outgoing.sent = Some(Sent { number: self.number, bits, order: Some(order) });
+        let Some(key) = &self.key else { return };
+        let bits = key.encode(own, to, &self.content(self.number, &order));
+        let sent = Some(Sent { number: self.number, bits, order: Some(order) });
+        self.outgoing.entry(to).or_default().sent = sent;
     }
 
     /// How many columns a look has.
@@ -344,7 +372,7 @@ impl Mail {
     }
 
     /// Takes in a look: who holds each of the locks.
-    pub(super) fn take_looks(&mut self, now: Instant, columns: &[Option<Vec<u8>>]) {
+    pub(super) fn take_looks(&mut self, columns: &[Option<Vec<u8>>]) {
         for (look, column) in std::mem::take(&mut self.looks).into_iter().zip(columns) {
             let holder = number(Some(column));
             match look {
@@ -352,9 +380,6 @@ impl Mail {
                     let Some(incoming) = self.incoming.get_mut(&connection) else { continue };
                     incoming.is_there = holder == Some(connection);
                     incoming.was_there = incoming.is_there;
-                    if incoming.is_there {
-                        self.lively_until = Some(now + LIVELY);
-                    }
                 }
                 Look::Answer { connection, number, verdict } if holder == Some(connection) => {
                     let sent = self.outgoing.get_mut(&connection).and_then(|outgoing| outgoing.sent.as_mut());
@@ -368,30 +393,19 @@ impl Mail {
         }
     }
 
-    /// Takes in the answer to one of the other questions; `None` where the server has refused it.
-    pub(super) fn take(&mut self, question: PeersQuestion, field: Option<&[u8]>) {
+    /// Takes in the answer to one of the other questions, of the connection `own`; `None` where the server has refused it.
+    pub(super) fn take(&mut self, now: Instant, own: u64, question: PeersQuestion, field: Option<&[u8]>) {
         let done = field == Some(b"1");
         match question {
-            PeersQuestion::ReadLetter(connection) => {
-                let Some(incoming) = self.incoming.get_mut(&connection) else { return };
-                incoming.is_there = false;
-                let Some(read) = field.and_then(decode) else { return };
-                if read.number > incoming.latest {
-                    incoming.latest = read.number;
-                    incoming.verdict = None;
-                    let sender = Sender { connection, number: read.number };
-                    let Read { victim, query_only, rights, .. } = read;
-                    self.deliveries.push_back(Delivery::Kill { sender, victim, query_only, rights });
-                }
-            }
+            PeersQuestion::ReadLetter(connection) => self.take_letter(now, own, connection, field),
             PeersQuestion::Post(connection) => {
                 let sent = self.outgoing.get_mut(&connection).and_then(|outgoing| outgoing.sent.as_mut());
-                if let Some(sent) = sent.filter(|_| !done)
-                    && let Some(order) = sent.order.take()
-                {
-                    self.undelivered(order.kill, Undelivered::LocksTaken);
+                if let Some(order) = sent.filter(|_| !done).and_then(|sent| sent.order.take()) {
+                    self.undelivered(order.kill, Undelivered::NoLocks);
                 }
             }
+            // What is still held would be a part of the next letter.
+            _ if field.is_none() => self.refused = Some(now),
             PeersQuestion::Withdraw(connection) => {
                 if let Some(outgoing) = self.outgoing.get_mut(&connection) {
                     outgoing.sent = None;
@@ -402,6 +416,7 @@ impl Mail {
                 // Where somebody else holds the lock, the sender hears nothing.
                 let verdict = incoming.verdict.take();
                 incoming.answered = verdict.filter(|_| done).map(|verdict| (incoming.latest, verdict));
+                self.lively_until = Some(now + LIVELY);
             }
             PeersQuestion::ForgetAnswer(connection) => {
                 if let Some(incoming) = self.incoming.get_mut(&connection) {
@@ -411,17 +426,72 @@ impl Mail {
             _ => {}
         }
     }
+
+    fn take_letter(&mut self, now: Instant, own: u64, from: u64, field: Option<&[u8]>) {
+        let time = self.earliest(now);
+        let Some(incoming) = self.incoming.get_mut(&from) else { return };
+        incoming.is_there = false;
+        let read = self.key.as_ref().zip(field).and_then(|(key, field)| key.decode(from, own, field));
+        let Some(Content { number, victim, query_only, rights, said }) = read else { return };
+        if number <= incoming.latest {
+            return;
+        }
+        incoming.latest = number;
+        incoming.verdict = None;
+        self.lively_until = Some(now + LIVELY);
+        // By such clocks it may have been said a little later than now.
+        let age = Some(time.wrapping_sub(said)).filter(|&age| age <= u32::MAX / 2).unwrap_or(0);
+        let age = Duration::from_millis(age.into());
+        // Its sender has told that nobody has answered.
+        if age <= PEER_TIMEOUT {
+            let sender = Sender { connection: from, number };
+            self.deliveries.push_back(Delivery::Kill { sender, victim, query_only, rights, age });
+        }
+    }
 }
 
 impl Outgoing {
+    /// One more. Returns what there is no room for.
+    fn push(&mut self, order: Order) -> Option<Order> {
+        self.waiting.entry(order.kill.rights.owner).or_default().push_back(order);
+        if self.waiting.values().map(VecDeque::len).sum::<usize>() <= MOST_WAITING {
+            return None;
+        }
+        // It is the crowd that loses its newest.
+        let crowd = self.waiting.values_mut().max_by_key(|orders| orders.len())?;
+        let newest = crowd.pop_back();
+        self.waiting.retain(|_, orders| !orders.is_empty());
+        newest
+    }
+
+    /// Whose turn is next.
+    fn next_owner(&self) -> Option<Owner> {
+        let behind = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.waiting.range((behind, Bound::Unbounded)).next();
+        next.or_else(|| self.waiting.first_key_value()).map(|(&owner, _)| owner)
+    }
+
+    fn next(&self) -> Option<&Order> {
+        self.waiting.get(&self.next_owner()?)?.front()
+    }
+
+    /// Takes [`Self::next`].
+    fn pop(&mut self) -> Option<Order> {
+        let owner = self.next_owner()?;
+        let orders = self.waiting.get_mut(&owner)?;
+        let order = orders.pop_front();
+        if orders.is_empty() {
+            self.waiting.remove(&owner);
+        }
+        self.turn = Some(owner);
+        order
+    }
+
     /// What nobody has answered.
     fn take_kills(&mut self) -> Vec<Kill> {
         let sent = self.sent.as_mut().and_then(|sent| sent.order.take());
-        sent.into_iter().chain(self.waiting.drain(..)).map(|order| order.kill).collect()
-    }
-
-    fn kills(mut self) -> Vec<Kill> {
-        self.take_kills()
+        let waiting = std::mem::take(&mut self.waiting).into_values().flatten();
+        sent.into_iter().chain(waiting).map(|order| order.kill).collect()
     }
 }
 
@@ -430,76 +500,4 @@ impl Incoming {
     fn has_old_answer(&self) -> bool {
         self.answered.is_some_and(|(number, _)| !self.was_there || number != self.latest)
     }
-}
-
-/// The lock of a letter for this connection, from the Onramp with that slot.
-fn letter(to: u64, from: u32) -> String {
-    format!("{LETTER}{to}.{from}")
-}
-
-/// The lock that answers a letter.
-fn answer(sender: Own, number: u32, verdict: usize) -> String {
-    format!("{ANSWER}{}.{}.{number}.{verdict}", sender.connection, sender.slot)
-}
-
-/// The bits of these bytes that are set.
-fn set(bytes: &Bits) -> impl Iterator<Item = usize> {
-    (0..BITS).filter(|bit| bytes[bit / 8] & (1 << (bit % 8)) != 0)
-}
-
-const QUERY_ONLY: u8 = 1;
-const OF_ALL: u8 = 2;
-const BY_SYSTEM_USER: u8 = 4;
-
-fn encode(number: u32, kill: &Kill) -> Bits {
-    let mut bits = [0; LETTER_BYTES + 1];
-    let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
-    let flags = flag(QUERY_ONLY, kill.query_only)
-        | flag(OF_ALL, kill.rights.all)
-        | flag(BY_SYSTEM_USER, kill.rights.is_system_user);
-    bits[..4].copy_from_slice(&number.to_le_bytes());
-    bits[4..8].copy_from_slice(&kill.victim.to_le_bytes());
-    bits[8] = flags;
-    bits[9..LETTER_BYTES].copy_from_slice(&kill.rights.owner);
-    bits[LETTER_BYTES] = unset(&bits);
-    bits
-}
-
-/// How many bits in front of the count are not set.
-fn unset(bits: &Bits) -> u8 {
-    let count = bits[..LETTER_BYTES].iter().map(|byte| byte.count_zeros()).sum::<u32>();
-    u8::try_from(count).expect("there are 200 of them")
-}
-
-/// A letter that has been read.
-struct Read {
-    number: u32,
-    victim: u32,
-    query_only: bool,
-    rights: Rights,
-}
-
-/// `None` where bits are missing.
-fn decode(text: &[u8]) -> Option<Read> {
-    if text.len() != BITS {
-        return None;
-    }
-    let mut bits: Bits = [0; LETTER_BYTES + 1];
-    for (bit, _) in text.iter().enumerate().filter(|&(_, &digit)| digit == b'1') {
-        bits[bit / 8] |= 1 << (bit % 8);
-    }
-    if bits[LETTER_BYTES] != unset(&bits) {
-        return None;
-    }
-    let flags = bits[8];
-    Some(Read {
-        number: u32::from_le_bytes(bits[..4].try_into().ok()?),
-        victim: u32::from_le_bytes(bits[4..8].try_into().ok()?),
-        query_only: flags & QUERY_ONLY != 0,
-        rights: Rights {
-            all: flags & OF_ALL != 0,
-            is_system_user: flags & BY_SYSTEM_USER != 0,
-            owner: bits[9..LETTER_BYTES].try_into().ok()?,
-        },
-    })
 }

@@ -75,7 +75,7 @@ impl Peers {
                 let holders =
                     |name: &'static str| (1..=SLOTS).map(move |slot| format!("IS_USED_LOCK('{name}{slot}')"));
                 let all: Vec<_> = holders(SLOT).chain(holders(AT_WORK)).collect();
-                format!("SELECT {}, {}{CLOCK}", all.join(", "), self.mail.columns(self.own()))
+                format!("SELECT {}, {}{CLOCK}", all.join(", "), self.mail.columns(self.own))
             }
             PeersQuestion::Accounts => {
                 let ids: Vec<_> = self.unknown().map(|holder| holder.connection.to_string()).collect();
@@ -95,7 +95,7 @@ impl Peers {
             }
             PeersQuestion::Leave => format!("SELECT RELEASE_LOCK('{SLOT}{}')", self.former.unwrap_or(0)),
             PeersQuestion::UsualSilence => String::from(USUAL_SILENCE),
-            of_mail => self.mail.text(self.own(), of_mail),
+            of_mail => self.mail.text(self.own, of_mail),
         }
     }
 

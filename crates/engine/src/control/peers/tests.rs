@@ -1,3 +1,4 @@
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::*;
@@ -14,11 +15,15 @@ pub(super) struct Locks {
     pub(super) asked: Vec<String>,
     /// What stands between adds so much to numbers of connections.
     pub(super) between: u64,
+    /// When it is asked, by the clocks of all.
+    pub(super) now: Instant,
+    /// So far its own clock is ahead of those.
+    pub(super) ahead: Duration,
 }
 
 impl Locks {
     /// Answers with a row of texts, or several.
-    fn answer(&mut self, connection: u64, text: &str) -> Result<Vec<u8>, String> {
+    pub(super) fn answer(&mut self, connection: u64, text: &str) -> Result<Vec<u8>, String> {
         self.asked.push(text.to_owned());
         if let Some(word) = self.refuses.filter(|word| text.contains(word)) {
             return Err(format!("error 1305: FUNCTION {word} does not exist"));
@@ -30,7 +35,11 @@ impl Locks {
         } else if text.contains("IS_USED_LOCK") {
             let names = text.split("IS_USED_LOCK('").skip(1).map(|part| part.split('\'').next().unwrap());
             let holders = names.map(|name| self.held.get(name).map(u64::to_string));
-            vec![holders.chain([Some(String::from("1769860800.25"))]).collect()]
+            let clock = text.contains("UNIX_TIMESTAMP").then(|| {
+                let micros = (self.now + self.ahead).as_micros();
+                Some(format!("{}.{:06}", 1_769_860_800 + micros / 1_000_000, micros % 1_000_000))
+            });
+            vec![holders.chain(clock).collect()]
         } else if text.contains("PROCESSLIST") {
             let ids = text.split(['(', ')']).nth(1).unwrap().split(", ").map(|id| id.parse::<u64>().unwrap());
             let seen = ids.filter_map(|id| {
@@ -114,7 +123,13 @@ fn bytes_of(rows: &[Vec<Option<String>>]) -> Vec<u8> {
             match field {
                 None => payload.push(0xfb),
                 Some(text) => {
-                    payload.push(u8::try_from(text.len()).unwrap());
+                    match u8::try_from(text.len()) {
+                        Ok(length) if length < 251 => payload.push(length),
+                        _ => {
+                            payload.push(0xfc);
+                            payload.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
+                        }
+                    }
                     payload.extend_from_slice(text.as_bytes());
                 }
             }
@@ -133,11 +148,26 @@ pub(super) struct Onramp {
     views: Views,
     pub(super) now: Instant,
     changes: u32,
+    key: Option<LetterKey>,
+}
+
+/// Making one takes a while.
+pub(super) fn key(password: &str) -> Option<LetterKey> {
+    static USUAL: OnceLock<Option<LetterKey>> = OnceLock::new();
+    match password {
+        "onramp-secret" => USUAL.get_or_init(|| LetterKey::of(password)).clone(),
+        _ => LetterKey::of(password),
+    }
 }
 
 impl Onramp {
     pub(super) fn new(server: &mut Locks, connection: u64) -> Self {
+        Self::with_password(server, connection, "onramp-secret")
+    }
+
+    pub(super) fn with_password(server: &mut Locks, connection: u64, password: &str) -> Self {
         let mut onramp = Self {
+            key: key(password),
             peers: Peers::default(),
             connection,
             onramps: Onramps::default(),
@@ -152,7 +182,7 @@ impl Onramp {
     pub(super) fn log_in(&mut self, server: &mut Locks, connection: u64) {
         self.connection = connection;
         server.threads.insert(connection, "onramp");
-        self.peers.asked_anew();
+        self.peers.asked_anew(self.key.as_ref());
     }
 
     /// What is asked once it is time, until nothing more follows.
@@ -167,6 +197,7 @@ impl Onramp {
         while let Some(asked) = question {
             let text = self.peers.text(asked);
             self.peers.is_asked(self.now, asked);
+            server.now = self.now;
             let answer = server.answer(self.connection, &text);
             let mut hearing = Hearing {
                 now: self.now,
