@@ -1,14 +1,14 @@
 //! The admin port's questions to a worker, and how the worker answers: between its turns, a piece at a time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use drivers::Signaller;
 use engine::{
     BackendView, ClientView, DigestCost, DigestView, DrainOrder, DrainOutcome, Engine, FailoverView, Holders,
-    Measures, Memory, MemoryParts, PeerView, Piece, PinReport, ReaderView, RoutedView, ServerView, Settings,
-    SwitchStep, TalliesByName, Use, Waits, WorkerView,
+    KilledAtPeer, Measures, Memory, MemoryParts, PeerView, Piece, PinReport, ReaderView, RoutedView,
+    ServerView, Settings, SwitchStep, TalliesByName, Use, Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -22,6 +22,8 @@ pub(crate) enum Ask {
     Look { what: Look, answer: Sender<Answer> },
     /// See [`Engine::kill`]. Answered with [`Sight::Done`] or [`Sight::NotHere`].
     Kill { id: u32, query_only: bool, answer: Sender<Answer> },
+    /// See [`Engine::kill_for_operator_at_peer`]. Answered with [`Sight::Killed`] or [`Sight::NotHere`].
+    KillAtPeer { id: u32, query_only: bool, answer: Sender<Answer> },
     /// See [`Engine::pause`] and [`Engine::resume`].
     Pause { on: bool, answer: Sender<Answer> },
     /// See [`Engine::switch_over`].
@@ -64,6 +66,8 @@ pub(crate) enum Sight {
     DigestCosts(Vec<DigestCost>),
     /// What an order to drain a server has come to, or why it could not be.
     Drain(Result<DrainOutcome, String>),
+    /// What has become of a KILL of another Onramp's client.
+    Killed(KilledAtPeer),
     /// The order has been carried out, or everything has been said.
     Done,
     /// The client is another worker's.
@@ -100,6 +104,10 @@ pub(crate) struct Desk {
     /// To wake itself for the next piece.
     own: Signaller,
     looks: VecDeque<Looking>,
+    /// Who waits for another Onramp, by the numbers of the orders.
+    kills: BTreeMap<u64, Sender<Answer>>,
+    /// Of the latest such order.
+    order: u64,
 }
 
 /// A look that is under way.
@@ -112,7 +120,7 @@ struct Looking {
 
 impl Desk {
     pub(crate) fn new(number: usize, asks: Receiver<Ask>, own: Signaller) -> Self {
-        Self { number, asks, own, looks: VecDeque::new() }
+        Self { number, asks, own, looks: VecDeque::new(), kills: BTreeMap::new(), order: 0 }
     }
 
     /// Does what has been asked since, and one piece of what takes several.
@@ -133,6 +141,16 @@ impl Desk {
         }
     }
 
+    /// Tells who waits for it what other Onramps have done.
+    pub(crate) fn tell_of_kills(&mut self, engine: &mut Engine) {
+        while let Some((order, outcome)) = engine.poll_killed_at_peer() {
+            if let Some(answer) = self.kills.remove(&order) {
+                // The asker may have given up.
+                let _ = answer.send((self.number, Sight::Killed(outcome)));
+            }
+        }
+    }
+
     fn take(&mut self, engine: &mut Engine, ask: Ask) {
         let (answer, sight) = match ask {
             Ask::Look { what, answer } => {
@@ -141,6 +159,14 @@ impl Desk {
             }
             Ask::Kill { id, query_only, answer } => {
                 (answer, if engine.kill(id, query_only) { Sight::Done } else { Sight::NotHere })
+            }
+            Ask::KillAtPeer { id, query_only, answer } => {
+                self.order += 1;
+                if engine.kill_for_operator_at_peer(id, query_only, self.order) {
+                    self.kills.insert(self.order, answer);
+                    return;
+                }
+                (answer, Sight::NotHere)
             }
             Ask::Pause { on, answer } => {
                 if on {

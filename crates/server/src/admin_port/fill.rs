@@ -55,7 +55,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
             }
             Sight::Digests(found) => found.into_iter().for_each(|kind| kinds.add(kind)),
             Sight::Routing(found) => routes.add(found),
-            Sight::DigestCosts(_) | Sight::Drain(_) | Sight::Done | Sight::NotHere => {}
+            Sight::DigestCosts(_) | Sight::Drain(_) | Sight::Killed(_) | Sight::Done | Sight::NotHere => {}
         }
         if std::time::Instant::now() > rows.deadline() {
             break;

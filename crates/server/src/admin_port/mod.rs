@@ -23,14 +23,14 @@ use admin::tables::Setting;
 use admin::{Encryption, Listener, Pool, Refusal, Rows};
 use config::{Configuration, ListenAddress, NotSet};
 use drivers::InheritedSocket;
-use engine::ClientTls;
+use engine::{ClientTls, KILL_AT_PEER_TIMEOUT, KilledAtPeer};
 use private_server::Access;
 use seam::Signal;
 
 use crate::Failure;
 use crate::addresses;
 use crate::ask::{Answer, Ask, Sight};
-use crate::control::Control;
+use crate::control::{Control, answers};
 
 /// Says where the admin port is.
 const OPTION: &str = "admin_listen";
@@ -159,6 +159,27 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 }
 
 impl Control {
+    /// No worker has this client. Another Onramp in front of the server may.
+    fn kill_at_peer(&self, id: u32, query_only: bool) -> Result<(), Refusal> {
+        let mut answers = self
+            .ask(Signal::Wake, |answer| Ask::KillAtPeer { id, query_only, answer })
+            .with_time_for_others(KILL_AT_PEER_TIMEOUT);
+        let mut outcome = KilledAtPeer::NoSuchClient;
+        while let Some((_, sight)) = answers.next() {
+            if let Sight::Killed(of_peer) = sight {
+                outcome = of_peer;
+            }
+        }
+        match (outcome, answers.missing().as_slice()) {
+            (KilledAtPeer::Done, _) => Ok(()),
+            (KilledAtPeer::Failed(reason), _) => Err(Refusal::Failed { reason }),
+            (KilledAtPeer::NoSuchClient, []) => Err(Refusal::NoSuchClient),
+            (KilledAtPeer::NoSuchClient, missing) => {
+                Err(Refusal::Failed { reason: format!("{} not answered", answers::have(missing)) })
+            }
+        }
+    }
+
     /// As [`Self::order`], said as the admin port says it.
     fn order_all(&self, ask: impl Fn(Sender<Answer>) -> Ask) -> Result<(), Refusal> {
         self.order(ask).map_err(|reason| Refusal::Failed { reason })
@@ -193,7 +214,11 @@ impl Pool for Control {
         while let Some((_, sight)) = answers.next() {
             found |= matches!(sight, Sight::Done);
         }
-        if found { Ok(()) } else { Err(Refusal::NoSuchClient) }
+        match answers.missing().as_slice() {
+            _ if found => Ok(()),
+            [] => self.kill_at_peer(id, query_only),
+            missing => Err(Refusal::Failed { reason: format!("{} not answered", answers::have(missing)) }),
+        }
     }
 
     fn pause(&self) -> Result<(), Refusal> {

@@ -14,12 +14,18 @@ pub(crate) struct Answers {
     answers: Receiver<Answer>,
     /// Workers that have not said everything.
     left: BTreeSet<usize>,
+    patience: Duration,
 }
 
 impl Answers {
     /// From this many workers.
     pub(crate) fn new(answers: Receiver<Answer>, workers: usize) -> Self {
-        Self { answers, left: (0..workers).collect() }
+        Self { answers, left: (0..workers).collect(), patience: PATIENCE }
+    }
+
+    /// For an order on which a worker waits for somebody else, who may take so long.
+    pub(crate) fn with_time_for_others(self, time: Duration) -> Self {
+        Self { patience: PATIENCE + time, ..self }
     }
 
     /// The next answer; `None` once all have said everything, or none says anything any more.
@@ -27,8 +33,8 @@ impl Answers {
         if self.left.is_empty() {
             return None;
         }
-        let answer = self.answers.recv_timeout(PATIENCE).ok()?;
-        if matches!(answer.1, Sight::Done | Sight::NotHere | Sight::Drain(_)) {
+        let answer = self.answers.recv_timeout(self.patience).ok()?;
+        if matches!(answer.1, Sight::Done | Sight::NotHere | Sight::Drain(_) | Sight::Killed(_)) {
             self.left.remove(&answer.0);
         }
         Some(answer)
