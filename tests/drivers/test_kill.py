@@ -391,6 +391,33 @@ def test_kill_by_another_user(client, note):
     note("alive", victim.query("SELECT 1"))
 
 
+def test_whose_own_a_client_is(own_server, own_onramp):
+    """Two accounts of one name, and clients of one account from different addresses; MariaDB goes by the account."""
+    same_as_the_server_whose_own(own_server, own_onramp(own_server))
+
+
+def same_as_the_server_whose_own(server, onramp):
+    with raw.connect(server, "admin", "admin-secret") as admin:
+        for host in ("127.0.0.2", "127.0.0.3", "%"):
+            assert isinstance(admin.query(f"CREATE USER 'twin'@'{host}' IDENTIFIED BY 'twin-secret'"), Ok)
+
+    def connect(site, address):
+        connection = raw.Connection(site, source=address)
+        assert isinstance(connection.login("twin", "twin-secret"), Ok)
+        return connection
+
+    def outcomes(site):
+        for killer, victim in (("127.0.0.2", "127.0.0.3"), ("127.0.0.4", "127.0.0.5"), ("127.0.0.4", "127.0.0.3")):
+            with connect(site, killer) as killer, connect(site, victim) as victim:
+                answer = killer.query(f"KILL QUERY {victim.id}")
+                assert isinstance(answer, Ok) or answer.code == 1095, answer
+                yield type(answer)
+
+    seen = list(outcomes(server))
+    assert seen[1] is Ok
+    assert list(outcomes(onramp)) == seen
+
+
 def test_kill_by_an_administrator(client, note):
     victim, killer = client(), client("admin", "admin-secret")
     victim.query("SELECT 1")

@@ -14,7 +14,7 @@ from test_kill import (  # noqa: F401 (the same here)
     test_kill_oneself_by_a_prepared_function,
     test_kill_query_oneself_by_function,
 )
-from test_kill import kill_that_comes_late, kill_without_a_report
+from test_kill import kill_that_comes_late, kill_without_a_report, same_as_the_server_whose_own
 from test_mysql_wait_timeout import client, one_backend, server, site  # noqa: F401 (fixtures)
 
 pytestmark = private_mysql.needed
@@ -33,3 +33,8 @@ def test_a_killed_connection_is_no_loss_to_report(server, own_onramp):
 @pytest.mark.parametrize("kind", ["", "QUERY "])
 def test_a_statement_that_ends_before_its_kill_arrives(server, own_onramp, kind):
     kill_that_comes_late(server, own_onramp, kind)
+
+
+def test_whose_own_a_client_is(server, own_onramp):
+    """MySQL goes by the name alone."""
+    same_as_the_server_whose_own(server, own_onramp(server))

@@ -229,13 +229,14 @@ class Greeting:
 class Connection:
     """A socket that speaks packets; nothing is sent by itself. `greet` and `login` are the usual first steps."""
 
-    def __init__(self, site, timeout=PATIENCE, socket_path=None):
+    def __init__(self, site, timeout=PATIENCE, socket_path=None, source=None):
+        """`source`: the address of this machine's that it comes from."""
         if socket_path:
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.settimeout(timeout)
             self.socket.connect(socket_path)
         else:
-            self.socket = socket.create_connection((site.host, site.port), timeout=timeout)
+            self.socket = socket.create_connection((site.host, site.port), timeout=timeout, source_address=(source, 0) if source else None)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()
         self.sequence = 0
