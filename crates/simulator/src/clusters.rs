@@ -140,6 +140,7 @@ fn draw_reads(seed: u64, always: bool) -> ReadSettings {
         consistency,
         wait_limit: milliseconds(&mut random, &[0, 20, 1_000, 1_000]),
         max_lag: milliseconds(&mut random, &[300, 10_000, 10_000]),
+        ..ReadSettings::default()
     }
 }
 

@@ -10,12 +10,10 @@ use super::Cluster;
 use super::chosen::Choice;
 use super::drain::{DrainOrder, DrainOutcome};
 use super::switchover::{SwitchStep, Switching};
-use super::view::{FailoverView, ServerView};
 use crate::accounts::task::Asker;
 use crate::backend::{Afterwards, InFlight, Owner, ServerError};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
-use crate::control::peers::PeerView;
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
@@ -226,22 +224,6 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// The servers, where there may be several; empty on all workers but the first.
-    pub fn servers(&self) -> Vec<ServerView> {
-        self.cluster.views(self.now, &self.settings.server, self.pool.workers.chosen.get().place)
-    }
-
-    /// The Onramps in front of the server, this one among them, by their slots; empty where they are not counted, and on all workers but
-    /// the first.
-    pub fn peers(&self) -> Vec<PeerView> {
-        self.servers.primary().peer_views(self.now, &self.settings, &self.pool)
-    }
-
-    /// The changes of the primary, the latest first; empty on all workers but the first.
-    pub fn failovers(&self) -> Vec<FailoverView> {
-        self.cluster.failover_views(self.now, &self.settings.server, &self.pool.workers.chosen)
     }
 
     fn follow(&mut self, choice: Choice) {

@@ -106,7 +106,7 @@ impl Cluster {
     }
 
     /// The servers at these addresses.
-    pub(super) fn views(
+    pub(crate) fn views(
         &self,
         now: Instant,
         addresses: &[Address],
@@ -141,7 +141,7 @@ impl Cluster {
     }
 
     /// The changes of the primary.
-    pub(super) fn failover_views(
+    pub(crate) fn failover_views(
         &self,
         now: Instant,
         addresses: &[Address],

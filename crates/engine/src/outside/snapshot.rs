@@ -12,6 +12,8 @@ use sql::Kind;
 use crate::accounts::Account;
 use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
 use crate::client::{Client, Phase};
+use crate::cluster::view::{FailoverView, ServerView};
+use crate::control::peers::PeerView;
 use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::learned::digests::text::end_before_password;
@@ -150,6 +152,22 @@ impl Engine {
         let last = rows.last().filter(|_| rows.len() == count).map(|row| row.digest.unwrap_or(0));
         let next = last.and_then(|last| last.checked_add(1)).and_then(|next| usize::try_from(next).ok());
         Piece { rows, next }
+    }
+
+    /// The servers, where there may be several; empty on all workers but the first.
+    pub fn servers(&self) -> Vec<ServerView> {
+        self.cluster.views(self.now, &self.settings.server, self.pool.workers.chosen.get().place)
+    }
+
+    /// The Onramps in front of the server, this one among them, by their slots; empty where they are not counted, and on all workers but
+    /// the first.
+    pub fn peers(&self) -> Vec<PeerView> {
+        self.servers.primary().peer_views(self.now, &self.settings, &self.pool)
+    }
+
+    /// The changes of the primary, the latest first; empty on all workers but the first.
+    pub fn failovers(&self) -> Vec<FailoverView> {
+        self.cluster.failover_views(self.now, &self.settings.server, &self.pool.workers.chosen)
     }
 
     /// The servers that reads may go to, as this worker sees them; empty where reads are not split.

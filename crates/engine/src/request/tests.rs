@@ -1,0 +1,38 @@
+use super::*;
+
+#[test]
+fn mysql_forgets_diagnostics_sooner() {
+    let leaves = |text: &str, is_mariadb| {
+        let mut request = Request::query(text);
+        request.statement = Statement::of_text(text.as_bytes(), LexMode::default());
+        request.leaves_diagnostics(is_mariadb)
+    };
+    for text in ["SET autocommit = 1", "BEGIN", "USE a", "UNLOCK TABLES", "DEALLOCATE PREPARE p"] {
+        assert!(leaves(text, true) && !leaves(text, false), "{text}");
+    }
+    assert!(!leaves("DELETE FROM t", true));
+    let other = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
+    assert!(other.leaves_diagnostics(true) && other.leaves_diagnostics(false));
+}
+
+#[test]
+fn a_count_of_warnings_counts_as_a_selection_and_so_may_an_update() {
+    let counts = |text: &str| {
+        let statement = Statement::of_text(text.as_bytes(), LexMode::default());
+        counts_rows(statement.kind, text.as_bytes())
+    };
+    assert!(counts("DO 1") && !counts("SIGNAL SQLSTATE '01234'") && !counts("DO (SELECT 1)"));
+    assert!(counts("SHOW COUNT(*) WARNINGS") && counts("show count(*) errors"));
+    assert!(
+        !counts("SHOW WARNINGS") && !counts("SHOW ERRORS LIMIT 1") && !counts("GET DIAGNOSTICS @a = NUMBER")
+    );
+}
+
+#[test]
+fn only_a_semicolon_at_the_end_is_surely_one_statement() {
+    assert!(!may_be_several(b"SELECT 1"));
+    assert!(!may_be_several(b"SELECT 1; \n;"));
+    assert!(may_be_several(b"SELECT 1; SELECT 2"));
+    assert!(may_be_several(b"SELECT ';'"));
+    assert!(!may_be_several(b";"));
+}
