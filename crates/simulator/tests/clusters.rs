@@ -63,6 +63,19 @@ fn several_workers_turn_to_a_new_primary_together() {
     check_that_much_happened(&check(1..=SEEDS, 3), SEEDS);
 }
 
+/// Seeds of runs whose reads are split in any case: stale reads where the numbers of two MariaDB primaries were taken together; KILLs that were asked of the
+/// primary behind a change, by the number of a thread on the former one.
+#[test]
+fn runs_of_reads_that_once_went_wrong_stay_right() {
+    for seed in [589, 100_590] {
+        let outcome = run_engine(Parameters::of_reads(seed, 0), false);
+        assert_eq!(
+            outcome.violation, None,
+            "replay: cargo run -p simulator -- --seed {seed} --cluster --reads 1"
+        );
+    }
+}
+
 #[test]
 fn runs_that_once_went_wrong_stay_right() {
     for line in REGRESSIONS.lines().filter(|line| !line.starts_with('#')) {

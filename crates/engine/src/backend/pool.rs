@@ -121,7 +121,10 @@ impl Engine {
     /// Says whether there are more backends than the server has room for. An urgent statement may have one more than that, and
     /// uses it first.
     fn has_too_many_backends(&self) -> bool {
-        self.scheduling.urgent.is_empty() && self.pool.workers.places.are_too_many()
+        let is_opened_for = !self.scheduling.urgent.is_empty()
+            || !self.kills.is_empty()
+            || !self.scheduling.abandoned.is_empty();
+        !is_opened_for && self.pool.workers.places.are_too_many()
     }
 
     fn is_left_by_clients(&self, identity: IdentityId) -> bool {

@@ -143,10 +143,14 @@ impl Engine {
                 .filter(|client| {
                     !kill.query_only || client.command_age(self.now) >= self.now.since(kill.since)
                 })
-                .and_then(|client| self.servers.get(client.backend?))
-                .map(|backend| u64::from(backend.thread_id));
-            if runs_on != Some(kill.ending.thread_id) {
-                continue; // it has ended by itself
+                .and_then(|client| client.backend)
+                .filter(|&backend| self.runs_thread(backend, kill.ending.thread_id));
+            let Some(runs_on) = runs_on else { continue }; // it has ended by itself
+            if self.is_on_former_server(runs_on) {
+                // Another server has become the primary since. There the number means another thread.
+                self.clients[victim].killed = !kill.query_only;
+                self.give_up_backend(runs_on, "its client was killed");
+                continue;
             }
             if let Some(backend) = self.idle_backend_for(victim) {
                 self.send_kill(backend, kill.ending);
@@ -157,6 +161,10 @@ impl Engine {
                 self.kills.push(kill);
             }
         }
+    }
+
+    fn runs_thread(&self, backend: BackendKey, thread_id: u64) -> bool {
+        self.servers.get(backend).is_some_and(|backend| u64::from(backend.thread_id) == thread_id)
     }
 
     /// Asks the server to end something, on an idle backend of the same user.
