@@ -189,8 +189,8 @@ impl<P: Subject> World<P> {
 
     /// An operator who has mended all takes the primary that there is, whatever it lacks, and leaves nothing drained.
     pub(super) fn accept_what_lacks(&mut self) {
-        if self.cluster.as_mut().is_some_and(|cluster| cluster.order.take().is_some()) {
-            self.switch(SwitchStep::Over);
+        if self.cluster.as_ref().is_some_and(|cluster| cluster.order.is_some()) {
+            self.end_order();
         }
         self.undrain();
         let mut settings = self.parameters.settings();
