@@ -1,29 +1,17 @@
 """Reads on replicas that are not what the primary is: that differ, lack something, let functions write, or hang."""
 
-import functools
 import os
 import signal
 
 import pytest
 
-from harness import raw, several
+from harness import raw
 from harness.admin import count, rows
 from harness.raw import Err, Ok
-from harness.reads import SERVER, address, holding, replicated, server_of, until_split
+from harness.reads import SERVER, address, cluster, holding, server_of, start, until_split  # noqa: F401 (fixtures among them)
 from harness.server import ADMIN
 from harness.several import until_in_use
 from harness.waiting import in_background, until
-
-
-@pytest.fixture
-def cluster(folder, template):
-    with replicated(folder, template) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def start(cluster, own_onramp, monkeypatch):
-    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2, read_split="replicas")
 
 
 def on_replicas(cluster, *statements):

@@ -1,29 +1,15 @@
 """Reads on replicas (`read_split`): which go there, what they see, and what becomes of them when a server fails."""
 
-import functools
 import signal
 import threading
-
-import pytest
 
 from harness import raw, several
 from harness.admin import count, rows
 from harness.raw import Err, Ok
-from harness.reads import SERVER, Sessions, replicated, server_of, until_split
+from harness.reads import SERVER, Sessions, cluster, server_of, start, until_split  # noqa: F401 (fixtures among them)
 from harness.server import SERVICE
 from harness.several import until_in_use
 from harness.waiting import in_background, until
-
-
-@pytest.fixture
-def cluster(folder, template):
-    with replicated(folder, template) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def start(cluster, own_onramp, monkeypatch):
-    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2, read_split="replicas")
 
 
 def test_reads_go_to_replicas_and_all_else_to_the_primary(cluster, start):

@@ -8,7 +8,7 @@ from harness import raw, several
 from harness.admin import count, rows
 from harness.metrics import Metrics
 from harness.raw import Err, Ok
-from harness.reads import SERVER, address, replicated, until_both_are_read, until_split
+from harness.reads import SERVER, address, cluster, until_both_are_read, until_split  # noqa: F401 (fixtures among them)
 from harness.server import ADMIN, free_port
 from harness.several import until_in_use
 from harness.waiting import in_background, until
@@ -17,12 +17,6 @@ from harness.waiting import in_background, until
 LONG = "SELECT COUNT(*) FROM kept AS a, seq_1_to_1000000000 AS b"
 
 pytestmark = pytest.mark.once
-
-
-@pytest.fixture
-def cluster(folder, template):
-    with replicated(folder, template) as cluster:
-        yield cluster
 
 
 @pytest.fixture

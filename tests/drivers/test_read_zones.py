@@ -1,7 +1,5 @@
 """Weights and zones of servers that are read from (`read_weights`, `zone`, `server_zones`): with real replicas, some of which go and come back."""
 
-import functools
-
 import pymysql
 import pytest
 
@@ -9,21 +7,10 @@ from harness import raw, several
 from harness.admin import count, rows
 from harness.metrics import Metrics
 from harness.raw import Ok
-from harness.reads import SERVER, address, replicated, server_of, until_both_are_read, until_split
+from harness.reads import SERVER, address, cluster, server_of, start, until_both_are_read, until_split  # noqa: F401 (fixtures among them)
 from harness.server import ADMIN, free_port
 from harness.several import until_in_use
 from harness.waiting import in_background, until
-
-
-@pytest.fixture
-def cluster(folder, template):
-    with replicated(folder, template) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def start(cluster, own_onramp, monkeypatch):
-    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2, read_split="replicas")
 
 
 def named(cluster, *values):

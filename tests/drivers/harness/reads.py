@@ -1,9 +1,12 @@
 """Servers from which is read: a primary with two replicas, and what clients do there."""
 
+import functools
 import threading
 from contextlib import contextmanager
 
-from . import raw
+import pytest
+
+from . import raw, several
 from .admin import rows
 from .cluster import Cluster
 from .raw import Closed, Err, Ok
@@ -26,6 +29,19 @@ def replicated(folder, template):
         yield cluster
     finally:
         cluster.discard()
+
+
+@pytest.fixture
+def cluster(folder, template):
+    """A primary and two replicas of the test's own."""
+    with replicated(folder, template) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def start(cluster, own_onramp, monkeypatch):
+    """In front of all of them, with reads on replicas."""
+    return functools.partial(several.start, own_onramp, monkeypatch, cluster, workers=2, read_split="replicas")
 
 
 @contextmanager
