@@ -76,7 +76,8 @@ impl Engine {
                 if self.draining.is_some() && !needed && self.scheduling.scheduler.waiting() == 0 {
                     return self.quit_backend(key);
                 }
-                if self.has_too_many_backends() {
+                // Nor may one be closed that a KILL waits for: another one would be opened at once.
+                if self.has_too_many_backends() && !self.is_awaited_by_kill(key) {
                     return self.quit_backend(key);
                 }
                 if !self.is_kept_for_us(key) && self.pool.leave_to_other_worker(needed) {
@@ -121,10 +122,7 @@ impl Engine {
     /// Says whether there are more backends than the server has room for. An urgent statement may have one more than that, and
     /// uses it first.
     fn has_too_many_backends(&self) -> bool {
-        let is_opened_for = !self.scheduling.urgent.is_empty()
-            || !self.kills.is_empty()
-            || !self.scheduling.abandoned.is_empty();
-        !is_opened_for && self.pool.workers.places.are_too_many()
+        self.scheduling.urgent.is_empty() && self.pool.workers.places.are_too_many()
     }
 
     fn is_left_by_clients(&self, identity: IdentityId) -> bool {

@@ -163,6 +163,13 @@ impl Engine {
         }
     }
 
+    /// Says whether a KILL waits for a backend of this one's user.
+    pub(crate) fn is_awaited_by_kill(&self, backend: BackendKey) -> bool {
+        let wanted = self.kills.iter().filter_map(|kill| self.clients.find(kill.victim)?.identity);
+        let mut wanted = wanted.chain(self.users_of_abandoned());
+        wanted.any(|identity| identity == self.servers[backend].identity)
+    }
+
     fn runs_thread(&self, backend: BackendKey, thread_id: u64) -> bool {
         self.servers.get(backend).is_some_and(|backend| u64::from(backend.thread_id) == thread_id)
     }

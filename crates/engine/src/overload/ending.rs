@@ -10,6 +10,7 @@ use seam::Instant;
 use sql::Kind;
 
 use super::Bound;
+use crate::accounts::IdentityId;
 use crate::backend::{Backend, Owner};
 use crate::client::{Client, Lost, Phase, Running};
 use crate::engine::Engine;
@@ -231,6 +232,12 @@ impl Engine {
         }
         let alone = backend.in_flight.len() == 1;
         Some(backend.first_since + if alone { limit } else { limit.max(STUCK) })
+    }
+
+    /// By whom statements are asked for of which nobody waits for the end any more, and for which a KILL may be sent.
+    pub(crate) fn users_of_abandoned(&self) -> impl Iterator<Item = IdentityId> {
+        let victims = self.scheduling.abandoned.iter();
+        victims.filter_map(|abandoned| Some(self.servers.get(abandoned.backend)?.identity))
     }
 
     fn end_abandoned(&mut self, abandoned: Abandoned) {
