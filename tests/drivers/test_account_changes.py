@@ -148,7 +148,8 @@ def test_what_a_server_does_at_logins_alone(onramp, admin):
                 # None where it has just been replaced: the server's variables are other ones.
                 before = backend_of(admin, "second")
                 assert first.value("SELECT 1") == b"1"
-                return len(before) == 1 and backend_of(admin, "first") != before
+                after = backend_of(admin, "first")
+                return len(before) == len(after) == 1 and after != before
 
             until(login_for_each, "each account logs in")
     finally:
