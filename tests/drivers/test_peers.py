@@ -3,13 +3,12 @@
 import contextlib
 import signal
 import struct
-import threading
 from types import SimpleNamespace
 
 import pytest
 
 from harness import raw
-from harness.counted import Counted
+from harness.counted import Counted, load
 from harness.metrics import Metrics
 from harness.raw import Err, Ok
 from harness.server import SERVICE, free_port
@@ -96,29 +95,6 @@ def test_slots_of_many_that_start_at_once_differ(own_server, folder):
     finally:
         for onramp in all:
             onramp.stop()
-
-
-@contextlib.contextmanager
-def load(onramp):
-    """More statements at a time than there are permits. None of them fails."""
-    ends = threading.Event()
-
-    def run(client):
-        answers = []
-        while not ends.is_set():
-            answers.append(client.query("SELECT SLEEP(0.02)"))
-        return answers
-
-    clients = [raw.connect(onramp) for _ in range(32)]
-    joins = [in_background(run, client) for client in clients]
-    try:
-        yield ends
-    finally:
-        ends.set()
-        answers = [answer for join in joins for answer in join()]
-        for client in clients:
-            client.close()
-    assert not [answer for answer in answers if isinstance(answer, Err)]
 
 
 def until_at_work(onramp, values):

@@ -1,11 +1,10 @@
 """What operators see of reads on replicas (`read_split`): tables of the admin port, and metrics."""
 
-import threading
-
 import pytest
 
 from harness import raw, several
 from harness.admin import count, rows
+from harness.counted import load
 from harness.metrics import Metrics
 from harness.raw import Err, Ok
 from harness.reads import SERVER, address, cluster, until_both_are_read, until_split  # noqa: F401 (fixtures among them)
@@ -267,25 +266,13 @@ def test_without_a_split_there_is_nothing_to_see_of_it(cluster, start, connect):
     assert metrics.get("onramp_replica_readable") is None and metrics.get("onramp_unsplit_statements_total") is None
 
 
-def test_permits_of_replicas_are_divided_among_onramps_at_work(cluster, start, connect):
-    options = {"read_split": "all", "workers": 1, "permits_min": 8, "permits_max": 8}
-    both = [start(**options) for _ in range(2)]
-    ends = threading.Event()
-
-    def load(client):
-        while not ends.is_set():
-            assert not isinstance(client.query("SELECT SLEEP(0.02)"), Err)
+def test_permits_of_replicas_are_divided_among_onramps_at_work(start):
+    one, two = (start(read_split="all", workers=1, permits_min=8, permits_max=8) for _ in range(2))
 
     def divided(onramp):
         replicas = rows(onramp, "SELECT permits FROM servers WHERE readable AND NOT in_use")
         return len(replicas) == 2 and all(4 <= row["permits"] <= 7 for row in replicas)
 
-    # More statements than there are permits, so that both are at work.
-    joins = [in_background(load, connect(onramp)) for onramp in both for _ in range(32)]
-    try:
-        for onramp in both:
+    with load(one), load(two):
+        for onramp in (one, two):
             until(lambda: divided(onramp), lambda: rows(onramp, "SELECT address, readable, in_use, permits FROM servers"))
-    finally:
-        ends.set()
-        for join in joins:
-            join()

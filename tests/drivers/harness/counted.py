@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 from types import SimpleNamespace
 
 from . import raw
@@ -71,3 +72,26 @@ class Reading(Counted):
     def wait_until_read(self, times=1):
         """Until the code has been read so often."""
         until(lambda: self.status("Onramp_stored_code_read") >= times, f"the stored code was not read {times} times")
+
+
+@contextlib.contextmanager
+def load(onramp):
+    """More statements at a time than there are permits. None of them fails."""
+    ends = threading.Event()
+
+    def run(client):
+        answers = []
+        while not ends.is_set():
+            answers.append(client.query("SELECT SLEEP(0.02)"))
+        return answers
+
+    clients = [raw.connect(onramp) for _ in range(32)]
+    joins = [in_background(run, client) for client in clients]
+    try:
+        yield
+    finally:
+        ends.set()
+        answers = [answer for join in joins for answer in join()]
+        for client in clients:
+            client.close()
+    assert not [answer for answer in answers if isinstance(answer, raw.Err)]

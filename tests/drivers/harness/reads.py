@@ -16,9 +16,9 @@ from .waiting import until
 SERVER = "SELECT @@global.server_id, value FROM kept"
 
 
-@contextmanager
-def replicated(folder, template):
-    """A primary and two replicas, with a table that all of them have."""
+@pytest.fixture
+def cluster(folder, template):
+    """A primary and two replicas of the test's own, with a table that all of them have."""
     cluster = Cluster(folder, template, count=3)
     try:
         cluster.hold_markers()
@@ -29,13 +29,6 @@ def replicated(folder, template):
         yield cluster
     finally:
         cluster.discard()
-
-
-@pytest.fixture
-def cluster(folder, template):
-    """A primary and two replicas of the test's own."""
-    with replicated(folder, template) as cluster:
-        yield cluster
 
 
 @pytest.fixture
