@@ -65,18 +65,22 @@ def end_in_order_on_sigterm():
     signal.signal(signal.SIGTERM, end)
 
 
+# Of the ports above 10,000 that the Fetch standard calls bad ("Port blocking"): Chromium says ERR_UNSAFE_PORT.
+REFUSED_BY_BROWSERS = {10080}
+
+
 def free_port():
     """A TCP port of 127.0.0.1 that nobody listens on and no connection gets by itself.
 
     It lies outside of the range that the system chooses local ports from (`ip_local_port_range` in the kernel's
     ip-sysctl.rst, usually from 32768 on), so that nothing takes it while a server that was stopped is to come back on it.
-    It is never given out twice by one process, nor by two lanes.
+    It is never given out twice by one process, nor by two lanes, and never one that browsers refuse to open.
     """
     lane, lanes = int(os.environ.get("ONRAMP_LANE", "0")), int(os.environ.get("ONRAMP_LANES", "1"))
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     while True:
         port = random.randrange(10_000 + lane, 65_000, lanes)
-        if port in _given_out or first <= port <= last:
+        if port in _given_out or port in REFUSED_BY_BROWSERS or first <= port <= last:
             continue
         with socket.socket() as probe:
             try:
