@@ -2,6 +2,7 @@
 # make quick             the tests that need no server and do not take long: under a minute behind the build
 # make test              the tests, but for what takes long and finds little; at its end it says what that is
 # make test-all          all tests
+# make test-rest         those of them that make test leaves out
 # make check             formatting, lints, documentation, dependencies
 # make fuzz              every fuzz target for FUZZ_SECONDS each
 # make simulate          the engine on SEEDS seeds, alone and as one of three workers
@@ -32,7 +33,7 @@ LEAK_SECONDS ?= 120
 # Where cargo puts what it builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help serve quick test test-all check fuzz simulate micro scheduling differential leaks conformance challenge
+.PHONY: help serve quick test test-all test-rest check fuzz simulate micro scheduling differential leaks conformance challenge
 .PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-page docs-options docs-admin image
 .PHONY: packages test-packages
 .PHONY: programs-built clients-installed programs end-to-end
@@ -94,7 +95,9 @@ end-to-end:
 # A MySQL server is brought into one more ignored folder. Where it cannot be had, the tests that need it are skipped; the last lines
 # say so. The second run, for the sake of time, does without MySQL, since what is a driver's or the workers' own does not depend on the
 # kind of server, and without tests in which neither of them plays a part.
-test-all: test
+test-all: test test-rest
+
+test-rest:
 	@.ci/install mysql || true
 	TMPDIR="$$($(PLACE))" cargo test --workspace --locked $(AT_LENGTH)
 	tests/drivers/run rest

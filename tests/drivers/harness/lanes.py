@@ -1,9 +1,9 @@
-"""Several pytest processes beside each other, each with servers of its own: most tests wait, so that two at a time pay on two cores.
+"""Several pytest processes beside each other, each with servers of its own: tests wait for most of their time.
 
     python -m harness.lanes ARGUMENTS...      what `run` does; ARGUMENTS go to each pytest
 
 Each lane takes the next file that no other lane has taken. A file stays whole: its tests share servers, and the run through
-Onramp is held against the direct one. ONRAMP_TEST_LANES is their number, otherwise one for each core.
+Onramp is held against the direct one. ONRAMP_TEST_LANES is their number, otherwise two for each core, and no more than MOST.
 """
 
 import os
@@ -20,6 +20,12 @@ import pytest
 
 from . import folders
 from .server import end_in_order_on_sigterm
+
+# On two cores two lanes leave three fifths of the processors' time unused, and four take 55 % of the time of two.
+LANES_PER_CORE = 2
+
+# Each has servers, clients and a browser that may take a GiB together.
+MOST = 8
 
 # A test with a server of its own counts as so many others when files are put in order.
 OWN_SERVER = 10
@@ -80,7 +86,7 @@ def plugin():
 
 
 def main(arguments):
-    count = int(os.environ.get("ONRAMP_TEST_LANES") or os.cpu_count())
+    count = int(os.environ.get("ONRAMP_TEST_LANES") or min(LANES_PER_CORE * os.cpu_count(), MOST))
     with tempfile.TemporaryDirectory(prefix="onramp-lanes-", dir=folders.place()) as folder:
         announce = os.dup(1)
         lanes = []
