@@ -10,10 +10,14 @@ from harness import raw
 from harness.metrics import ask
 from harness.onramp import Onramp
 from harness.prometheus import DEPLOY, PROGRAMS, Prometheus, needed
+from harness.reads import address, cluster, start, until_both_are_read  # noqa: F401 (fixtures among them)
 from harness.server import SERVICE, free_port
 from harness.waiting import PATIENCE, until
 
 pytestmark = [needed, pytest.mark.once]
+
+# What there is only where replicas are read from.
+OF_REPLICAS = re.compile(r"onramp_(replica_(reads_sent|data_age|read_seconds|readable)|server_permits|unsplit)")
 
 # What Grafana puts in the place of its variables.
 VARIABLES = {"$__rate_interval": "10s", "$job": ".*", "$instance": ".*"}
@@ -82,11 +86,29 @@ def test_every_panel_has_data(prometheus):
     assert {"job", "instance"} <= {variable["name"] for variable in dashboard["templating"]["list"]}
     asked = list(expressions(dashboard))
     assert len(asked) > 30
-    # There is one server, so that nothing is read elsewhere; test_read_views.py has these.
-    of_replicas = re.compile(r"onramp_(replica_(reads_sent|data_age|read_seconds|readable)|server_permits|unsplit)")
-    asked = [(title, expression) for title, expression in asked if not of_replicas.search(expression)]
-    without = [(title, expression) for title, expression in asked if not prometheus.query(expression)]
+    # There is one server, so that nothing is read elsewhere.
+    without = [(title, expression) for title, expression in asked if not OF_REPLICAS.search(expression) and not prometheus.query(expression)]
     assert not without
+
+
+def test_every_panel_of_reads_has_data_where_replicas_are_read(folder, cluster, start):
+    port = free_port()
+    dashboard = json.loads((DEPLOY / "grafana.json").read_text())
+    asked = [(title, expression) for title, expression in expressions(dashboard) if OF_REPLICAS.search(expression)]
+    second = address(cluster, 2)
+    onramp = start(http_listen=f"127.0.0.1:{port}", read_weights=f"{second}=3", server_zones=f"{second}=b")
+    with Prometheus(folder, [port], DEPLOY / "alerts.yml") as prometheus, raw.connect(onramp, schema="onramp_app") as client:
+        until_both_are_read(onramp, client)
+
+        def without():
+            client.query("SELECT value FROM kept")
+            return [(title, expression) for title, expression in asked if not prometheus.query(expression)]
+
+        until(lambda: not without(), lambda: f"no data: {without()}")
+        found = [found["metric"] for found in prometheus.query(dict(asked)["Reads by weight"])]
+        # A label whose value is empty is none to Prometheus.
+        weights = {(labels["server"], labels["weight"], labels.get("zone", "")) for labels in found}
+        assert weights >= {(second, "3", "b"), (address(cluster, 1), "1", "")}
 
 
 def test_what_alerts_are_about_is_there(prometheus):
