@@ -317,10 +317,22 @@ impl Cluster {
         }
     }
 
+    /// Whether clients wait for a server to be promoted, or are about to, and it may be this one. Members of a cluster are not promoted: they say
+    /// who has gone, and what they have heard of is counted in checks at the usual interval ([`super::standing`]).
+    fn may_take_over(&self, place: usize, verdict: &Verdict) -> bool {
+        let has_ended = |primary: usize| {
+            let last = self.standings[primary].verdict();
+            primary != place && !(last.is_well && last.is_writable)
+        };
+        let is_awaited = self.failovers.is_under_way() || self.primary.is_some_and(has_ended);
+        is_awaited && verdict.is_well && verdict.membership.is_none()
+    }
+
     /// The next round begins an interval after this one has, or later.
     fn round_ended(&mut self, step: &mut Step<'_>, place: usize, verdict: Verdict, pause: Duration) {
-        // While clients wait for a switchover, as soon as may be.
-        let interval = if self.switching.is_some() { SOONEST } else { step.settings.cluster.check_interval };
+        // While clients wait for a switchover, or for this server to take writes, as soon as may be.
+        let is_awaited = self.switching.is_some() || self.may_take_over(place, &verdict);
+        let interval = if is_awaited { SOONEST } else { step.settings.cluster.check_interval };
         let check = &mut self.checks[place];
         check.state = State::Resting;
         if !verdict.is_well && verdict.identity.is_empty() {
@@ -334,5 +346,50 @@ impl Cluster {
         if self.asked(place, began, checked) {
             step.effects.push(Effect::Changed { place });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::chosen::Chosen;
+    use crate::cluster::testing::{at, member, two_servers, writes};
+    use crate::outbox::Outbox;
+
+    /// The pause behind a check of the second server that ends with this.
+    fn pause(cluster: &mut Cluster, verdict: Verdict) -> Duration {
+        let (settings, mut outbox) = (two_servers(), Outbox::default());
+        let mut step = Step { now: at(9), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
+        (cluster.checks[1].began, cluster.checks[1].pause) = (at(9), Duration::ZERO);
+        cluster.round_ended(&mut step, 1, verdict, Duration::ZERO);
+        cluster.checks[1].due.since(at(9))
+    }
+
+    #[test]
+    fn who_may_be_promoted_is_looked_at_soon_while_there_is_no_primary() {
+        let settings = two_servers();
+        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+        let usual = settings.cluster.check_interval;
+        cluster.seen(at(1), 0, writes(0, true));
+        assert_eq!(pause(&mut cluster, writes(1, false)), usual, "it is there");
+        cluster.choose(at(1), &chosen, &settings);
+        assert_eq!(pause(&mut cluster, writes(1, false)), usual, "it is the primary");
+        cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
+        assert_eq!(pause(&mut cluster, writes(1, false)), SOONEST, "it does not answer");
+        assert_eq!(pause(&mut cluster, member(1, 0)), usual, "its cluster elects one");
+        assert_eq!(
+            pause(&mut cluster, Verdict::unreached("connection refused")),
+            usual,
+            "nothing is gained by that"
+        );
+        // Two that take writes are none.
+        cluster.seen(at(3), 0, writes(0, true));
+        cluster.seen(at(3), 1, writes(1, true));
+        cluster.choose(at(3), &chosen, &settings);
+        assert_eq!(chosen.get().place, None);
+        assert_eq!(pause(&mut cluster, writes(1, true)), SOONEST, "clients wait until one is read-only");
+        cluster.seen(at(4), 0, writes(0, false));
+        cluster.choose(at(4), &chosen, &settings);
+        assert_eq!(pause(&mut cluster, writes(1, true)), usual, "it is the primary now");
     }
 }

@@ -98,6 +98,11 @@ impl Failovers {
         });
     }
 
+    /// There is no primary, since the last one is none any more.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.0.back().is_some_and(|last| last.ended.is_none())
+    }
+
     fn end(&mut self, now: Instant, to: usize, behind: Behind) {
         if let Some(last) = self.0.back_mut().filter(|last| last.ended.is_none()) {
             (last.ended, last.to, last.behind) = (Some(now), Some(to), behind);

@@ -18,7 +18,7 @@ const RISE: u32 = 2;
 /// after which Galera takes who is not heard of for gone (evs.suspect_timeout). It hears later where a large change of a table is before it.
 const TOLD: usize = 10;
 
-/// The checks that are remembered, of each address: with two a second, the last half minute.
+/// The checks that are remembered, of each address: with two a second, the last half minute; with ten, while there is no primary, six seconds.
 pub(crate) const REMEMBERED: usize = 60;
 
 /// An outcome of a check.
