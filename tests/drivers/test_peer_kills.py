@@ -188,7 +188,12 @@ def test_hundreds_are_cancelled_at_once(own_admin, start):
             killer.command(raw.QUERY, f"KILL QUERY {victim.id}".encode())
         answers = [killer.result() for killer in killers]
         print(f"{len(answers)} KILLs took {time.monotonic() - began:.2f} s")
-        assert all(isinstance(answer, Ok) for answer in answers), [answer for answer in answers if isinstance(answer, Err)]
+        others = [answer for answer in answers if not isinstance(answer, Ok)]
+        assert all(answer.code == 1105 and "has not answered within" in answer.message for answer in others), others
+        # On a machine that has much else to do some take too long: who hears that says it again.
+        for killer, victim, answer in zip(killers, victims, answers):
+            if not isinstance(answer, Ok):
+                until(lambda: isinstance(cancel_by_statement(killer, victim.id), Ok), "it is not cancelled")
         for victim in victims:
             victim.result()
             assert victim.value("SELECT 2") == b"2"

@@ -1,11 +1,14 @@
-"""What stored code does behind a plain read or an error reaches no other client, where it can be read and where it cannot."""
+"""What stored code does behind a plain read or an error reaches no other client, where it can be read and where it cannot; and KILL QUERY of one of
+several reads on a backend."""
+
+import contextlib
 
 import pytest
 
 from harness import raw
 from harness.counted import Reading
 from harness.onramp import Onramp
-from harness.raw import Err
+from harness.raw import Err, Ok, Rows
 from harness.server import ADMIN, OTHER
 from harness.waiting import until
 from test_stored_code import READER, drop, others_are_served, run
@@ -141,3 +144,27 @@ def test_what_others_define_in_their_schemas_pins_nobody(server, folder):
         drop(server, "DATABASE onramp_own", "DATABASE onramp_users", f"USER '{READER[0]}'@'%'")
         with raw.connect(server, *ADMIN) as admin:
             run(admin, ["REVOKE ALL ON onramp_own.* FROM other"])
+
+
+def test_a_cancelled_read_that_others_follow_is_ended_when_it_does_not_end_by_itself(own_server, own_onramp):
+    """It had just begun: nobody knew yet that it is not a short one."""
+    onramp = own_onramp(own_server, permits=1, workers=1, shared_backends=1, max_backends=8, rescue_reads="off")
+    with contextlib.ExitStack() as stack:
+        admin = stack.enter_context(raw.connect(own_server, *ADMIN, schema="onramp_app"))
+        killer, *clients = (stack.enter_context(raw.connect(onramp, schema="onramp_app")) for _ in range(9))
+        run(admin, ["CREATE TABLE locked (id INT PRIMARY KEY)"])
+        for number in range(30):
+            assert isinstance(killer.query(f"SELECT id FROM locked WHERE id = {number}"), Rows)
+        run(admin, ["LOCK TABLES locked WRITE"])
+        for number, client in enumerate(clients):
+            client.command(raw.QUERY, b"SELECT id FROM locked WHERE id = %d" % number)
+        waiting = "SELECT INFO FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%'"
+        [(first,), *_] = until(lambda: admin.query(waiting).rows, "nobody waits")
+        victim = clients.pop(int(first.rpartition(b"= ")[2]))
+        assert isinstance(killer.query(f"KILL QUERY {victim.id}"), Ok)
+        # The lock is there still.
+        answer = victim.result()
+        assert isinstance(answer, Err) and answer.code == 1317, answer
+        run(admin, ["UNLOCK TABLES"])
+        assert all(isinstance(client.result(), Rows) for client in clients)
+        assert victim.value("SELECT 2") == b"2"

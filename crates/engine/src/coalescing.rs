@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use seam::Instant;
 use wire::StatusFlags;
 
-use crate::backend::{InFlight, Owner};
+use crate::backend::{Ends, InFlight, Owner};
 use crate::client::Phase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -289,7 +289,7 @@ impl Engine {
         let statement = &mut backend.in_flight[place];
         statement.group = Some(group);
         let Some(next) = next else { return false };
-        statement.asked_to_end = false;
+        statement.ends = Ends::ByItself;
         let settles = match &mut statement.owner {
             Owner::SaveDiagnostics { client } => {
                 *client = next;

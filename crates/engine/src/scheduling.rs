@@ -9,6 +9,7 @@ use crate::backend::reserve::Reserve;
 use crate::backend::stall::Stalls;
 use crate::client::delay::Delayed;
 use crate::coalescing::Coalescer;
+use crate::ids::BackendKey;
 use crate::ids::ClientRef;
 use crate::learned::digests::Digests;
 use crate::learned::history::History;
@@ -39,6 +40,8 @@ pub(crate) struct Scheduling {
     pub(crate) new_work: NewWork,
     /// Statements whose clients have gone, and that are to be ended.
     pub(crate) abandoned: Vec<Abandoned>,
+    /// Backends on which a statement is to be ended by KILL QUERY as soon as that hits nobody else.
+    pub(crate) to_be_cancelled: Vec<BackendKey>,
     pub(crate) history: History,
     pub(crate) digests: Digests,
     /// What this turn has to say about limits that are to be found.
@@ -62,6 +65,7 @@ impl Scheduling {
             coalescer: Coalescer::default(),
             new_work: NewWork::default(),
             abandoned: Vec::new(),
+            to_be_cancelled: Vec::new(),
             history: History::default(),
             digests: Digests::new(settings.digests_size),
             served: Served::default(),

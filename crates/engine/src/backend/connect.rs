@@ -11,7 +11,7 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 use super::prepared::Prepared;
 use super::rights::Rights;
 use super::state::State;
-use super::{Afterwards, Backend, InFlight, Owner, Phase, PreludeEffects, Summary};
+use super::{Afterwards, Backend, Ends, InFlight, Owner, Phase, PreludeEffects, Summary};
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::client::delegation::Unproved;
@@ -441,7 +441,7 @@ impl Engine {
                 prelude_effects: PreludeEffects::default(),
                 group: None,
                 chooses_schema: false,
-                asked_to_end: false,
+                ends: Ends::ByItself,
                 library: None,
                 code_change: None,
             },

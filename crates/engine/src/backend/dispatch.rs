@@ -9,7 +9,7 @@ use super::message::reply_options;
 use super::opening::LONGEST_WAIT;
 use super::preparing::stays;
 use super::sharing::Sharing;
-use super::{Backend, InFlight, Owner, Permit, PreludeEffects, Summary};
+use super::{Backend, Ends, InFlight, Owner, Permit, PreludeEffects, Summary};
 use crate::client::prepared::put_statement_id;
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
@@ -491,7 +491,7 @@ impl Engine {
                 prelude_effects: ahead.effects,
                 group: None,
                 chooses_schema: request.chooses_schema(),
-                asked_to_end: false,
+                ends: Ends::ByItself,
                 code_change,
                 library: request.library,
             },

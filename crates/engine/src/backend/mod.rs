@@ -164,8 +164,7 @@ pub(crate) struct InFlight {
     pub(crate) waited: Duration,
     /// A read that others may follow at once, see [`Backend::shares`].
     pub(crate) shared: bool,
-    /// The server has been asked to end it.
-    pub(crate) asked_to_end: bool,
+    pub(crate) ends: Ends,
     /// The session state that stands behind them, where others may follow before they have been answered.
     pub(crate) brings: Option<Rc<SessionState>>,
     /// What has happened on the backend once they are done.
@@ -224,6 +223,17 @@ pub(crate) enum Owner {
     Closing,
     /// COM_SET_OPTION ahead of a statement; it cannot fail.
     SetOption,
+}
+
+/// What ends a statement before it has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Nothing has been asked for.
+    ByItself,
+    /// A KILL QUERY that has to wait: it could hit others' reads on the same backend.
+    WhenAlone,
+    /// The server has been asked to end it.
+    Asked,
 }
 
 impl Owner {

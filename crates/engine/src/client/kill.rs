@@ -536,23 +536,24 @@ impl Engine {
             }
             return Outcome::Done;
         }
-        let Some(backend) = self.clients[victim].backend else { return Outcome::Done };
-        if self.is_on_former_server(backend) {
+        let Some(key) = self.clients[victim].backend else { return Outcome::Done };
+        if self.is_on_former_server(key) {
             // Its number means another thread on the server that would be asked. What has not arrived there is not to.
             self.clients[victim].killed = !query_only;
-            self.give_up_backend(backend, "its client was killed");
+            self.give_up_backend(key, "its client was killed");
             return Outcome::Done;
         }
-        let backend = &mut self.servers[backend];
+        let backend = &mut self.servers[key];
         let others = backend
             .in_flight
             .iter()
             .any(|other| matches!(other.owner, Owner::Client { client, .. } if client != victim));
         let stuck = backend.answers(victim) && self.now.since(backend.first_since) > STUCK;
         if others && !stuck {
-            // Short reads share this backend; a KILL could hit any of them, and they end by themselves at once.
-            if !query_only {
-                self.close_client(victim, ClosedFor::Killed, "killed");
+            // Short reads share this backend; a KILL could hit any of them, and most end by themselves at once.
+            match query_only {
+                true => self.cancel_later(victim, key),
+                false => self.close_client(victim, ClosedFor::Killed, "killed"),
             }
             return Outcome::Done;
         }

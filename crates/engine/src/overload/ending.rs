@@ -11,7 +11,7 @@ use sql::Kind;
 
 use super::Bound;
 use crate::accounts::IdentityId;
-use crate::backend::{Backend, Owner};
+use crate::backend::{Backend, Ends, Owner};
 use crate::client::{Client, Lost, Phase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -40,6 +40,7 @@ impl Engine {
     /// Ends statements that are over their time, and those that nobody waits for.
     pub(crate) fn end_overdue(&mut self) {
         self.end_slow_statements();
+        self.end_cancelled();
         for abandoned in std::mem::take(&mut self.scheduling.abandoned) {
             self.end_abandoned(abandoned);
         }
@@ -55,7 +56,40 @@ impl Engine {
             .filter_map(|(_, backend)| self.query_timeout_of(backend));
         let abandoned = self.scheduling.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
         // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
-        slow.chain(abandoned.filter(|&due| due > self.now)).min()
+        let cancelled = self.scheduling.to_be_cancelled.iter();
+        let cancelled = cancelled.filter_map(|&key| cancelled_due(self.servers.get(key)?));
+        slow.chain(abandoned.filter(|&due| due > self.now)).chain(cancelled).min()
+    }
+
+    /// A KILL QUERY of a read that shares its backend with others': it is asked for when the read is the last one there, or stuck.
+    pub(crate) fn cancel_later(&mut self, victim: ClientKey, key: BackendKey) {
+        for statement in &mut self.servers[key].in_flight {
+            if matches!(statement.owner, Owner::Client { client, .. } if client == victim) {
+                statement.ends = Ends::WhenAlone;
+            }
+        }
+        if !self.scheduling.to_be_cancelled.contains(&key) {
+            self.scheduling.to_be_cancelled.push(key);
+        }
+    }
+
+    fn end_cancelled(&mut self) {
+        for key in std::mem::take(&mut self.scheduling.to_be_cancelled) {
+            let Some(backend) = self.servers.get_mut(key) else { continue };
+            if cancelled_due(backend).is_some_and(|due| due <= self.now)
+                && let Some(statement) = backend.in_flight.front_mut()
+            {
+                statement.ends = Ends::ByItself;
+                if let Some(client) = statement.owner.client() {
+                    let id = self.clients[client].id;
+                    self.kill(id, true);
+                }
+            }
+            let Some(backend) = self.servers.get(key) else { continue };
+            if backend.in_flight.iter().any(|statement| statement.ends == Ends::WhenAlone) {
+                self.scheduling.to_be_cancelled.push(key);
+            }
+        }
     }
 
     /// A client goes while its statement runs on this backend.
@@ -206,7 +240,7 @@ impl Engine {
             .collect();
         for key in over {
             let Some(statement) = self.servers[key].in_flight.front_mut() else { continue };
-            statement.asked_to_end = true;
+            statement.ends = Ends::Asked;
             if let Some(client) = statement.owner.client() {
                 let id = self.clients[client].id;
                 // Else each of them in turn would take it over, and be over its time.
@@ -224,7 +258,7 @@ impl Engine {
     /// When the first statement on a backend will have run for `query_timeout`.
     fn query_timeout_of(&self, backend: &Backend) -> Option<Instant> {
         let limit = self.settings.overload.query_timeout;
-        let statement = backend.in_flight.front().filter(|statement| !statement.asked_to_end)?;
+        let statement = backend.in_flight.front().filter(|statement| statement.ends != Ends::Asked)?;
         let Owner::Client { client, .. } = statement.owner else { return None };
         let executes = matches!(self.clients[client].phase(), Phase::Running(Running::OnServer));
         if limit.is_zero() || !executes || ends_transaction(&self.clients[client]) {
@@ -269,6 +303,13 @@ impl Engine {
             self.scheduling.abandoned.push(abandoned);
         }
     }
+}
+
+/// When the first statement on a backend is to be ended for the KILL QUERY that its client has got; that of another one waits for its turn.
+fn cancelled_due(backend: &Backend) -> Option<Instant> {
+    let alone = backend.in_flight.len() == 1;
+    let is_first = backend.in_flight.front().is_some_and(|statement| statement.ends == Ends::WhenAlone);
+    is_first.then(|| backend.first_since + if alone { Duration::ZERO } else { STUCK })
 }
 
 /// Says whether the command of a client is the end of its transaction.
