@@ -1,6 +1,9 @@
 //! What must hold in every run. The first thing that does not hold ends it.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use memchr::memmem;
 
 use crate::client::oracle::Expected;
 use crate::client::promise::{Promise, Question};
@@ -10,6 +13,7 @@ use crate::ledger::{Fates, Ledger, Row};
 use crate::server::database::Execution;
 use crate::server::member::Committed;
 use crate::token::{ClientKey, Token};
+use crate::trace::Shown;
 
 /// Connections to the server without a statement in between that count as a storm: more than all clients of a run could
 /// ask for while the server is down or turns everybody away.
@@ -206,13 +210,14 @@ impl Checkers {
 
     /// An answer is there, to a question sent when so many statements had run: it may be of nothing that was before. Each
     /// client sees what it would see on a connection of its own, where its statement runs after it was sent.
-    pub fn answers_with_moments(&mut self, found: &[Part], floor: u64, question: &str) {
+    pub fn answers_with_moments(&mut self, found: &[Part], floor: u64, question: Shown<'_>) {
         if let Some(moment) = moments::stale(found, floor) {
             self.violation(format!(
                 "{question} was sent after moment {floor}, and its answer is of {moment}"
             ));
         }
-        self.popular_answers += u64::from(question.contains("SELECT moment") && found.len() > 1);
+        self.popular_answers +=
+            u64::from(found.len() > 1 && memmem::find(question.0, b"SELECT moment").is_some());
     }
 
     /// So many statements have run on the server, and so many of them for clients without being named.
@@ -321,7 +326,7 @@ impl Checkers {
 
     /// A client was told that nobody knows what became of its statement: it was in flight, or its client had a server's connection of its
     /// own.
-    pub fn unknown(&mut self, tokens: &[Token], holds: bool, shown: &str) {
+    pub fn unknown(&mut self, tokens: &[Token], holds: bool, shown: Shown<'_>) {
         self.in_ledger(|ledger| {
             ledger.fates.unknown += 1;
             match tokens.first() {
@@ -373,8 +378,8 @@ impl Checkers {
     }
 
     /// The rows that were written last, as clients have been told.
-    pub fn recent_rows(&self) -> Vec<Row> {
-        self.ledger.as_ref().map_or_else(Vec::new, Ledger::recent)
+    pub fn recent_rows(&self) -> Rc<Vec<Row>> {
+        self.ledger.as_ref().map_or_else(Rc::default, Ledger::recent)
     }
 
     /// An answer with versions of rows of this login: see [`Ledger::read`] and [`Ledger::read_others`]. `question` where it is known to have been about one row.
@@ -384,7 +389,7 @@ impl Checkers {
         question: Option<&Question>,
         expected: &Expected,
         (found, tokens): (&[Part], &[Token]),
-        shown: &str,
+        shown: Shown<'_>,
     ) {
         let Some(ledger) = &mut self.ledger else { return };
         let on_replica =

@@ -1,6 +1,7 @@
 //! What several servers have stored, what clients have been told of it, and what may have been lost: all that must fit together.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::client::oracle::Expected;
 use crate::client::promise::{Promise, Question};
@@ -69,7 +70,7 @@ pub struct Ledger {
     /// Of each row the latest version of which a client has been told that it is written.
     told: BTreeMap<Row, u32>,
     /// The rows of these, the latest last.
-    recent: VecDeque<Row>,
+    recent: Rc<Vec<Row>>,
     /// What became of clients.
     pub fates: Fates,
     /// Statements of a client's transaction that have changed something, by the oracle's number.
@@ -162,16 +163,17 @@ impl Ledger {
     fn tell(&mut self, token: Token) {
         let Some(row) = self.rows.get(&token) else { return };
         self.told.insert(row.clone(), token.number);
-        self.recent.retain(|known| known != row);
-        self.recent.push_back(row.clone());
-        if self.recent.len() > RECENT {
-            self.recent.pop_front();
+        let recent = Rc::make_mut(&mut self.recent);
+        recent.retain(|known| known != row);
+        recent.push(row.clone());
+        if recent.len() > RECENT {
+            recent.remove(0);
         }
     }
 
     /// The rows that were written last, as clients have been told.
-    pub fn recent(&self) -> Vec<Row> {
-        self.recent.iter().cloned().collect()
+    pub fn recent(&self) -> Rc<Vec<Row>> {
+        Rc::clone(&self.recent)
     }
 
     /// The latest version of a row that any client has been told of; 0 where there is none.
@@ -273,7 +275,7 @@ mod tests {
     }
 
     /// What a server commits as these statements write a row, one after the other.
-    fn commits(numbers: impl IntoIterator<Item = u32>) -> Vec<std::rc::Rc<Committed>> {
+    fn commits(numbers: impl IntoIterator<Item = u32>) -> Vec<Rc<Committed>> {
         let mut database = Database::default();
         database.member = Some(Member::new(1));
         for number in numbers {
@@ -370,7 +372,7 @@ mod tests {
             [8, 5, 3, 4, 0].map(|found| read(Promise::Eventual, found)),
             [true, true, true, false, true]
         );
-        assert_eq!(ledger_of_others().recent(), [("versions_1_0".to_owned(), 1)]);
+        assert_eq!(*ledger_of_others().recent(), [("versions_1_0".to_owned(), 1)]);
     }
 
     #[test]

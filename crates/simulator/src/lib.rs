@@ -29,18 +29,29 @@ pub mod world;
 pub use faults::Parameters;
 pub use fleet::Fleet;
 pub use subject::{PassThrough, Subject};
+pub use trace::Traced;
 pub use world::{Outcome, World};
 
 use engine::Engine;
 
 /// Runs the engine. With `echo`, the trace goes to standard output.
 pub fn run_engine(parameters: Parameters, echo: bool) -> Outcome {
+    run_engine_traced(parameters, if echo { Traced::Echoed } else { Traced::Kept })
+}
+
+/// Runs the engine.
+pub fn run_engine_traced(parameters: Parameters, traced: Traced) -> Outcome {
     let settings = parameters.settings();
     match parameters.workers {
         // What it takes for the primary is known of a fleet.
-        1 if parameters.cluster.is_none() => World::new(Engine::new(settings), parameters, echo).run(),
-        several => World::new(Fleet::new(&settings, several), parameters, echo).run(),
+        1 if parameters.cluster.is_none() => run(Engine::new(settings), parameters, traced),
+        several => run(Fleet::new(&settings, several), parameters, traced),
     }
+}
+
+fn run<P: Subject>(program: P, parameters: Parameters, traced: Traced) -> Outcome {
+    let world = World::new(program, parameters, traced == Traced::Echoed);
+    if traced == Traced::Not { world.without_trace().run() } else { world.run() }
 }
 
 /// Runs a program that only passes bytes on: the simulation's test of itself.

@@ -187,7 +187,8 @@ impl Network {
     /// The turn in which the byte at `offset` of this connection's stream left the program.
     pub fn turn_of(&self, link: Link, offset: u64) -> Option<u64> {
         let turns = self.sent_by_turn.get(&link)?;
-        turns.iter().find(|(end, _)| *end > offset).map(|(_, turn)| *turn)
+        let next = turns.partition_point(|(end, _)| *end <= offset);
+        turns.get(next).map(|(_, turn)| *turn)
     }
 
     /// A peer sends.

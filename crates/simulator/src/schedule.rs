@@ -1,6 +1,7 @@
 //! What will happen when, in virtual time.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 use crate::server::Link;
 use crate::subject::Origin;
@@ -45,24 +46,51 @@ pub enum Happening {
 /// The queue of happenings: by time, then by the order in which they were planned.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    queue: BTreeMap<(u64, u64), Happening>,
+    queue: BinaryHeap<Planned>,
     planned: u64,
 }
+
+/// A happening with its time and its number, by which the next one is the greatest.
+#[derive(Debug)]
+struct Planned {
+    at: (u64, u64),
+    happening: Happening,
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at.cmp(&self.at)
+    }
+}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Planned {}
 
 impl Schedule {
     /// Plans a happening.
     pub fn at(&mut self, micros: u64, happening: Happening) {
         self.planned += 1;
-        self.queue.insert((micros, self.planned), happening);
+        self.queue.push(Planned { at: (micros, self.planned), happening });
     }
 
     /// The next happening and its time.
     pub fn pop(&mut self) -> Option<(u64, Happening)> {
-        self.queue.pop_first().map(|((micros, _), happening)| (micros, happening))
+        self.queue.pop().map(|Planned { at, happening }| (at.0, happening))
     }
 
     /// When the next happening is due.
     pub fn next_time(&self) -> Option<u64> {
-        self.queue.first_key_value().map(|((micros, _), _)| *micros)
+        self.queue.peek().map(|planned| planned.at.0)
     }
 }

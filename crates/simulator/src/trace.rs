@@ -10,6 +10,17 @@ const KEPT: usize = 400;
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x100_0000_01b3;
 
+/// What becomes of the trace of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traced {
+    /// It goes to standard output.
+    Echoed,
+    /// Its end is kept.
+    Kept,
+    /// There is none.
+    Not,
+}
+
 /// The trace of one run.
 #[derive(Debug)]
 pub struct Trace {
@@ -17,16 +28,26 @@ pub struct Trace {
     hash: u64,
     count: u64,
     echo: bool,
+    /// Nobody wants to know.
+    is_off: bool,
 }
 
 impl Trace {
     /// An empty trace. With `echo`, each line also goes to standard output at once.
     pub fn new(echo: bool) -> Self {
-        Self { lines: VecDeque::new(), hash: OFFSET, count: 0, echo }
+        Self { lines: VecDeque::new(), hash: OFFSET, count: 0, echo, is_off: false }
+    }
+
+    /// One that stays empty: a run that goes wrong goes the same way once more, and most of the time of one that does not is that of its trace.
+    pub fn off() -> Self {
+        Self { is_off: true, ..Self::new(false) }
     }
 
     /// Adds a line.
     pub fn line(&mut self, micros: u64, text: fmt::Arguments<'_>) {
+        if self.is_off {
+            return;
+        }
         let line = format!("{:>12.6}s {text}", micros as f64 / 1e6);
         // Eight bytes a time: this is the hottest loop of an unoptimised build.
         for word in line.as_bytes().chunks(8) {
@@ -61,6 +82,7 @@ impl Trace {
 }
 
 /// Shows bytes of the protocol: printable ones as they are, the rest as dots, long ones cut.
+#[derive(Clone, Copy, Debug)]
 pub struct Shown<'a>(pub &'a [u8]);
 
 impl fmt::Display for Shown<'_> {

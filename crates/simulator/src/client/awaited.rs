@@ -5,6 +5,7 @@ use super::oracle::{Expected, Oracle};
 use super::promise::{Promise, Question};
 use super::reply::{Part, ReplyReader};
 use crate::token::Token;
+use crate::trace::Shown;
 
 /// A command that is not answered yet.
 #[derive(Debug)]
@@ -12,7 +13,7 @@ pub(super) struct Awaited {
     pub(super) sent_at: u64,
     /// Statements that had run on the server by then.
     pub(super) floor: u64,
-    pub(super) shown: String,
+    pub(super) payload: Vec<u8>,
     /// Its text, where it is a COM_QUERY.
     pub(super) text: String,
     pub(super) tokens: Vec<Token>,
@@ -35,6 +36,11 @@ pub(super) const INTERRUPTIONS: [u16; 12] =
     [1040, 1041, 1043, 1053, 1152, 1153, 1158, 1159, 1205, 1317, 1927, 2013];
 
 impl Awaited {
+    /// The command, for people.
+    pub(super) fn shown(&self) -> Shown<'_> {
+        Shown(&self.payload)
+    }
+
     /// Whether it is a command with one reply, so that another may be sent behind it.
     pub(super) fn is_plain(&self) -> bool {
         self.change.is_none() && !self.kill && !matches!(self.expected, Expected::File(..))

@@ -41,7 +41,7 @@ impl Client {
             _ => {
                 // Why Onramp has kept its backend is not always to be seen from here; that it did is what it says.
                 let holds = work.has_held || message.contains("the session state was lost");
-                checkers.unknown(&front.tokens, holds, &front.shown);
+                checkers.unknown(&front.tokens, holds, front.shown());
             }
         }
         let goes_on = is_whole && code != LOST && work.awaited.is_empty();

@@ -153,7 +153,7 @@ impl Client {
             Phase::LoggingIn(_) => "the end of its login".to_owned(),
             Phase::Ruined => "its connection's end".to_owned(),
             Phase::Working(work) => match work.awaited.front() {
-                Some(front) => format!("the answer to {} sent at {} us", front.shown, front.sent_at),
+                Some(front) => format!("the answer to {} sent at {} us", front.shown(), front.sent_at),
                 None => "nothing".to_owned(),
             },
         }
@@ -416,7 +416,7 @@ impl Client {
         work.awaited.push_back(Awaited {
             sent_at: now,
             floor: checkers.moment,
-            shown: crate::trace::Shown(&payload).to_string(),
+            payload,
             text,
             tokens,
             reader: ReplyReader::new(work.capabilities, kind),
@@ -447,7 +447,8 @@ impl Client {
             Progress::Broken(_) if checkers.tolerates_notices() && is_notice(payload) => self.leave(now),
             Progress::Broken(what) => {
                 let text = crate::trace::Shown(payload);
-                let message = format!("client {}: {what} in the answer to {}: {text}", self.key, front.shown);
+                let message =
+                    format!("client {}: {what} in the answer to {}: {text}", self.key, front.shown());
                 checkers.violation(message);
                 self.leave(now);
             }
@@ -472,7 +473,8 @@ impl Client {
         let Expected::File(parts, table) = &front.expected else {
             checkers.violation(format!(
                 "client {} was asked for a file in the answer to {}",
-                self.key, front.shown
+                self.key,
+                front.shown()
             ));
             return;
         };
@@ -514,21 +516,20 @@ impl Client {
             self.leave(now);
             return;
         }
-        checkers.answers_with_moments(found, front.floor, &front.shown);
+        checkers.answers_with_moments(found, front.floor, front.shown());
         if checkers.has_several() && front.fails_with_servers() {
             return self.fails_with_servers(now, front, checkers);
         }
         let question = front.question.as_ref();
-        checkers.read(self.key, question, &front.expected, (found, &front.tokens), &front.shown);
+        checkers.read(self.key, question, &front.expected, (found, &front.tokens), front.shown());
         match &front.expected {
             Expected::Reply(expected) if !moments::same(expected, found) => {
                 // Warnings are gone with the backend that kept them. How many they were is told.
-                let forgotten = checkers.tolerates_losses()
-                    && front.shown == ".SHOW WARNINGS"
-                    && says_what_was_lost(found);
+                let forgotten =
+                    checkers.tolerates_losses() && front.text == "SHOW WARNINGS" && says_what_was_lost(found);
                 if !interrupted && !forgotten {
                     let difference = difference(expected, found);
-                    checkers.violation(format!("client {}: {}: {difference}", self.key, front.shown));
+                    checkers.violation(format!("client {}: {}: {difference}", self.key, front.shown()));
                 }
                 self.leave(now);
                 return;

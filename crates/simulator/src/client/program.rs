@@ -1,6 +1,7 @@
 //! What virtual clients do: random programs over the virtual server's language.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use super::oracle::Oracle;
 use super::promise::Promise;
@@ -105,7 +106,7 @@ pub struct Author {
     /// The row of its own that it has just written.
     just_written: Option<u64>,
     /// The rows that were written last, by anybody.
-    pub recent_rows: Vec<Row>,
+    pub recent_rows: Rc<Vec<Row>>,
 }
 
 impl Author {
@@ -121,7 +122,7 @@ impl Author {
             preparing: VecDeque::new(),
             text_prepared: false,
             just_written: None,
-            recent_rows: Vec::new(),
+            recent_rows: Rc::default(),
         }
     }
 

@@ -97,17 +97,17 @@ impl Member {
         &self.log
     }
 
-    /// What it lacks of its source, whose log this is, or why it cannot go on there.
+    /// The next of what it lacks of its source, whose log this is, so many at most, or why it cannot go on there.
     ///
     /// # Errors
     /// It has something else in the place of what the source has.
-    pub fn next_of(&self, source: &[Rc<Committed>]) -> Result<Vec<Rc<Committed>>, &'static str> {
+    pub fn next_of(&self, source: &[Rc<Committed>], most: usize) -> Result<Vec<Rc<Committed>>, &'static str> {
         let last = self.log.len().checked_sub(1);
         let theirs = last.map(|last| source.get(last).map(|committed| committed.gtid));
         if theirs != self.log.last().map(|committed| Some(committed.gtid)) {
             return Err("the source has not what this one has asked for");
         }
-        Ok(source[self.log.len()..].to_vec())
+        Ok(source[self.log.len()..].iter().take(most).cloned().collect())
     }
 
     /// Whatever somebody did to its replication is over.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::database::{Database, Undo};
 use super::reply::{Ending, ServerError, Value};
-use super::variables::{self, Kind};
+use super::variables::{self, Kind, Values};
 use crate::protocol::{put_string, status};
 use crate::token::{ClientKey, Token};
 
@@ -109,7 +109,7 @@ pub struct Session {
     pub fresh: Fresh,
     /// Whose state lies here that no other client may see.
     pub holder: Option<ClientKey>,
-    variables: BTreeMap<&'static str, Value>,
+    variables: Values,
     login_collation: u8,
     changed: Vec<&'static str>,
     schema_changed: bool,
@@ -142,7 +142,7 @@ impl Session {
             raised: 0,
             fresh: Fresh::default(),
             holder: None,
-            variables: variables::initial_values(),
+            variables: Values::default(),
             login_collation: collation,
             changed: Vec::new(),
             schema_changed: false,
@@ -186,13 +186,13 @@ impl Session {
 
     /// A variable's value.
     pub fn variable(&self, name: &str) -> &str {
-        self.variables.get(name).and_then(Option::as_deref).unwrap_or("")
+        self.variables.get(name).unwrap_or("")
     }
 
     /// A variable as SELECT shows it.
     pub fn shown_variable(&self, name: &str) -> Result<Value, ServerError> {
         let variable = variables::find(name).ok_or_else(|| unknown_variable(name))?;
-        let value = self.variables[variable.name].clone();
+        let value = self.variables.get(variable.name).map(str::to_owned);
         Ok(match variable.kind {
             Kind::Switch => value.map(|value| if value == "ON" { "1" } else { "0" }.to_owned()),
             _ => value,
@@ -202,17 +202,17 @@ impl Session {
     /// Sets a variable and tells the trackers.
     pub fn set_variable(&mut self, database: &mut Database, name: &'static str, value: Value) {
         let text = value.clone().unwrap_or_default();
-        self.variables.insert(name, value);
+        self.variables.set(name, value);
         match name {
             "character_set_connection" => {
                 if let Some((charset, collation)) = variables::default_collation(&text) {
-                    self.variables.insert("character_set_connection", Some(charset.to_owned()));
-                    self.variables.insert("collation_connection", Some(collation.to_owned()));
+                    self.variables.set("character_set_connection", Some(charset.to_owned()));
+                    self.variables.set("collation_connection", Some(collation.to_owned()));
                 }
             }
             "collation_connection" => {
                 if let Some((charset, _)) = variables::collation_by_name(&text) {
-                    self.variables.insert("character_set_connection", Some(charset.to_owned()));
+                    self.variables.set("character_set_connection", Some(charset.to_owned()));
                 }
             }
             "autocommit" if text == "ON" => self.commit(database),
@@ -225,10 +225,10 @@ impl Session {
     /// SET NAMES: three variables are reported, the collation is not.
     pub fn set_names(&mut self, charset: &'static str, collation: &'static str) {
         for name in ["character_set_connection", "character_set_client", "character_set_results"] {
-            self.variables.insert(name, Some(charset.to_owned()));
+            self.variables.set(name, Some(charset.to_owned()));
             self.mark_variable(name);
         }
-        self.variables.insert("collation_connection", Some(collation.to_owned()));
+        self.variables.set("collation_connection", Some(collation.to_owned()));
     }
 
     /// USE and COM_INIT_DB.
@@ -351,11 +351,8 @@ impl Session {
             "wait_timeout",
         ];
         let mut out = String::new();
-        for variable in &variables::VARIABLES {
-            let value = self.variables[variable.name].as_deref();
-            if value != Some(variable.initial) && !OF_EXECUTION.contains(&variable.name) {
-                let _ = write!(out, " {}={value:?}", variable.name);
-            }
+        for (name, value) in self.variables.changed().filter(|(name, _)| !OF_EXECUTION.contains(name)) {
+            let _ = write!(out, " {name}={value:?}");
         }
         out
     }
@@ -376,11 +373,8 @@ impl Session {
         if !chooses_schema {
             let _ = write!(out, " schema={:?}", self.schema);
         }
-        for variable in &variables::VARIABLES {
-            let value = self.variables[variable.name].as_deref();
-            if value != Some(variable.initial) && !BACKENDS_OWN.contains(&variable.name) {
-                let _ = write!(out, " {}={value:?}", variable.name);
-            }
+        for (name, value) in self.variables.changed().filter(|(name, _)| !BACKENDS_OWN.contains(name)) {
+            let _ = write!(out, " {name}={value:?}");
         }
         let seen = |(_, value): &(&String, &Value)| reads_variables && value.is_some();
         for (name, value) in self.user_variables.iter().filter(seen) {
@@ -434,9 +428,9 @@ impl Session {
     fn apply_collation(&mut self, collation: u8) {
         let (charset, collation) = variables::collation_by_id(collation);
         for name in ["character_set_client", "character_set_connection", "character_set_results"] {
-            self.variables.insert(name, Some(charset.to_owned()));
+            self.variables.set(name, Some(charset.to_owned()));
         }
-        self.variables.insert("collation_connection", Some(collation.to_owned()));
+        self.variables.set("collation_connection", Some(collation.to_owned()));
     }
 
     fn mark_variable(&mut self, name: &'static str) {

@@ -1,6 +1,7 @@
 //! System variables of the virtual server: names, kinds and the values of a new session, as MariaDB 10.11 has them.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// How a variable is shown and set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +105,40 @@ pub const COLLATIONS: [(u8, &str, &str); 7] = [
 
 /// The variable of this name.
 pub fn find(name: &str) -> Option<&'static Variable> {
-    VARIABLES.iter().find(|variable| variable.name == name)
+    place_of(name).map(|place| &VARIABLES[place])
 }
 
-/// The values of a new session.
-pub fn initial_values() -> BTreeMap<&'static str, Option<String>> {
-    VARIABLES.iter().map(|variable| (variable.name, Some(variable.initial.to_owned()))).collect()
+fn place_of(name: &str) -> Option<usize> {
+    VARIABLES.iter().position(|variable| variable.name == name)
+}
+
+/// The values of a session: those that are others than a new session's, by their places in the table. Copies share them, since each statement of
+/// a client keeps what its session was before.
+#[derive(Clone, Debug, Default)]
+pub struct Values(Rc<BTreeMap<usize, Option<String>>>);
+
+impl Values {
+    /// A variable's value; `None` where that is NULL, or there is no such variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let place = place_of(name)?;
+        self.0.get(&place).map_or(Some(VARIABLES[place].initial), Option::as_deref)
+    }
+
+    /// Sets one that is in the table.
+    pub fn set(&mut self, name: &str, value: Option<String>) {
+        let Some(place) = place_of(name) else { return };
+        let values = Rc::make_mut(&mut self.0);
+        if value.as_deref() == Some(VARIABLES[place].initial) {
+            values.remove(&place);
+        } else {
+            values.insert(place, value);
+        }
+    }
+
+    /// Those that are others than a new session's, in the order of the table.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
+        self.0.iter().map(|(&place, value)| (VARIABLES[place].name, value.as_deref()))
+    }
 }
 
 /// The default collation of a character set; `None` for an unknown one. `utf8` is the old name of `utf8mb3`.

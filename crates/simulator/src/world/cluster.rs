@@ -423,7 +423,7 @@ impl<P: Subject> World<P> {
         member.read_only = true;
         member.source = Some(source);
         let log = self.member(named).log();
-        if self.member(place).next_of(log).is_err() {
+        if self.member(place).next_of(log, 0).is_err() {
             let log = log.to_vec();
             self.say(place, "is made a copy of the primary");
             self.crash(place);
@@ -479,9 +479,8 @@ impl<P: Subject> World<P> {
         if !self.is_reached(place) || !self.is_reached(source) || member.replication != Replication::Runs {
             return;
         }
-        match self.member(place).next_of(self.member(source).log()) {
-            Ok(mut next) if !next.is_empty() => {
-                next.truncate(AT_ONCE);
+        match self.member(place).next_of(self.member(source).log(), AT_ONCE) {
+            Ok(next) if !next.is_empty() => {
                 self.servers[place].database.replicate(next);
                 let has = self.member(place).log().len();
                 self.note(format_args!("server {} has {has} transactions", place + 1));

@@ -9,6 +9,7 @@ mod turn;
 pub use self::cluster::Act;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use engine::{Finding, Histogram, Task, Work};
 use seam::{ConnectionId, Signal};
@@ -384,11 +385,13 @@ impl<P: Subject> World<P> {
         self.wake_program(delay);
     }
 
-    fn name(&self, link: Link, owner: Owner) -> String {
-        name(&self.link_keys, link, Some(owner))
+    /// The same without a trace.
+    #[must_use]
+    pub fn without_trace(self) -> Self {
+        Self { trace: Trace::off(), ..self }
     }
 
-    fn note(&mut self, text: std::fmt::Arguments<'_>) {
+    fn note(&mut self, text: fmt::Arguments<'_>) {
         self.trace.line(self.now, text);
     }
 }
@@ -398,9 +401,25 @@ fn checkers_of(parameters: &Parameters, direct: bool) -> Checkers {
     if parameters.cluster.is_some() { checkers.with_ledger() } else { checkers }
 }
 
-fn name(keys: &BTreeMap<Link, ClientKey>, link: Link, owner: Option<Owner>) -> String {
+/// What a connection is called in the trace.
+#[derive(Clone, Copy)]
+enum Name {
+    Client(ClientKey),
+    Backend(Link),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(key) => write!(f, "client {key}"),
+            Self::Backend(link) => write!(f, "backend {link}"),
+        }
+    }
+}
+
+fn name(keys: &BTreeMap<Link, ClientKey>, link: Link, owner: Option<Owner>) -> Name {
     match (owner, keys.get(&link)) {
-        (Some(Owner::Client(_)), Some(key)) => format!("client {key}"),
-        _ => format!("backend {link}"),
+        (Some(Owner::Client(_)), Some(key)) => Name::Client(*key),
+        _ => Name::Backend(link),
     }
 }

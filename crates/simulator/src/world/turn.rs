@@ -87,7 +87,7 @@ impl<P: Subject> World<P> {
     }
 
     fn tell(&mut self, now: Instant, link: Link, connection: ConnectionId, owner: Owner, event: &Event) {
-        let name = self.name(link, owner);
+        let name = name(&self.link_keys, link, Some(owner));
         match event {
             Event::Bytes(bytes) => {
                 self.note(format_args!("{name} -> {}", Shown(bytes)));
