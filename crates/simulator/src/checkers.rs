@@ -22,7 +22,8 @@ const IDLE_CONNECTS: u64 = 1_000;
 /// What was checked of reads that may go to replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadChecks {
-    /// Reads of what their own login had written, to which it was promised to see that.
+    /// Reads of what their own login had been told to have written, to which it was promised to see that, and which a replica has answered or could
+    /// have: outside of transactions, of a login that holds nothing on a server.
     pub own: u64,
     /// Those of them that a replica has answered.
     pub own_on_replicas: u64,
@@ -368,13 +369,20 @@ impl Checkers {
         }
     }
 
-    /// A read of a row's version leaves a client.
-    pub fn asks(&mut self, key: ClientKey, (row, owner): (Row, ClientKey), promise: Promise) -> Question {
+    /// A read of a row's version leaves a client; `is_free` where its login holds nothing on a server, and its command does nothing but read.
+    pub fn asks(
+        &mut self,
+        key: ClientKey,
+        (row, owner): (Row, ClientKey),
+        promise: Promise,
+        is_free: bool,
+    ) -> Question {
         let known = self.ledger.as_ref().map_or(0, |ledger| ledger.told(&row));
-        if owner == key && known > 0 && promise.covers_own_writes() {
+        let is_check = is_free && owner == key && known > 0 && promise.covers_own_writes();
+        if is_check {
             self.asked.push((row.clone(), known));
         }
-        Question { row, owner, promise, known }
+        Question { row, owner, promise, known, is_check }
     }
 
     /// The rows that were written last, as clients have been told.
@@ -397,7 +405,7 @@ impl Checkers {
         let promise = question.map_or(Promise::Primary, |question| question.promise);
         let checked = match question.filter(|question| question.owner != key) {
             None => ledger.read(key, expected, found, promise).map(|checked| {
-                if promise.covers_own_writes() {
+                if question.is_some_and(|question| question.is_check) {
                     self.reads.own += checked;
                     self.reads.own_on_replicas += if on_replica { checked } else { 0 };
                 }

@@ -15,11 +15,29 @@ const OTHER_SEED: u64 = 0x00c1_0057_e125;
 /// Mixed into the seed for what is drawn of reads, so that all else stays as it was.
 const OF_READS: u64 = 0x4ead_5011;
 
-/// In a run for many checks of reads clients think less.
-const PACE_OF_READERS: u64 = 2;
+/// And once more for what else is drawn of those.
+const OF_READERS: u64 = 0x2ead_e125;
 
-/// And so many times as much as else they write and read rows: nine of ten things that they do, beside all else that they do in other runs.
+/// In so many of 100 runs for many checks of reads clients do what binds them to the primary.
+const RARELY: u64 = 25;
+
+/// In a run for many checks of reads there are so many clients at least: what each moment of a cluster costs is spread over more of them.
+const READERS: u64 = 8;
+
+/// They write and read rows so many times as much as else: nine of ten things that they do, beside all else that they do in other runs.
 const ROWS_OF_READERS: u64 = 20;
+
+/// Rows of others they read less often, so that more of what they do is a read behind a write of their own.
+const OTHERS_OF_READERS: u64 = 4;
+
+/// They read back up to so many times what they have written.
+const READS_BACK: u64 = 4;
+
+/// They think for long less often.
+const PAUSES_OF_READERS: u64 = 2;
+
+/// And log in less often: a login that has just begun has written nothing.
+const STAYS_OF_READERS: u64 = 5;
 
 /// Clients of several servers think longer: a failover takes seconds, in which those that nobody holds up would do thousands of things.
 const PACE: u64 = 30;
@@ -31,6 +49,8 @@ pub struct ClusterParameters {
     pub servers: u8,
     /// Microseconds that a transaction takes to a replica, at most.
     pub lag: u64,
+    /// A replica gets so many at a time.
+    pub at_once: usize,
     /// `server_check_interval`.
     pub check_interval: Duration,
     /// `server_check_timeout`.
@@ -47,6 +67,8 @@ pub struct ClusterParameters {
     pub troubles: Vec<Trouble>,
     /// `read_split` and what goes with it.
     pub reads: ReadSettings,
+    /// No text is too long to be looked at: longer ones are for the primary.
+    pub looks_at_all: bool,
 }
 
 /// What befalls servers.
@@ -91,6 +113,7 @@ impl ClusterParameters {
         Self {
             servers: u8::try_from(random.between(2, 4)).expect("small"),
             lag: *random.pick(&[1_000, 50_000, 2_000_000]),
+            at_once: 20,
             check_interval: milliseconds(random, &[100, 500]),
             check_timeout: milliseconds(random, &[300, 1_000, 2_000]),
             hold: milliseconds(random, &[1_000, 5_000, 20_000]),
@@ -99,6 +122,7 @@ impl ClusterParameters {
             fault_interval: *random.pick(&[500_000, 3_000_000]),
             troubles,
             reads: ReadSettings::default(),
+            looks_at_all: false,
         }
     }
 
@@ -113,7 +137,7 @@ impl ClusterParameters {
             takes_behind: self.takes_behind,
         };
         settings.reads = self.reads.clone();
-        if self.splits_reads() && settings.large_statement_size == 0 {
+        if self.splits_reads() && (self.looks_at_all || settings.large_statement_size == 0) {
             // Where no text is looked at, none goes to a replica, and nobody can say where his are to go.
             settings.large_statement_size = 64 << 10;
         }
@@ -126,9 +150,8 @@ impl ClusterParameters {
 }
 
 /// Of each seed the same, whatever else it draws.
-fn draw_reads(seed: u64, always: bool) -> ReadSettings {
+fn draw_reads(seed: u64) -> ReadSettings {
     let mut random = Random::new(seed ^ OF_READS);
-    let milliseconds = |random: &mut Random, some: &[u64]| Duration::from_millis(*random.pick(some));
     let split = *random.pick(&[ReadSplit::Off, ReadSplit::Replicas, ReadSplit::Replicas, ReadSplit::All]);
     let consistency = match random.below(8) {
         0..=3 => ReadConsistency::Session,
@@ -136,10 +159,27 @@ fn draw_reads(seed: u64, always: bool) -> ReadSettings {
         _ => ReadConsistency::Eventual,
     };
     ReadSettings {
-        split: if always && split == ReadSplit::Off { ReadSplit::Replicas } else { split },
+        split,
         consistency,
-        wait_limit: milliseconds(&mut random, &[0, 20, 1_000, 1_000]),
-        max_lag: milliseconds(&mut random, &[300, 10_000, 10_000]),
+        wait_limit: Duration::from_millis(*random.pick(&[0, 20, 1_000, 1_000])),
+        max_lag: Duration::from_millis(*random.pick(&[300, 10_000, 10_000])),
+        ..ReadSettings::default()
+    }
+}
+
+/// Likewise for many checks of reads: mostly such settings as have reads behind writes wait for a replica. Without a wait, or with the primary among those that take
+/// reads, hardly any of them goes to one.
+fn draw_split_reads(random: &mut Random) -> ReadSettings {
+    let is_usual = random.percent(85);
+    ReadSettings {
+        split: if is_usual { ReadSplit::Replicas } else { ReadSplit::All },
+        consistency: *random.pick(&[
+            ReadConsistency::Session,
+            ReadConsistency::Session,
+            ReadConsistency::Global,
+        ]),
+        wait_limit: Duration::from_millis(if is_usual { *random.pick(&[20, 1_000]) } else { 0 }),
+        max_lag: Duration::from_millis(*random.pick(&[300, 10_000, 10_000])),
         ..ReadSettings::default()
     }
 }
@@ -164,16 +204,31 @@ impl Parameters {
         habits.versions = true;
         habits.pace = PACE;
         parameters.cluster = Some(cluster);
-        parameters.with_reads(draw_reads(seed, false))
+        parameters.with_reads(draw_reads(seed))
     }
 
-    /// The same for many checks of reads: reads are split in each run, and clients think less and read more.
+    /// The same for many checks of reads: reads are split in each run, and more clients think less, and read more of what they have written.
     pub fn of_reads(seed: u64, steps: u64) -> Self {
-        let mut parameters = Self::of_cluster(seed, steps).with_reads(draw_reads(seed, true));
+        let mut random = Random::new(seed ^ OF_READERS);
+        let mut parameters = Self::of_cluster(seed, steps).with_reads(draw_split_reads(&mut random));
         parameters.thread_handling = ThreadHandling::PoolOfThreads;
+        parameters.clients = u32::try_from(random.between(READERS, 2 * READERS)).expect("small");
+        if let Some(cluster) = &mut parameters.cluster {
+            cluster.servers = u8::try_from(random.between(2, 6).min(4)).expect("small");
+            cluster.at_once = *random.pick(&[20, 200]);
+            cluster.looks_at_all = random.percent(90);
+            // In the time that each trouble takes to be over nobody reads from replicas.
+            cluster.fault_interval = *random.pick(&[500_000, 3_000_000, 10_000_000]);
+            // Where nobody takes what a failover has lost, nobody reads or writes anything any more.
+            cluster.takes_behind |= random.percent(70);
+        }
         let habits = &mut parameters.habits;
-        (habits.pace, habits.rows) = (PACE_OF_READERS, ROWS_OF_READERS);
+        (habits.pace, habits.pauses, habits.stays) = (1, PAUSES_OF_READERS, STAYS_OF_READERS);
+        (habits.rows, habits.others, habits.reads_back) = (ROWS_OF_READERS, OTHERS_OF_READERS, READS_BACK);
         (habits.popular, habits.moves) = (false, false);
+        // Whoever holds something on the primary, or is in a transaction, is not read for elsewhere.
+        habits.transactions &= random.percent(RARELY);
+        habits.pins &= random.percent(RARELY);
         parameters
     }
 
@@ -192,10 +247,11 @@ impl fmt::Display for ClusterParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "  {} servers, lag up to {} us, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
+            "  {} servers, lag up to {} us for {} transactions, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
              calm after {} us; {:?}",
             self.servers,
             self.lag,
+            self.at_once,
             self.check_interval,
             self.check_timeout,
             self.hold,

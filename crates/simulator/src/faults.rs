@@ -307,8 +307,12 @@ impl Parameters {
             versions: self.habits.versions,
             promise: self.habits.promise,
             rows: self.habits.rows,
+            others: self.habits.others,
+            reads_back: self.habits.reads_back,
             holds: self.thread_handling == ThreadHandling::OneThreadPerConnection,
             pace: self.habits.pace,
+            pauses: self.habits.pauses,
+            stays: self.habits.stays,
         }
     }
 
@@ -435,8 +439,12 @@ fn draw_habits(random: &mut Random, faulty: bool) -> Habits {
         versions: false,
         promise: None,
         rows: 1,
+        others: 1,
+        reads_back: 0,
         holds: false,
         pace: 1,
+        pauses: 10,
+        stays: 1,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Event, Finding, Histogram, Letter, Settings, Task, WaitReason, Workers};
+use engine::{Engine, Event, Finding, Histogram, Letter, Routed, Settings, Task, WaitReason, Workers};
 use seam::{ConnectionId, Input, Instant, Output, Program};
 
 use crate::faults::place_of;
@@ -232,6 +232,12 @@ impl Subject for Fleet {
     fn read_waits(&self) -> Histogram {
         let mut all = Histogram::default();
         self.engines.iter().for_each(|engine| all += engine.waits().of(WaitReason::Replica));
+        all
+    }
+
+    fn routed(&self) -> Routed {
+        let mut all = Routed::default();
+        self.engines.iter().for_each(|engine| all += &engine.overview().routed);
         all
     }
 

@@ -324,7 +324,7 @@ mod tests {
 
     fn question(ledger: &Ledger, promise: Promise) -> Question {
         let row = ("versions_1_0".to_owned(), 1);
-        Question { known: ledger.told(&row), row, owner: KEY, promise }
+        Question { known: ledger.told(&row), row, owner: KEY, promise, is_check: false }
     }
 
     /// A row of which the first client has been told that its fifth statement has written it, and not yet of its eighth.

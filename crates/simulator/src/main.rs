@@ -1,21 +1,26 @@
 //! `simulate --seed N` repeats one run, `simulate --seeds COUNT` looks for a run that goes wrong.
 
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::Histogram;
+use engine::{Histogram, NotSplit, Routed};
 use simulator::checkers::ReadChecks;
 use simulator::ledger::Fates;
-use simulator::{Outcome, Parameters, run_engine, run_pass_through};
+use simulator::{Outcome, Parameters, Traced, run_engine_traced, run_pass_through};
 
 const USAGE: &str =
-    "usage: simulate --seed N | --seeds COUNT [--from N] [--steps N] [--workers N] [--cluster [--reads N]] [--pass-through] [--strict] [--quiet]
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--reads N]] [--pass-through] [--strict] [--quiet]
   --seed N        run one seed and print its trace
   --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
+  --jobs N        so many of them at a time, each on a thread of its own; 1 if not given
   --steps N       happenings before the calm; drawn from the seed if not given
   --workers N     so many engines with common permits in the middle; 1 if not given
   --cluster       several servers, a primary and its replicas, and what befalls them
-  --reads N       reads are split in each run, and there is no end of runs before so many reads of what their own
-                  login had written have been checked
+  --reads N       more clients that write and read back at once, with reads split in each run; there is no end of runs before so
+                  many reads behind writes have been checked. One is a plain SELECT that a replica answered, or could have: outside of
+                  transactions, of a login that holds nothing on a server and was promised its own writes, of a row that this login has
+                  written and was told so
   --pass-through  without the engine: clients straight on the server, to test the simulation itself
   --strict        ask for warnings and row counts at any time, not only right after the statement
   --keep-going    with --seeds: list all seeds that fail
@@ -33,6 +38,8 @@ struct Arguments {
     strict: bool,
     keep_going: bool,
     echo: bool,
+    /// So many runs at a time.
+    jobs: u32,
 }
 
 /// What runs have checked of reads that may go to replicas.
@@ -40,6 +47,7 @@ struct Arguments {
 struct Reads {
     checks: ReadChecks,
     waits: Histogram,
+    routed: Routed,
     runs: u64,
 }
 
@@ -47,6 +55,7 @@ impl Reads {
     fn add(&mut self, outcome: &Outcome) {
         self.checks = self.checks.and(outcome.reads);
         self.waits += &outcome.read_waits;
+        self.routed += &outcome.routed;
         self.runs += 1;
     }
 
@@ -64,6 +73,13 @@ impl Reads {
             self.waits.quantile(0.99),
             self.waits.max()
         );
+        let to_primary = NotSplit::ALL.iter().zip(self.routed.not_split).filter(|(_, times)| *times > 0);
+        let reasons: Vec<String> = to_primary.map(|(why, times)| format!("{why} {times}")).collect();
+        println!(
+            "{} statements went to replicas, others to the primary: {}",
+            self.routed.sent,
+            reasons.join(", ")
+        );
     }
 }
 
@@ -78,6 +94,49 @@ impl Arguments {
         parameters.habits.strict = self.strict;
         parameters.with_workers(self.workers)
     }
+
+    fn run(&self, seed: u64, traced: Traced) -> Outcome {
+        match self.pass_through {
+            true => run_pass_through(self.parameters(seed), traced == Traced::Echoed),
+            false => run_engine_traced(self.parameters(seed), traced),
+        }
+    }
+}
+
+/// What has come of all runs so far.
+#[derive(Default)]
+struct Tally {
+    fates: Fates,
+    reads: Reads,
+    /// Seeds that went wrong, and why.
+    failures: Vec<(u64, String)>,
+    /// The latest of them that has ended.
+    latest: u64,
+}
+
+impl Tally {
+    fn add(&mut self, arguments: &Arguments, seed: u64, outcome: Outcome) {
+        let tenths = |reads: &Reads| reads.checks.own / (arguments.reads / 10).max(1);
+        let before = tenths(&self.reads);
+        self.fates = self.fates.and(outcome.fates);
+        self.reads.add(&outcome);
+        self.latest = self.latest.max(seed);
+        if arguments.reads > 0 && tenths(&self.reads) > before {
+            eprintln!("{} checks, up to seed {}", self.reads.checks.own, self.latest);
+        }
+        if let Some(violation) = outcome.violation {
+            if arguments.keep_going {
+                println!("seed {seed}: {violation}");
+            }
+            self.failures.push((seed, violation));
+        }
+    }
+
+    /// No run is to begin any more.
+    fn is_over(&self, arguments: &Arguments) -> bool {
+        let has_all = arguments.reads > 0 && self.reads.checks.own >= arguments.reads;
+        has_all || !(arguments.keep_going || self.failures.is_empty())
+    }
 }
 
 fn main() -> ExitCode {
@@ -85,39 +144,76 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    let mut failures = 0;
-    let (mut fates, mut reads) = (Fates::default(), Reads::default());
-    for seed in arguments.first..arguments.first.saturating_add(arguments.count) {
-        let parameters = arguments.parameters(seed);
-        if arguments.count == 1 {
-            println!("{parameters}");
-        }
-        let run = if arguments.pass_through { run_pass_through } else { run_engine };
-        let outcome = run(parameters, arguments.echo);
-        fates = fates.and(outcome.fates);
-        reads.add(&outcome);
-        match &outcome.violation {
-            None if arguments.count == 1 => summary(seed, &outcome),
-            None => {}
-            Some(violation) if arguments.keep_going => {
-                failures += 1;
-                println!("seed {seed}: {violation}");
-            }
-            Some(violation) => {
-                report(seed, &arguments, &outcome, violation);
-                return ExitCode::FAILURE;
-            }
-        }
-        if arguments.reads > 0 && reads.checks.own >= arguments.reads {
-            break;
-        }
+    if arguments.count == 1 {
+        return run_one(&arguments);
+    }
+    let tally = run_all(&arguments);
+    if let Some((seed, _)) = tally.failures.iter().min().filter(|_| !arguments.keep_going) {
+        // The same once more, with its trace.
+        let outcome = arguments.run(*seed, Traced::Kept);
+        println!("{}", arguments.parameters(*seed));
+        outcome.trace.last_lines().for_each(|line| println!("{line}"));
+        report(*seed, &arguments, &outcome);
+        return ExitCode::FAILURE;
     }
     if arguments.cluster {
-        println!("{fates:?}");
+        println!("{:?}", tally.fates);
+        tally.reads.print();
+    }
+    println!("{} of {} seeds went wrong", tally.failures.len(), tally.reads.runs);
+    if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs all seeds, as many at a time as are wanted.
+fn run_all(arguments: &Arguments) -> Tally {
+    let next = AtomicU64::new(arguments.first);
+    let tally = Mutex::new(Tally::default());
+    let end = arguments.first.saturating_add(arguments.count);
+    let lock = || tally.lock().expect("a run that panics ends all");
+    let work = || {
+        while !lock().is_over(arguments) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                return;
+            }
+            let outcome = arguments.run(seed, Traced::Not);
+            lock().add(arguments, seed, outcome);
+        }
+    };
+    std::thread::scope(|scope| (0..arguments.jobs).for_each(|_| drop(scope.spawn(work))));
+    tally.into_inner().expect("likewise")
+}
+
+/// Runs a seed and prints its trace.
+fn run_one(arguments: &Arguments) -> ExitCode {
+    let seed = arguments.first;
+    println!("{}", arguments.parameters(seed));
+    let outcome = arguments.run(seed, if arguments.echo { Traced::Echoed } else { Traced::Kept });
+    if outcome.violation.is_some() {
+        if !arguments.echo {
+            outcome.trace.last_lines().for_each(|line| println!("{line}"));
+        }
+        report(seed, arguments, &outcome);
+        return ExitCode::FAILURE;
+    }
+    println!(
+        "seed {seed}: {} statements ran ({} sent again), {} answers were right ({} popular ones, of {} executions), {:.3} virtual seconds, {} trace lines, trace hash {:016x}",
+        outcome.executed,
+        outcome.rescues,
+        outcome.answered,
+        outcome.popular.0,
+        outcome.popular.1,
+        outcome.micros as f64 / 1e6,
+        outcome.trace.count(),
+        outcome.trace.hash()
+    );
+    if arguments.cluster {
+        let mut reads = Reads::default();
+        reads.add(&outcome);
+        println!("{:?}", outcome.fates);
         reads.print();
     }
-    println!("{failures} of {} seeds went wrong", reads.runs);
-    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    ExitCode::SUCCESS
 }
 
 fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
@@ -132,6 +228,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         strict: false,
         keep_going: false,
         echo: false,
+        jobs: 1,
     };
     let mut quiet = false;
     while let Some(argument) = given.next() {
@@ -150,6 +247,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             }
             "--cluster" => arguments.cluster = true,
             "--reads" => arguments.reads = number()?,
+            "--jobs" => arguments.jobs = u32::try_from(number()?).ok().filter(|&jobs| jobs > 0)?,
             "--pass-through" => arguments.pass_through = true,
             "--keep-going" => arguments.keep_going = true,
             "--strict" => arguments.strict = true,
@@ -165,27 +263,9 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
     is_whole.then_some(arguments)
 }
 
-fn summary(seed: u64, outcome: &Outcome) {
-    println!(
-        "seed {seed}: {} statements ran ({} sent again), {} answers were right ({} popular ones, of {} executions), {:.3} virtual seconds, {} trace lines, trace hash {:016x}",
-        outcome.executed,
-        outcome.rescues,
-        outcome.answered,
-        outcome.popular.0,
-        outcome.popular.1,
-        outcome.micros as f64 / 1e6,
-        outcome.trace.count(),
-        outcome.trace.hash()
-    );
-}
-
-fn report(seed: u64, arguments: &Arguments, outcome: &Outcome, violation: &str) {
-    if !arguments.echo {
-        println!("{}", arguments.parameters(seed));
-        for line in outcome.trace.last_lines() {
-            println!("{line}");
-        }
-    }
+/// What went wrong, and how to see it again.
+fn report(seed: u64, arguments: &Arguments, outcome: &Outcome) {
+    let violation = outcome.violation.as_deref().unwrap_or("nothing, this time");
     println!("\nseed {seed} went wrong: {violation}");
     let steps = if arguments.steps == 0 { String::new() } else { format!(" --steps {}", arguments.steps) };
     let workers =

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Finding, Histogram, Task};
+use engine::{Engine, Finding, Histogram, Routed, Task};
 use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::faults::server_address;
@@ -43,6 +43,11 @@ pub trait Subject: Program {
     /// How long reads have waited for a replica to have what they were to see.
     fn read_waits(&self) -> Histogram {
         Histogram::default()
+    }
+
+    /// Where statements went, and why to the primary.
+    fn routed(&self) -> Routed {
+        Routed::default()
     }
 
     /// What is to be done on other threads than its own, with the worker that wants it.

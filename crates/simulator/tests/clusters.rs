@@ -10,6 +10,9 @@ use simulator::{Fleet, Parameters, Subject, World, run_engine, run_pass_through}
 /// Seeds that run on every change, for some seconds.
 const SEEDS: u64 = 60;
 
+/// Such runs in which many reads are checked, and which take longer.
+const READERS: u64 = 12;
+
 /// And those that only `make test-all` runs.
 const ALL_SEEDS: u64 = 300;
 
@@ -63,17 +66,20 @@ fn several_workers_turn_to_a_new_primary_together() {
     check_that_much_happened(&check(1..=SEEDS, 3), SEEDS);
 }
 
-/// Seeds of runs whose reads are split in any case: stale reads where the numbers of two MariaDB primaries were taken together; KILLs that were asked of the
-/// primary behind a change, by the number of a thread on the former one.
+/// What `--reads` counts: reads behind writes, of which replicas answer many.
 #[test]
-fn runs_of_reads_that_once_went_wrong_stay_right() {
-    for seed in [589, 100_590] {
+fn who_reads_back_what_he_has_written_is_answered_by_replicas() {
+    let mut reads = ReadChecks::default();
+    for seed in 1..=READERS {
         let outcome = run_engine(Parameters::of_reads(seed, 0), false);
         assert_eq!(
             outcome.violation, None,
             "replay: cargo run -p simulator -- --seed {seed} --cluster --reads 1"
         );
+        reads = reads.and(outcome.reads);
     }
+    assert!(reads.own > 1_000 * READERS && reads.own_on_replicas > 200 * READERS, "{reads:?}");
+    assert!(reads.own_behind > 200 * READERS, "{reads:?}");
 }
 
 #[test]

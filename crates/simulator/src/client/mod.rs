@@ -299,7 +299,7 @@ impl Client {
             credentials.schema.clone(),
             credentials.collation,
         );
-        self.left = u32::try_from(self.random.between(3, 60)).unwrap_or(3);
+        self.left = u32::try_from(self.random.between(3, 60) * self.habits.stays).unwrap_or(3);
         let author = Author::new(self.key, self.habits, self.random.fork());
         self.phase = Phase::Working(Box::new(Work {
             oracle: Oracle::new(session),
@@ -390,10 +390,7 @@ impl Client {
             work.author.forget_prepared();
             work.wanted = None;
         }
-        let text = match kind {
-            command::QUERY => String::from_utf8_lossy(&payload[1..]).into_owned(),
-            _ => String::new(),
-        };
+        let text = text_of(&payload);
         let goes_on = checkers.has_several() && kind == command::QUERY && work.awaited.is_empty();
         let before = goes_on.then(|| Box::new(work.oracle.clone()));
         let wanted_before = work.wanted;
@@ -406,9 +403,10 @@ impl Client {
         }
         // What one that fails has left, alone or among others, is asked for on the same connection.
         work.has_held |= work.oracle.holds() || text.contains(';') || expected.fails();
+        let is_free = !work.oracle.holds() && executions.iter().all(|execution| execution.harmless);
         let tokens: Vec<Token> = executions.iter().map(|execution| execution.token).collect();
         checkers.sent(executions, promise == Promise::Primary);
-        let question = row.map(|row| checkers.asks(self.key, row, promise));
+        let question = row.map(|row| checkers.asks(self.key, row, promise, is_free));
         self.actions.push(Action::Send(packet(0, &payload)));
         if matches!(expected, Expected::Silence) {
             return;
@@ -553,10 +551,16 @@ impl Client {
     }
 
     fn think(&mut self, now: u64) {
-        let pause = if self.random.percent(90) { 2_000 } else { 100_000 };
+        let pause = if self.random.percent(100 - self.habits.pauses) { 2_000 } else { 100_000 };
         self.due = now + self.random.between(1, pause * self.habits.pace);
         self.actions.push(Action::WakeAfter(self.due - now));
     }
+}
+
+/// The text of a COM_QUERY; empty for other commands.
+fn text_of(payload: &[u8]) -> String {
+    let text = payload.strip_prefix(&[command::QUERY]);
+    text.map_or(String::new(), |text| String::from_utf8_lossy(text).into_owned())
 }
 
 /// Whether an answer to SHOW WARNINGS has one row, in the place of those that were not kept.

@@ -50,10 +50,18 @@ pub struct Habits {
     pub promise: Option<Promise>,
     /// So many times as often as else it writes and reads versions of rows.
     pub rows: u64,
+    /// And so many times as often it reads those of others, and says what it wants of its reads.
+    pub others: u64,
+    /// So many reads of its own rows follow each of its writes at most; with 0 one, mostly.
+    pub reads_back: u64,
     /// Has a connection of its own to the server.
     pub holds: bool,
     /// Thinks so many times as long between statements.
     pub pace: u64,
+    /// In so many of 100 cases it does so for long.
+    pub pauses: u64,
+    /// Does so many times as much in one login.
+    pub stays: u64,
 }
 
 /// Of a table of versions a login uses these rows, so few that each is written again and again.
@@ -105,6 +113,8 @@ pub struct Author {
     text_prepared: bool,
     /// The row of its own that it has just written.
     just_written: Option<u64>,
+    /// So many reads of its own rows follow.
+    reads_back: u64,
     /// The rows that were written last, by anybody.
     pub recent_rows: Rc<Vec<Row>>,
 }
@@ -122,6 +132,7 @@ impl Author {
             preparing: VecDeque::new(),
             text_prepared: false,
             just_written: None,
+            reads_back: 0,
             recent_rows: Rc::default(),
         }
     }
@@ -162,9 +173,14 @@ impl Author {
         {
             return self.read_of_row(&(self.versions(), id));
         }
+        if self.reads_back > 0 {
+            self.reads_back -= 1;
+            let id = self.random.between(1, ROWS);
+            return self.read_of_row(&(self.versions(), id));
+        }
         let groups = [
             (20 * habits.rows, habits.versions, Self::version as fn(&mut Self, &Oracle) -> Step),
-            (25 * habits.rows, habits.promise.is_some(), Self::promised_read),
+            (25 * habits.others, habits.promise.is_some(), Self::promised_read),
             (40, true, Self::read),
             (20, !habits.versions, Self::write),
             (12, habits.transactions, Self::transaction),
@@ -263,6 +279,9 @@ impl Author {
             return query(&format!("UPDATE hot SET value = '{token}' WHERE id = 1"));
         }
         self.just_written = Some(id);
+        if self.habits.reads_back > 0 {
+            self.reads_back = self.random.below(self.habits.reads_back);
+        }
         query(&format!("UPDATE {} SET value = '{token}' WHERE id = {id}", self.versions()))
     }
 

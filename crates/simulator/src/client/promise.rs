@@ -127,6 +127,8 @@ pub struct Question {
     pub promise: Promise,
     /// The latest version that any client had been told to be written.
     pub known: u32,
+    /// A replica may answer it, and has to have what the login itself was told to have written there: what counts as a check.
+    pub is_check: bool,
 }
 
 #[cfg(test)]

@@ -14,9 +14,6 @@ use crate::subject::Subject;
 /// What cannot go on now is tried again after so many microseconds: short beside all that a failover takes.
 pub(super) const LOOK: u64 = 10_000;
 
-/// A replica gets so many transactions at a time.
-const AT_ONCE: usize = 20;
-
 /// A replica that comes back with less than it had lacks so many transactions at most.
 const MOST_LOST: usize = 30;
 
@@ -474,12 +471,13 @@ impl<P: Subject> World<P> {
         if let Some(cluster) = &mut self.cluster {
             cluster.replicates[place] = false;
         }
+        let at_once = self.cluster.as_ref().map_or(0, |cluster| cluster.drawn.at_once);
         let member = self.member(place);
         let Some(source) = member.source.map(|number| number as usize - 1) else { return };
         if !self.is_reached(place) || !self.is_reached(source) || member.replication != Replication::Runs {
             return;
         }
-        match self.member(place).next_of(self.member(source).log(), AT_ONCE) {
+        match self.member(place).next_of(self.member(source).log(), at_once) {
             Ok(next) if !next.is_empty() => {
                 self.servers[place].database.replicate(next);
                 let has = self.member(place).log().len();

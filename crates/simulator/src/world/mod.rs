@@ -11,7 +11,7 @@ pub use self::cluster::Act;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use engine::{Finding, Histogram, Task, Work};
+use engine::{Finding, Histogram, Routed, Task, Work};
 use seam::{ConnectionId, Signal};
 
 use self::cluster::Cluster;
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub reads: ReadChecks,
     /// And how long they have waited for a replica to have what they were to see.
     pub read_waits: Histogram,
+    /// And where statements went, with the reasons for the primary.
+    pub routed: Routed,
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -187,6 +189,7 @@ impl<P: Subject> World<P> {
             fates: self.checkers.fates(),
             reads: self.checkers.reads,
             read_waits: self.program.read_waits(),
+            routed: self.program.routed(),
             micros: self.now,
         }
     }
