@@ -12,8 +12,9 @@ use wire::{
     parse_column_definition, parse_text_row, read_message,
 };
 
-use crate::options::Options;
+use crate::options::{Options, Wanted};
 use crate::snapshot::{Table, Value};
+use crate::targets::Target;
 
 /// How long connecting and logging in may take: a login that is refused is answered after a second.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,21 +34,20 @@ const REALS: [u8; 2] = [4, 5];
 
 /// Where to connect to, and as whom.
 pub struct Place {
-    host: String,
-    port: u16,
-    socket: Option<std::path::PathBuf>,
+    target: Target,
+    name: String,
     credentials: Credentials,
     connector: Option<Connector>,
 }
 
 impl Place {
-    /// As the options say; their files are read here.
+    /// As the options say, of whom it is one; their files are read here.
     ///
     /// # Errors
     /// A sentence for the user, about a file.
-    pub fn new(options: &Options) -> Result<Self, String> {
-        let password = options.password()?;
-        let credentials = Credentials::new(&options.user, &password, None, false);
+    pub fn new(options: &Options, wanted: Wanted) -> Result<Self, String> {
+        let password = wanted.password()?;
+        let credentials = Credentials::new(&wanted.user, &password, None, false);
         let connector = match &options.tls_ca {
             Some(path) => {
                 let name = format!("--tls-ca {}", path.display());
@@ -59,13 +59,30 @@ impl Place {
         };
         let credentials = if connector.is_some() { credentials.with_tls() } else { credentials };
         Ok(Self {
-            host: options.host.clone(),
-            port: options.port,
-            socket: options.socket.clone(),
+            target: wanted.target,
+            name: wanted.name,
             // The admin port knows no other method, and who stands in its place is told nothing.
             credentials: credentials.with_native_password_only(),
             connector,
         })
+    }
+
+    /// What tells it apart from the others that are asked.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A host with its port, or a path.
+    pub fn target(&self) -> String {
+        self.target.text()
+    }
+
+    /// The name that a certificate has to be for; sockets have no TLS.
+    fn host(&self) -> &str {
+        match &self.target {
+            Target::Tcp(host, _) => host,
+            Target::Socket(_) => "",
+        }
     }
 }
 
@@ -226,7 +243,7 @@ impl Connection {
                 let Channel::Plain(limited) = channel else {
                     return Err(Failure::Lost(String::from("the server asks for TLS twice")));
                 };
-                let stream = BlockingStream::connect(connector, &place.host, limited)
+                let stream = BlockingStream::connect(connector, place.host(), limited)
                     .map_err(|error| Failure::Lost(error.to_string()))?;
                 channel = Channel::Tls(Box::new(stream));
                 let mut out = Vec::new();
@@ -330,11 +347,14 @@ impl Drop for Connection {
 }
 
 fn connect(place: &Place) -> Result<Socket, Failure> {
-    if let Some(path) = &place.socket {
-        let failed = |error: std::io::Error| Failure::Lost(format!("--socket {}: {error}", path.display()));
-        return UnixStream::connect(path).map(Socket::Unix).map_err(failed);
-    }
-    let (host, port) = (place.host.as_str(), place.port);
+    let (host, port) = match &place.target {
+        Target::Tcp(host, port) => (host.as_str(), *port),
+        Target::Socket(path) => {
+            let failed =
+                |error: std::io::Error| Failure::Lost(format!("--socket {}: {error}", path.display()));
+            return UnixStream::connect(path).map(Socket::Unix).map_err(failed);
+        }
+    };
     let unknown = |error: std::io::Error| Failure::Lost(format!("--host {host}: {error}"));
     let mut reason = format!("--host {host} has no address");
     for address in (host, port).to_socket_addrs().map_err(unknown)? {

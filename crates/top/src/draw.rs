@@ -7,6 +7,7 @@ mod table;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
+use crate::format::clean;
 use crate::view::{HELP, Kill, Mode, Source, View};
 use pen::{Pen, wrapped};
 
@@ -45,7 +46,7 @@ fn foot(view: &View, width: usize) -> Vec<String> {
         return vec![format!("filter: {}_   Enter: keep it  Esc: leave it", view.filter)];
     }
     if let Some(message) = &view.message {
-        let mut lines = wrapped(&crate::format::clean(message), width);
+        let mut lines = wrapped(&clean(message), width);
         lines.truncate(QUESTION_LINES);
         return lines;
     }
@@ -58,11 +59,12 @@ fn foot(view: &View, width: usize) -> Vec<String> {
 
 fn question(kill: &Kill) -> String {
     let Kill { client, who, .. } = kill;
+    let of = kill.onramp.as_ref().map_or_else(String::new, |onramp| format!(" of {}", clean(onramp)));
     if kill.query_only {
-        return format!("End the statement of client {client} ({who})?  y: yes, any other key: no");
+        return format!("End the statement of client {client}{of} ({who})?  y: yes, any other key: no");
     }
     format!(
-        "KILL client {client} ({who})? Its connection is closed, its transaction rolled back.  y: yes, any other key: no"
+        "KILL client {client}{of} ({who})? Its connection is closed, its transaction rolled back.  y: yes, any other key: no"
     )
 }
 

@@ -2,14 +2,16 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `options` | the command line |
+//! | `options`, `targets` | the command line; where admin ports are, and short names for them |
 //! | `live`, `replay` | the loops of the two kinds of screens, and recording without a screen |
 //! | `terminal` | taking the terminal and giving it back |
-//! | `poller`, `connection` | the thread that asks, and MySQL's protocol to the admin port |
+//! | `asked`, `clock` | all admin ports that are asked, and when each is the next time |
+//! | `poller`, `connection` | a thread that asks, and MySQL's protocol to the admin port |
 //! | `remote` | an admin port for others that ask it |
 //! | `texts` | what kinds of statements clients are at |
 //! | `questions`, `tabs` | what is asked, and what each tab shows of it |
 //! | `snapshot`, `recording` | a look, as a line of JSON and back; files of them |
+//! | `together` | looks at several Onramps as one |
 //! | `view` | what is looked at and how: looks and keys in, actions out |
 //! | `rows`, `lock_tree`, `format` | which rows are shown in which order, and how values read |
 //! | `draw`, `once` | the view as a screen; a look as text or JSON |
@@ -23,6 +25,8 @@
     reason = "a program with a terminal and a socket"
 )]
 
+mod asked;
+mod clock;
 mod connection;
 mod draw;
 mod format;
@@ -40,8 +44,10 @@ mod replay;
 mod rows;
 mod snapshot;
 mod tabs;
+mod targets;
 mod terminal;
 mod texts;
+mod together;
 mod view;
 
 use std::io::Write as _;
@@ -53,7 +59,8 @@ use clap::Parser as _;
 pub use remote::{Remote, Rows};
 
 use connection::Place;
-use options::Options;
+use options::{Options, Wanted};
+use snapshot::Snapshot;
 use terminal::Screen;
 
 /// Options that cannot be used.
@@ -82,8 +89,15 @@ pub fn run(args: &[String]) -> ExitCode {
         );
         return ExitCode::from(WRONG_OPTIONS);
     }
-    match command(&options) {
-        Ok(()) => ExitCode::SUCCESS,
+    let wanted = match options.wanted() {
+        Ok(wanted) => wanted,
+        Err(reason) => {
+            eprintln!("onramp top: {}", format::clean(&reason));
+            return ExitCode::from(WRONG_OPTIONS);
+        }
+    };
+    match command(&options, wanted) {
+        Ok(code) => code,
         Err(reason) => {
             eprintln!("onramp top: {}", format::clean(&reason));
             ExitCode::FAILURE
@@ -91,21 +105,35 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
-fn command(options: &Options) -> Result<(), String> {
+fn command(options: &Options, wanted: Vec<Wanted>) -> Result<ExitCode, String> {
     if let Some(file) = &options.replay {
-        return replay::show(file);
+        return replay::show(file).map(|()| ExitCode::SUCCESS);
     }
-    let place = Arc::new(Place::new(options)?);
+    let place = |wanted| Place::new(options, wanted).map(Arc::new);
+    let places: Vec<Arc<Place>> = wanted.into_iter().map(place).collect::<Result<_, _>>()?;
     if options.once {
-        let look = poller::Asker::new(place, None).look(&live::all_questions(options.rows))?;
+        let look = asked::once(&places, &live::all_questions(options.rows))?;
         print(&if options.json { once::json(&look) } else { once::text(&look) });
-        return Ok(());
+        return Ok(say_missing(&look));
     }
     let recorder = live::recorder(options)?;
     match recorder {
-        Some(mut recorder) if !Screen::is_there() => live::record(options, place, &mut recorder),
-        recorder => live::show(options, place, recorder),
+        Some(mut recorder) if !Screen::is_there() => live::record(options, &places, &mut recorder)?,
+        recorder => live::show(options, &places, recorder)?,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says which of several admin ports could not be used; whoever looks at nothing but the exit code is to know of it, too.
+fn say_missing(look: &Snapshot) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for part in &look.parts {
+        if let Err(failure) = &part.look {
+            eprintln!("onramp top: {}", format::clean(&format!("{}: {failure}", part.target)));
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
 }
 
 /// Whether the user has not asked for none (<https://no-color.org>: the variable is there and not empty), nor has a terminal without any.

@@ -1,24 +1,18 @@
-//! The screens of a running Onramp, and recordings of it.
+//! The screens of running Onramps, and recordings of them.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
 
+use crate::asked::{Asked, News, TICK};
 use crate::connection::{Connection, Place};
 use crate::options::Options;
-use crate::poller::{self, Asker, Poller};
+use crate::poller;
 use crate::questions::Question;
 use crate::recording::Recorder;
 use crate::snapshot::Snapshot;
 use crate::tabs::Tab;
 use crate::terminal::{Done, Screen, ending, has_ended};
 use crate::view::{Action, Kill, Source, View};
-
-/// How often a look's arrival and signals are looked for, while no key is pressed.
-const TICK: Duration = Duration::from_millis(100);
-
-/// A look that took long is followed by so many times its time without one, so that the workers answer for a fifth of the time at most.
-const REST: u32 = 4;
 
 /// One MiB.
 const MIB: u64 = 1 << 20;
@@ -28,72 +22,19 @@ pub fn all_questions(rows: u32) -> Vec<Question> {
     Tab::ALL.into_iter().map(|tab| Question::usual(tab, rows)).collect()
 }
 
-/// When the next look is due, and whether one is under way.
-struct Clock {
-    interval: Duration,
-    due: Instant,
-    /// Since when an answer is waited for.
-    asked: Option<Instant>,
-    /// Whether something else is wanted than was asked for last.
-    hurries: bool,
-}
-
-impl Clock {
-    fn new(interval: Duration) -> Self {
-        Self { interval, due: Instant::now(), asked: None, hurries: false }
-    }
-
-    /// Whether to ask now; then it counts as asked.
-    fn ask(&mut self) -> bool {
-        let now = Instant::now();
-        let asks = self.asked.is_none() && (self.hurries || now >= self.due);
-        if asks {
-            self.asked = Some(now);
-            self.hurries = false;
-        }
-        asks
-    }
-
-    /// The answer has come. Who did not answer did no work either, and is asked again soon.
-    fn answered(&mut self, is_look: bool) {
-        if let Some(asked) = self.asked.take() {
-            let took = asked.elapsed();
-            self.due = if is_look { next(asked, took, self.interval) } else { asked + took + self.interval };
-        }
-    }
-
-    /// As soon as no answer is waited for.
-    fn at_once(&mut self) {
-        self.hurries = true;
-    }
-}
-
-/// When to look again after a look that was asked for then and took so long.
-fn next(asked: Instant, took: Duration, interval: Duration) -> Instant {
-    asked + interval.max(took.saturating_mul(REST + 1))
-}
-
-/// Shows it until the user has enough.
+/// Shows them until the user has enough.
 ///
 /// # Errors
-/// A sentence for the user: it cannot be reached at first, or the terminal or the recording fails.
-pub fn show(options: &Options, place: Arc<Place>, recorder: Option<Recorder>) -> Result<(), String> {
+/// A sentence for the user: none can be reached at first, or the terminal or the recording fails.
+pub fn show(options: &Options, places: &[Arc<Place>], recorder: Option<Recorder>) -> Result<(), String> {
     let ends = ending()?;
-    let connection = Connection::open(&place).map_err(|failure| failure.text().to_owned())?;
     let recording = options.record.as_ref().map(|path| path.display().to_string());
-    let view = View::new(Source::Live { target: options.target(), recording }, crate::colours());
-    let poller = Poller::start(Arc::clone(&place), connection);
+    let target = if let [one] = places { one.target() } else { String::new() };
+    let view = View::new(Source::Live { target, recording }, crate::colours());
+    let questions = questions(&view, options.rows, recorder.is_some());
+    let asked = Asked::start(places, options.interval, questions, &ends)?;
     let (outcomes, killed) = channel();
-    let mut session = Session {
-        view,
-        poller,
-        recorder,
-        clock: Clock::new(options.interval),
-        rows: options.rows,
-        place,
-        outcomes,
-        killed,
-    };
+    let mut session = Session { view, asked, recorder, rows: options.rows, outcomes, killed };
     let mut screen = Screen::take()?;
     while !has_ended(&ends) {
         #[cfg(debug_assertions)]
@@ -104,7 +45,7 @@ pub fn show(options: &Options, place: Arc<Place>, recorder: Option<Recorder>) ->
         if let Done::Key(key) = done {
             match session.view.press(key) {
                 Action::Quit => return Ok(()),
-                Action::Ask => session.clock.at_once(),
+                Action::Ask => session.asked.at_once(),
                 Action::Kill(kill) => session.kill(kill),
                 Action::Step(_) => session.view.message = Some(String::from("this is no recording")),
                 Action::None => {}
@@ -114,13 +55,19 @@ pub fn show(options: &Options, place: Arc<Place>, recorder: Option<Recorder>) ->
     Ok(())
 }
 
+/// The tab that is shown as it is ordered and filtered, so that the rows that come are those that it shows; a recording has all.
+fn questions(view: &View, rows: u32, all: bool) -> Vec<Question> {
+    if all {
+        return all_questions(rows);
+    }
+    vec![Question { tab: view.tab, order: view.order().clone(), filter: view.filter.clone(), rows }]
+}
+
 struct Session {
     view: View,
-    poller: Poller,
+    asked: Asked,
     recorder: Option<Recorder>,
-    clock: Clock,
     rows: u32,
-    place: Arc<Place>,
     outcomes: Sender<String>,
     killed: Receiver<String>,
 }
@@ -128,25 +75,33 @@ struct Session {
 impl Session {
     /// Takes what has come, and asks where it is time.
     fn turn(&mut self) -> Result<(), String> {
-        while let Some(look) = self.poller.look()? {
-            self.clock.answered(look.is_ok());
-            match look {
-                Ok(look) => {
+        for news in self.asked.receive()? {
+            match news {
+                News::Look(look) => {
                     self.record(&look);
                     if !self.view.paused {
-                        self.view.take(look);
+                        self.view.take(*look);
                     }
                 }
-                Err(reason) => self.view.fail(reason),
+                News::Failure(reason) => self.view.fail(reason),
+            }
+        }
+        // A recording has whole rounds; the screen has what there is.
+        let whole = if self.recorder.is_some() { self.asked.whole_record() } else { self.asked.whole() };
+        if let Some(look) = whole {
+            self.record(&look);
+            if !self.view.paused {
+                self.view.take(look);
             }
         }
         while let Ok(outcome) = self.killed.try_recv() {
             self.view.message = Some(outcome);
-            self.clock.at_once();
+            self.asked.at_once();
         }
         // Where nobody sees a look and nothing is recorded, none is asked for.
-        if (!self.view.paused || self.recorder.is_some()) && self.clock.ask() {
-            self.poller.ask(self.questions());
+        if !self.view.paused || self.recorder.is_some() {
+            self.asked.want(questions(&self.view, self.rows, self.recorder.is_some()));
+            self.asked.ask();
         }
         Ok(())
     }
@@ -163,29 +118,22 @@ impl Session {
         }
     }
 
-    /// The tab that is shown as it is ordered and filtered, so that the rows that come are those that it shows; a recording has all.
-    fn questions(&self) -> Vec<Question> {
-        if self.recorder.is_some() {
-            return all_questions(self.rows);
-        }
-        let order = self.view.order();
-        vec![Question {
-            tab: self.view.tab,
-            sort: order.sort,
-            descending: order.descending,
-            filter: self.view.filter.clone(),
-            rows: self.rows,
-        }]
-    }
-
-    /// Over a connection of its own, so that it waits for no look.
-    fn kill(&self, kill: Kill) {
-        let (place, outcomes) = (Arc::clone(&self.place), self.outcomes.clone());
+    /// Over a connection of its own, so that it waits for no look; to the Onramp whose client it is.
+    fn kill(&mut self, kill: Kill) {
+        let place = match &kill.onramp {
+            Some(name) => self.asked.places().find(|place| place.name() == name),
+            None => self.asked.places().next(),
+        };
+        let Some(place) = place.map(Arc::clone) else {
+            self.view.message = Some(format!("{}: there is no such Onramp; nothing was killed", kill.text()));
+            return;
+        };
+        let outcomes = self.outcomes.clone();
         std::thread::spawn(move || {
             let done = Connection::open(&place).and_then(|mut connection| connection.query(&kill.to_sql()));
             let outcome = match done {
-                Ok(_) => format!("{}: done", kill.to_sql()),
-                Err(failure) => format!("{}: {}", kill.to_sql(), failure.text()),
+                Ok(_) => format!("{}: done", kill.text()),
+                Err(failure) => format!("{}: {}", kill.text(), failure.text()),
             };
             // Nobody waits for it where the program has ended.
             let _ = outcomes.send(outcome);
@@ -196,34 +144,40 @@ impl Session {
 /// Writes looks to the recording until a signal ends it.
 ///
 /// # Errors
-/// A sentence for the user: it cannot be reached at first, or the recording fails.
-pub fn record(options: &Options, place: Arc<Place>, recorder: &mut Recorder) -> Result<(), String> {
+/// A sentence for the user: none can be reached at first, or the recording fails.
+pub fn record(options: &Options, places: &[Arc<Place>], recorder: &mut Recorder) -> Result<(), String> {
     let ends = ending()?;
-    let connection = Connection::open(&place).map_err(|failure| failure.text().to_owned())?;
-    let mut asker = Asker::new(place, Some(connection));
-    let mut clock = Clock::new(options.interval);
+    let mut asked = Asked::start(places, options.interval, all_questions(options.rows), &ends)?;
     let mut told = false;
     while !has_ended(&ends) {
-        if !clock.ask() {
-            std::thread::sleep(TICK.min(clock.due.saturating_duration_since(Instant::now())));
-            continue;
-        }
-        let look = asker.look(&all_questions(options.rows));
-        clock.answered(look.is_ok());
-        match look {
-            Ok(look) => {
-                recorder.write(&look)?;
-                told = false;
+        asked.ask();
+        for news in asked.receive()? {
+            match news {
+                News::Look(look) => {
+                    recorder.write(&look)?;
+                    told = false;
+                }
+                // Once for each time that it does not answer: it may do so for a night.
+                News::Failure(reason) if !told => {
+                    say(&reason);
+                    told = true;
+                }
+                News::Failure(_) => {}
             }
-            // Once for each time that it does not answer: it may do so for a night.
-            Err(reason) if !told => {
-                eprintln!("onramp top: {reason}; it is tried again");
-                told = true;
-            }
-            Err(_) => {}
         }
+        if places.len() > 1 {
+            asked.untold().iter().for_each(|reason| say(reason));
+        }
+        if let Some(look) = asked.whole_record() {
+            recorder.write(&look)?;
+        }
+        std::thread::sleep(asked.rest());
     }
     Ok(())
+}
+
+fn say(reason: &str) {
+    eprintln!("onramp top: {}; it is tried again", crate::format::clean(reason));
 }
 
 /// A recorder, where one is wanted.
@@ -233,34 +187,4 @@ pub fn record(options: &Options, place: Arc<Place>, recorder: &mut Recorder) -> 
 pub fn recorder(options: &Options) -> Result<Option<Recorder>, String> {
     let open = |path: &std::path::PathBuf| Recorder::open(path, options.record_size.saturating_mul(MIB));
     options.record.as_ref().map(open).transpose()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_look_is_followed_by_a_rest() {
-        let (asked, interval) = (Instant::now(), Duration::from_secs(1));
-        let after = |took: u64| next(asked, Duration::from_millis(took), interval) - asked;
-        assert_eq!(after(10), Duration::from_secs(1));
-        assert_eq!(after(2_000), Duration::from_secs(10));
-    }
-
-    #[test]
-    fn one_look_at_a_time() {
-        let mut clock = Clock::new(Duration::from_secs(3600));
-        assert!(clock.ask() && !clock.ask());
-        clock.answered(true);
-        assert!(!clock.ask());
-        clock.at_once();
-        assert!(clock.ask());
-        // What is wanted while an answer is waited for, is asked for behind it.
-        clock.at_once();
-        assert!(!clock.ask());
-        clock.answered(true);
-        assert!(clock.ask());
-        clock.answered(true);
-        assert!(!clock.ask());
-    }
 }

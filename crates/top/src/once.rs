@@ -1,11 +1,12 @@
 //! Everything once, for scripts and for a look without a terminal.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::format::{clean, utc};
 use crate::rows::{Order, cell_of, is_right, lines};
-use crate::snapshot::{Snapshot, Table, Value, escaped};
-use crate::tabs::Tab;
+use crate::snapshot::{ONRAMP, Snapshot, Table, Value, escaped};
+use crate::tabs::{Column, Tab, WHOSE};
 
 /// As JSON, for people to read as well.
 pub fn json(look: &Snapshot) -> String {
@@ -15,23 +16,22 @@ pub fn json(look: &Snapshot) -> String {
     escaped(&text) + "\n"
 }
 
-/// As text: the measures, then each tab's table with a heading.
+/// As text: the measures, of several Onramps beside each other, then each tab's table with a heading.
 pub fn text(look: &Snapshot) -> String {
     let mut out = format!("{} UTC\n", utc(look.at));
-    for (name, value) in look.status.iter().chain(&look.options) {
-        let _ = writeln!(out, "{:<45} {}", clean(name), clean(value));
-    }
+    measures(look, &mut out);
     let notes = look.notes();
     if !notes.is_empty() {
         let _ = writeln!(out, "\n# notes");
     }
     for note in notes {
-        let _ = writeln!(out, "{}", clean(note.text));
+        let whose = if note.onramp.is_empty() { String::new() } else { format!("{}: ", note.onramp) };
+        let _ = writeln!(out, "{}", clean(&(whose + note.text)));
     }
     for tab in Tab::ALL {
         let _ = writeln!(out, "\n# {}", tab.name());
-        if let Some(trouble) = look.troubles.get(tab.name()) {
-            let _ = writeln!(out, "{}", clean(trouble));
+        for trouble in look.troubles_of(tab.name()) {
+            let _ = writeln!(out, "{}", clean(&trouble));
         }
         if let Some(table) = look.tables.get(tab.name()) {
             out.push_str(&table_text(tab, table));
@@ -40,11 +40,39 @@ pub fn text(look: &Snapshot) -> String {
     out
 }
 
+fn measures(look: &Snapshot, out: &mut String) {
+    if !look.is_of_several() {
+        for (name, value) in look.status.iter().chain(&look.options) {
+            let _ = writeln!(out, "{:<45} {}", clean(name), clean(value));
+        }
+        return;
+    }
+    for part in &look.parts {
+        let failure = part.look.as_ref().err().map_or_else(String::new, |failure| format!("  {failure}"));
+        let _ = writeln!(out, "{}", clean(&format!("{}  {}{failure}", part.name, part.target)));
+    }
+    let each = look.each();
+    let names: BTreeSet<&String> = each.iter().flat_map(|(_, look)| look.status.keys()).collect();
+    let options: BTreeSet<&String> = each.iter().flat_map(|(_, look)| look.options.keys()).collect();
+    let width = |name: &str| name.chars().count().max(12);
+    let heading: Vec<String> = each.iter().map(|(name, _)| format!("{name:>0$}", width(name))).collect();
+    let _ = writeln!(out, "\n{:<45} {}", "", clean(&heading.join(" ")));
+    for name in names.into_iter().chain(options) {
+        let value = |look: &Snapshot| look.status.get(name).or_else(|| look.options.get(name)).cloned();
+        let cell = |(onramp, look): &(&str, &Snapshot)| {
+            format!("{:>1$}", value(look).unwrap_or_default(), width(onramp))
+        };
+        let cells: Vec<String> = each.iter().map(cell).collect();
+        let _ = writeln!(out, "{}", clean(format!("{name:<45} {}", cells.join(" ")).trim_end()));
+    }
+}
+
 fn table_text(tab: Tab, table: &Table) -> String {
-    let columns = tab.columns();
-    let (sort, descending) = tab.order();
+    let whose = table.column(ONRAMP).map(|_| &WHOSE);
+    let columns: Vec<&Column> = whose.into_iter().chain(tab.columns()).collect();
+    let first = usize::from(whose.is_some());
     let mut grid: Vec<Vec<String>> = vec![columns.iter().map(|column| column.title.to_owned()).collect()];
-    for line in lines(tab, table, &Order { sort, descending }, "") {
+    for line in lines(tab, table, &Order::usual(tab), "") {
         let Some(row) = line.row.and_then(|row| table.rows.get(row)) else {
             grid.push(vec![format!("{}{}", line.branch, clean(&line.note))]);
             continue;
@@ -52,7 +80,7 @@ fn table_text(tab: Tab, table: &Table) -> String {
         let value = |name: &str| table.column(name).and_then(|place| row.get(place)).unwrap_or(&Value::Null);
         let mut cells: Vec<String> =
             columns.iter().map(|column| cell_of(&line, column, value(column.name))).collect();
-        cells[0].insert_str(0, &line.branch);
+        cells[first].insert_str(0, &line.branch);
         grid.push(cells);
     }
     let width = |place: usize| {
@@ -63,7 +91,7 @@ fn table_text(tab: Tab, table: &Table) -> String {
     let mut out = String::new();
     for cells in &grid {
         let mut line = String::new();
-        for ((cell, column), width) in cells.iter().zip(columns).zip(&widths) {
+        for ((cell, column), width) in cells.iter().zip(&columns).zip(&widths) {
             let _ = match is_right(column) {
                 true => write!(line, "{cell:>width$} "),
                 false => write!(line, "{cell:<width$} "),

@@ -1,10 +1,13 @@
 //! The command line: one declaration per option, from which parsing, help and suggestions come.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
 use zeroize::Zeroizing;
+
+use crate::targets::{Target, names};
 
 /// The variable that holds the password where no file is named; `onramp serve` reads the same.
 pub const PASSWORD_VARIABLE: &str = "ONRAMP_ADMIN_PASSWORD";
@@ -18,27 +21,28 @@ pub const PASSWORD_VARIABLE: &str = "ONRAMP_ADMIN_PASSWORD";
         Examples:\n  \
         onramp top --password-file onramp-data/admin.password\n  \
         onramp top --host db1 --tls --once --json | jq '.tables.clients[] | select(.holds_locks == 1)'\n  \
+        onramp top --host db1,db2,db3:33063       # several Onramps on one screen\n  \
         onramp top --record incident.jsonl        # then: onramp top --replay incident.jsonl\n\n\
         Exit codes: 0 done, 1 the admin port or a file cannot be used, 2 wrong options.",
     max_term_width = 110,
     disable_version_flag = true
 )]
 pub struct Options {
-    /// Name or address of the machine whose admin port is asked
-    #[arg(long, default_value = "127.0.0.1")]
-    pub host: String,
-    /// TCP port of the admin port
+    /// Name or address of the machine whose admin port is asked; NAME:PORT, or a socket's path. Several, as a list or one after the other, are shown as one
+    #[arg(long, default_value = "127.0.0.1", value_delimiter = ',')]
+    pub host: Vec<String>,
+    /// TCP port of the admin port, where --host names none
     #[arg(long, default_value_t = 33062, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Unix socket of the admin port, in place of host and port
+    /// Unix socket of the admin port, in place of host and port; may be given several times
     #[arg(long, value_name = "PATH")]
-    pub socket: Option<PathBuf>,
-    /// User name: the Onramp's `admin_user`
+    pub socket: Vec<PathBuf>,
+    /// User name: the Onramp's `admin_user`. Once for all, or once for each admin port in their order
     #[arg(long, default_value = "admin")]
-    pub user: String,
-    /// File whose first line is the password [default: what ONRAMP_ADMIN_PASSWORD holds]
+    pub user: Vec<String>,
+    /// File whose first line is the password; once for all, or once for each admin port in their order [default: what ONRAMP_ADMIN_PASSWORD holds]
     #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
+    pub password_file: Vec<PathBuf>,
     /// Encrypt the connection; whose certificate is shown does not matter
     #[arg(long, conflicts_with = "socket")]
     pub tls: bool,
@@ -68,16 +72,81 @@ pub struct Options {
     pub replay: Option<PathBuf>,
 }
 
+/// How many admin ports are looked at at a time: four times as many as there are slots for Onramps in front of a server.
+const MOST_TARGETS: usize = 64;
+
+/// An admin port, and as whom it is asked.
+pub struct Wanted {
+    /// Where it is.
+    pub target: Target,
+    /// What it is called on the screen, where there are others.
+    pub name: String,
+    /// The user.
+    pub user: String,
+    /// The file with the password; `None` where the environment has it.
+    pub password_file: Option<PathBuf>,
+}
+
 impl Options {
-    /// What is asked, for people: a host with its port, or a path.
-    pub fn target(&self) -> String {
-        match &self.socket {
-            Some(path) => path.display().to_string(),
-            None if self.host.contains(':') => format!("[{}]:{}", self.host, self.port),
-            None => format!("{}:{}", self.host, self.port),
-        }
+    /// The admin ports, one at least, in the order in which they are given.
+    ///
+    /// # Errors
+    /// A sentence for the user, about options that make no sense.
+    pub fn wanted(&self) -> Result<Vec<Wanted>, String> {
+        let targets = self.targets()?;
+        let users = in_turn("--user", &self.user, targets.len())?;
+        let files = in_turn("--password-file", &self.password_file, targets.len())?;
+        let names = names(&targets);
+        let rest = names.into_iter().zip(users).zip(files);
+        let wanted = targets.into_iter().zip(rest).map(|(target, ((name, user), file))| {
+            let user = user.map_or_else(String::new, Clone::clone);
+            Wanted { target, name, user, password_file: file.cloned() }
+        });
+        Ok(wanted.collect())
     }
 
+    fn targets(&self) -> Result<Vec<Target>, String> {
+        let targets: Vec<Target> = match self.socket.as_slice() {
+            [] => self.host.iter().map(|host| Target::of_host(host, self.port)).collect::<Result<_, _>>()?,
+            paths => paths.iter().cloned().map(Target::Socket).collect(),
+        };
+        if targets.len() > MOST_TARGETS {
+            return Err(format!(
+                "{} admin ports are given; at most {MOST_TARGETS} are looked at at a time",
+                targets.len()
+            ));
+        }
+        let mut seen = BTreeSet::new();
+        for target in &targets {
+            // Names of machines have no case; what is counted twice would be wrong in every sum.
+            let text = target.text();
+            let same = if matches!(target, Target::Tcp(..)) { text.to_lowercase() } else { text.clone() };
+            if !seen.insert(same) {
+                return Err(format!("{text} is given twice; name each admin port once"));
+            }
+            if matches!(target, Target::Socket(_)) && (self.tls || self.tls_ca.is_some()) {
+                return Err(format!("{text} is a socket, which has no TLS; leave out --tls and --tls-ca"));
+            }
+        }
+        Ok(targets)
+    }
+}
+
+/// One for all, one for each, or none.
+fn in_turn<'v, T>(option: &str, values: &'v [T], targets: usize) -> Result<Vec<Option<&'v T>>, String> {
+    match values {
+        [] => Ok(vec![None; targets]),
+        [one] => Ok(vec![Some(one); targets]),
+        values if values.len() == targets => Ok(values.iter().map(Some).collect()),
+        values => Err(format!(
+            "{option} is given {} times for {targets} admin port{}; give it once for all, or once for each in their order",
+            values.len(),
+            if targets == 1 { "" } else { "s" },
+        )),
+    }
+}
+
+impl Wanted {
     /// The password, empty where none is given.
     ///
     /// # Errors
@@ -118,13 +187,50 @@ mod tests {
         Options::try_parse_from(words).map_err(|error| error.to_string())
     }
 
+    /// What is asked, or why nothing is.
+    fn asked(words: &str) -> Result<Vec<String>, String> {
+        Ok(parsed(words)?.wanted()?.iter().map(|wanted| wanted.target.text()).collect())
+    }
+
     #[test]
     fn defaults_are_an_admin_port_of_this_machine() {
         let options = parsed("").unwrap();
-        assert_eq!(options.target(), "127.0.0.1:33062");
         assert_eq!((options.interval, options.rows), (Duration::from_secs(1), 200));
-        assert_eq!(parsed("--host ::1 --port 5").unwrap().target(), "[::1]:5");
-        assert_eq!(parsed("--socket /run/admin").unwrap().target(), "/run/admin");
+        assert_eq!(asked("").unwrap(), ["127.0.0.1:33062"]);
+        assert_eq!(asked("--host ::1 --port 5").unwrap(), ["[::1]:5"]);
+        assert_eq!(asked("--socket /run/admin").unwrap(), ["/run/admin"]);
+        // A socket is in place of host and port.
+        assert_eq!(asked("--socket /run/a,b --host db1").unwrap(), ["/run/a,b"]);
+        let wanted = options.wanted().unwrap();
+        assert_eq!((wanted[0].user.as_str(), &wanted[0].password_file), ("admin", &None));
+    }
+
+    #[test]
+    fn several_are_a_list_or_one_after_the_other() {
+        let three = ["db1:33062", "db2:5", "[::1]:6"];
+        assert_eq!(asked("--host db1,db2:5,[::1]:6").unwrap(), three);
+        assert_eq!(asked("--host db1 --host db2:5 --host [::1]:6").unwrap(), three);
+        assert_eq!(asked("--port 7 --host a,b:8").unwrap(), ["a:7", "b:8"]);
+        assert_eq!(asked("--socket /a --socket /b").unwrap(), ["/a", "/b"]);
+        assert_eq!(asked("--host db1,/run/b").unwrap(), ["db1:33062", "/run/b"]);
+    }
+
+    #[test]
+    fn users_and_passwords_are_for_all_or_for_each() {
+        let of = |words: &str| -> Vec<(String, Option<String>)> {
+            let wanted = parsed(words).unwrap().wanted().unwrap();
+            let file = |wanted: &Wanted| wanted.password_file.as_ref().map(|path| path.display().to_string());
+            wanted.iter().map(|wanted| (wanted.user.clone(), file(wanted))).collect()
+        };
+        let all = |user: &str, file: Option<&str>| (user.to_owned(), file.map(str::to_owned));
+        assert_eq!(of("--host a,b"), [all("admin", None), all("admin", None)]);
+        assert_eq!(of("--host a,b --user u --password-file f"), [all("u", Some("f")), all("u", Some("f"))]);
+        let each = "--host a --password-file f --host b --password-file g --user u --user v";
+        assert_eq!(of(each), [all("u", Some("f")), all("v", Some("g"))]);
+        for words in ["--host a,b,c --password-file f --password-file g", "--user u --user v"] {
+            let wrong = asked(words).unwrap_err();
+            assert!(wrong.contains("once for all, or once for each"), "{wrong}");
+        }
     }
 
     #[test]
@@ -138,14 +244,22 @@ mod tests {
             "--record a --replay b",
             "--socket s --tls",
             "--password secret",
+            "--host db1,DB1:33062",
+            "--host a,,b",
+            "--host a:0",
+            "--host /run/a --tls",
+            "--socket /a --socket /a",
         ] {
-            assert!(parsed(words).is_err(), "{words}");
+            assert!(asked(words).is_err(), "{words}");
         }
+        let many: Vec<String> = (0..65).map(|number| format!("db{number}")).collect();
+        assert!(asked(&format!("--host {}", many.join(","))).unwrap_err().contains("at most 64"));
+        assert!(asked(&format!("--host {}", many[..64].join(","))).is_ok());
     }
 
     #[test]
     fn a_missing_password_file_is_named() {
-        let options = parsed("--password-file /nowhere/at/all").unwrap();
-        assert!(options.password().unwrap_err().contains("/nowhere/at/all"));
+        let wanted = parsed("--password-file /nowhere/at/all").unwrap().wanted().unwrap();
+        assert!(wanted[0].password().unwrap_err().contains("/nowhere/at/all"));
     }
 }

@@ -21,12 +21,12 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Goes on with this connection.
-    pub fn start(place: Arc<Place>, connection: Connection) -> Self {
+    /// Goes on with this connection, where there is one yet.
+    pub fn start(place: Arc<Place>, connection: Option<Connection>) -> Self {
         let (questions, asked) = channel::<Vec<Question>>();
         let (give, looks) = channel();
         let thread = std::thread::spawn(move || {
-            let mut asker = Asker::new(place, Some(connection));
+            let mut asker = Asker::new(place, connection);
             for wanted in asked {
                 #[cfg(debug_assertions)]
                 crate::injected::panic_in("asking");

@@ -1,5 +1,6 @@
 //! What is asked of the admin port: a SELECT for each table, with an end to its rows.
 
+use crate::rows::Order;
 use crate::tabs::{Column, Tab};
 
 /// How a table is wanted.
@@ -7,10 +8,8 @@ use crate::tabs::{Column, Tab};
 pub struct Question {
     /// Which one.
     pub tab: Tab,
-    /// By which of its columns it is ordered.
-    pub sort: usize,
-    /// Whether the largest values come first.
-    pub descending: bool,
+    /// How it is ordered.
+    pub order: Order,
     /// What a row has to hold, in any column, whatever the case of ASCII's letters; empty for all rows.
     pub filter: String,
     /// How many rows at most.
@@ -20,8 +19,14 @@ pub struct Question {
 impl Question {
     /// The first rows of a tab, as it is ordered at first.
     pub fn usual(tab: Tab, rows: u32) -> Self {
-        let (sort, descending) = tab.order();
-        Self { tab, sort, descending, filter: String::new(), rows }
+        Self { tab, order: Order::usual(tab), filter: String::new(), rows }
+    }
+
+    /// As it is asked of one of several Onramps, by its name: where that holds what is filtered by, all its rows do.
+    pub fn of(&self, onramp: Option<&str>) -> Self {
+        let wanted = self.filter.to_ascii_lowercase();
+        let is_named = onramp.is_some_and(|name| name.to_ascii_lowercase().contains(&wanted));
+        Self { filter: if is_named { String::new() } else { self.filter.clone() }, ..self.clone() }
     }
 
     /// As SQL of the admin port.
@@ -39,9 +44,11 @@ impl Question {
             let word = if source.contains(" WHERE ") { "AND" } else { "WHERE" };
             text.push_str(&format!(" {word} ({})", tests.join(" OR ")));
         }
-        // Where a value is missing it counts as the smallest, as in SQLite.
-        let order = columns.get(self.sort).map_or("1", expression);
-        let direction = if self.descending { "DESC" } else { "ASC" };
+        // Where a value is missing it counts as the smallest, as in SQLite. Where whose a row is orders them, all are the same one's.
+        let usual = Order::usual(self.tab);
+        let Order { sort, descending } = if self.order.sort.is_none() { &usual } else { &self.order };
+        let order = sort.and_then(|sort| columns.get(sort)).map_or("1", expression);
+        let direction = if *descending { "DESC" } else { "ASC" };
         text.push_str(&format!(" ORDER BY {order} {direction} LIMIT {}", self.rows));
         text
     }
@@ -100,6 +107,16 @@ mod tests {
         }
         let text = Question::usual(Tab::Clients, 7).to_sql();
         assert!(text.contains("ORDER BY coalesce(running_us, queued_us) DESC"), "{text}");
+        let order = Order { sort: None, descending: false };
+        assert_eq!(Question { order, ..Question::usual(Tab::Clients, 7) }.to_sql(), text);
+    }
+
+    #[test]
+    fn a_filter_may_name_an_onramp() {
+        let question = Question { filter: "B2".to_owned(), ..Question::usual(Tab::Queue, 1) };
+        assert_eq!(question.of(Some("db2")).filter, "");
+        assert_eq!(question.of(Some("db1")), question);
+        assert_eq!(question.of(None), question);
     }
 
     #[test]

@@ -23,7 +23,11 @@ impl Remote {
     pub fn new(words: &[String]) -> Result<Self, String> {
         let words = std::iter::once("onramp top").chain(words.iter().map(String::as_str));
         let options = Options::try_parse_from(words).map_err(|error| error.to_string())?;
-        Ok(Self { place: Place::new(&options)?, connection: None })
+        let mut wanted = options.wanted()?;
+        match (wanted.pop(), wanted.is_empty()) {
+            (Some(one), true) => Ok(Self { place: Place::new(&options, one)?, connection: None }),
+            _ => Err(String::from("several admin ports are given; one can be asked here")),
+        }
     }
 
     /// Has a question answered.

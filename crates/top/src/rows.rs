@@ -4,16 +4,32 @@ use std::cmp::Ordering;
 
 use crate::format::{clean, count, duration, rate};
 use crate::lock_tree;
-use crate::snapshot::{Table, Value};
+use crate::snapshot::{ONRAMP, Table, Value};
 use crate::tabs::{Column, Kind, Tab};
 
 /// How a table is to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The column that orders it.
-    pub sort: usize,
+    /// The column that orders it; `None` for the one that says whose a row is.
+    pub sort: Option<usize>,
     /// Whether the largest values come first.
     pub descending: bool,
+}
+
+impl Order {
+    /// As a tab is ordered at first.
+    pub fn usual(tab: Tab) -> Self {
+        let (sort, descending) = tab.order();
+        Self { sort: Some(sort), descending }
+    }
+}
+
+/// The name of the column that orders a table, of one Onramp or of several.
+pub fn sorted_by(tab: Tab, order: &Order, several: bool) -> Option<&'static str> {
+    let Some(sort) = order.sort else { return Some(ONRAMP) };
+    let name = tab.columns().get(sort)?.name;
+    // Each Onramp counts its events from 1.
+    Some(if several && (tab, name) == (Tab::Events, "number") { "time" } else { name })
 }
 
 /// A line on the screen.
@@ -31,15 +47,16 @@ pub struct Line {
 
 /// The lines of a tab, from the rows that hold `filter` in any of its columns.
 pub fn lines(tab: Tab, table: &Table, order: &Order, filter: &str) -> Vec<Line> {
-    let columns = tab.columns();
-    let places: Vec<Option<usize>> = columns.iter().map(|column| table.column(column.name)).collect();
+    let names = tab.columns().iter().map(|column| column.name).chain([ONRAMP]);
+    let places: Vec<usize> = names.filter_map(|name| table.column(name)).collect();
     let wanted = filter.to_ascii_lowercase();
     let holds = |row: &[Value]| {
         wanted.is_empty()
-            || places.iter().flatten().any(|place| row[*place].text().to_ascii_lowercase().contains(&wanted))
+            || places.iter().any(|place| row[*place].text().to_ascii_lowercase().contains(&wanted))
     };
     let mut shown: Vec<usize> = (0..table.rows.len()).filter(|row| holds(&table.rows[*row])).collect();
-    if let Some(place) = places.get(order.sort).copied().flatten() {
+    let sorted_by = sorted_by(tab, order, table.column(ONRAMP).is_some());
+    if let Some(place) = sorted_by.and_then(|name| table.column(name)) {
         let by = |row: &usize| &table.rows[*row][place];
         // Equal rows stay in the order in which they came.
         shown.sort_by(|a, b| {
@@ -48,8 +65,7 @@ pub fn lines(tab: Tab, table: &Table, order: &Order, filter: &str) -> Vec<Line> 
         });
     }
     if tab == Tab::Locks {
-        let by_blocking = columns.get(order.sort).is_some_and(|column| column.name == BLOCKS);
-        return lock_tree::lines(table, &shown, by_blocking && order.descending);
+        return lock_tree::lines(table, &shown, sorted_by == Some(BLOCKS) && order.descending);
     }
     shown
         .into_iter()
@@ -58,7 +74,7 @@ pub fn lines(tab: Tab, table: &Table, order: &Order, filter: &str) -> Vec<Line> 
 }
 
 /// As SQLite orders values: nothing, numbers, texts.
-fn compare(a: &Value, b: &Value) -> Ordering {
+pub fn compare(a: &Value, b: &Value) -> Ordering {
     let rank = |value: &Value| match value {
         Value::Null => 0,
         Value::Integer(_) | Value::Real(_) => 1,
@@ -134,17 +150,18 @@ mod tests {
 
     #[test]
     fn rows_are_ordered_as_sqlite_does() {
-        let (sort, descending) = Tab::Clients.order();
-        assert_eq!(shown(&Order { sort, descending }, ""), [2, 1, 0]);
-        assert_eq!(shown(&Order { sort, descending: false }, ""), [0, 1, 2]);
+        let usual = Order::usual(Tab::Clients);
+        assert_eq!(shown(&usual, ""), [2, 1, 0]);
+        assert_eq!(shown(&Order { descending: false, ..usual }, ""), [0, 1, 2]);
         // By a column that the snapshot does not have: as they came.
-        assert_eq!(shown(&Order { sort: 6, descending: true }, ""), [0, 1, 2]);
-        assert_eq!(shown(&Order { sort: 99, descending: true }, ""), [0, 1, 2]);
+        for sort in [Some(6), Some(99), None] {
+            assert_eq!(shown(&Order { sort, descending: true }, ""), [0, 1, 2]);
+        }
     }
 
     #[test]
     fn filters_look_into_every_column() {
-        let order = Order { sort: 0, descending: false };
+        let order = Order { sort: Some(0), descending: false };
         assert_eq!(shown(&order, "rePORT"), [1]);
         assert_eq!(shown(&order, "7000"), [2]);
         assert!(shown(&order, "nobody").is_empty());

@@ -1,4 +1,4 @@
-//! One look at an Onramp: what its tables held, as they were asked for. A line of JSON and back.
+//! One look at an Onramp, or at several as one: what their tables held, as they were asked for. A line of JSON and back.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,24 @@ pub struct Snapshot {
     pub tables: BTreeMap<String, Table>,
     /// What could not be told of tables, by name, and of workers that did not answer in time.
     pub troubles: BTreeMap<String, String>,
+    /// Of a look at several Onramps each of them: then `status`, `options` and `troubles` are theirs and empty here, and the rows of
+    /// `tables` say in the column [`ONRAMP`] whose they are.
+    pub parts: Vec<Part>,
 }
+
+/// What one of several Onramps has said of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// What tells it apart from the others.
+    pub name: String,
+    /// Its admin port, for people.
+    pub target: String,
+    /// A look without tables, which are in the whole; or why there is none.
+    pub look: Result<Snapshot, String>,
+}
+
+/// The column that says whose a row is.
+pub const ONRAMP: &str = "onramp";
 
 /// The table of sentences, which comes with each look.
 pub const NOTES: &str = "notes";
@@ -98,6 +115,8 @@ pub const NOTES: &str = "notes";
 /// A sentence on how things stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note<'a> {
+    /// Whose it is; empty where one Onramp is looked at.
+    pub onramp: &'a str,
     /// How bad it is, in a word of the table `notes`.
     pub level: &'a str,
     /// What it is about.
@@ -108,17 +127,51 @@ pub struct Note<'a> {
 
 impl Snapshot {
     /// What there is to know first, the worst before the rest; none where the Onramp is older than these.
-    pub fn notes(&self) -> Vec<Note<'_>> {
+    pub fn notes<'s>(&'s self) -> Vec<Note<'s>> {
         let Some(table) = self.tables.get(NOTES) else { return Vec::new() };
         let place = |column: &str| table.column(column);
         let (Some(level), Some(about), Some(text)) = (place("level"), place("about"), place("text")) else {
             return Vec::new();
         };
+        let onramp = |row: &'s [Value]| match place(ONRAMP).map(|place| &row[place]) {
+            Some(Value::Text(name)) => name.as_str(),
+            _ => "",
+        };
         let notes = table.rows.iter().filter_map(|row| match (&row[level], &row[about], &row[text]) {
-            (Value::Text(level), Value::Text(about), Value::Text(text)) => Some(Note { level, about, text }),
+            (Value::Text(level), Value::Text(about), Value::Text(text)) => {
+                Some(Note { onramp: onramp(row), level, about, text })
+            }
             _ => None,
         });
         notes.collect()
+    }
+
+    /// Whether this is a look at several Onramps.
+    pub fn is_of_several(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Those Onramps that have answered, by their names; one that is looked at alone has an empty one.
+    pub fn each(&self) -> Vec<(&str, &Self)> {
+        if self.parts.is_empty() {
+            return vec![("", self)];
+        }
+        self.parts.iter().filter_map(|part| Some((part.name.as_str(), part.look.as_ref().ok()?))).collect()
+    }
+
+    /// What could not be told of a table, with whose it is where there are several.
+    pub fn troubles_of(&self, table: &str) -> Vec<String> {
+        let of = |(name, look): (&str, &Self)| {
+            let text = look.troubles.get(table)?;
+            Some(if self.is_of_several() { format!("{name}: {text}") } else { text.clone() })
+        };
+        self.each().into_iter().filter_map(of).collect()
+    }
+
+    /// A counter or measure of all that have it, together; `None` where nobody has. For what can be summed.
+    pub fn sum(&self, variable: &str) -> Option<i64> {
+        let numbers = self.each().into_iter().filter_map(|(_, look)| look.number(variable));
+        numbers.reduce(i64::saturating_add)
     }
 
     /// A counter or measure that is a whole number.
@@ -127,8 +180,18 @@ impl Snapshot {
     }
 
     /// As JSON: an object with `at_ms`, `took_ms`, `status`, `options`, `tables` (each a list of objects, where NULLs are left out)
-    /// and `troubles`.
+    /// and `troubles`. Of several it has `at_ms`, `took_ms`, `tables`, and in `admin_ports` a list of objects with `name`, `target`
+    /// and either `failure` or what one alone has beside its tables.
     pub fn to_json(&self) -> Json {
+        if self.parts.is_empty() {
+            return self.own_json();
+        }
+        let tables: Map<_, _> = self.tables.iter().map(|(name, table)| (name.clone(), rows(table))).collect();
+        let ports: Json = self.parts.iter().map(Part::to_json).collect();
+        json!({ "at_ms": self.at, "took_ms": self.took, "admin_ports": ports, "tables": tables })
+    }
+
+    fn own_json(&self) -> Json {
         let words = |map: &BTreeMap<String, String>| -> Json {
             map.iter()
                 .map(|(name, value)| (name.clone(), Json::from(value.as_str())))
@@ -176,6 +239,10 @@ impl Snapshot {
             options: words("options"),
             tables,
             troubles: words("troubles"),
+            parts: match json.get("admin_ports").and_then(Json::as_array) {
+                Some(parts) => parts.iter().map(Part::from_json).collect::<Result<_, _>>()?,
+                None => Vec::new(),
+            },
         })
     }
 
@@ -183,6 +250,32 @@ impl Snapshot {
     /// ASCII, and here all further ones are.
     pub fn to_line(&self) -> String {
         escaped(&self.to_json().to_string())
+    }
+}
+
+impl Part {
+    fn to_json(&self) -> Json {
+        let mut json = match &self.look {
+            Ok(look) => look.own_json(),
+            Err(failure) => json!({ "failure": failure }),
+        };
+        if let Some(object) = json.as_object_mut() {
+            object.remove("tables");
+            object.insert("name".to_owned(), Json::from(self.name.as_str()));
+            object.insert("target".to_owned(), Json::from(self.target.as_str()));
+        }
+        json
+    }
+
+    fn from_json(json: &Json) -> Result<Self, String> {
+        let word = |name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
+        let name = word("name").filter(|name| !name.is_empty()).ok_or("an admin port of it has no name")?;
+        let look = match word("failure") {
+            Some(failure) => Err(failure),
+            // A part of a part is nothing that anybody writes.
+            None => Ok(Snapshot { parts: Vec::new(), ..Snapshot::from_json(json)? }),
+        };
+        Ok(Self { name, target: word("target").unwrap_or_default(), look })
     }
 }
 
@@ -248,6 +341,7 @@ mod tests {
             options: BTreeMap::from([("permits".to_owned(), "auto".to_owned())]),
             tables: BTreeMap::from([("clients".to_owned(), table)]),
             troubles: BTreeMap::from([("pins".to_owned(), "error 1146".to_owned())]),
+            parts: Vec::new(),
         }
     }
 
@@ -276,5 +370,10 @@ mod tests {
             assert!(Snapshot::from_json(&serde_json::from_str(text).unwrap()).is_err(), "{text}");
         }
         assert!(Snapshot::from_json(&json!({"at_ms": 1, "tables": {"clients": [3, {"id": []}]}})).is_ok());
+        for part in [json!({}), json!({"name": "", "at_ms": 1}), json!({"name": "a"}), json!(3)] {
+            assert!(Snapshot::from_json(&json!({"at_ms": 1, "admin_ports": [part]})).is_err());
+        }
+        let deep = json!({"at_ms": 1, "admin_ports": [{"name": "a", "at_ms": 1, "admin_ports": [{"name": "b", "at_ms": 1}]}]});
+        assert!(Snapshot::from_json(&deep).unwrap().parts[0].look.as_ref().unwrap().parts.is_empty());
     }
 }

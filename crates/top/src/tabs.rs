@@ -1,5 +1,7 @@
 //! The tabs: what each asks of the admin port, and how its columns are shown.
 
+use crate::snapshot::ONRAMP;
+
 /// What is shown at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tab {
@@ -60,6 +62,9 @@ pub struct Column {
     /// SQL that makes it, where it is no column of the table.
     pub expression: Option<&'static str>,
 }
+
+/// The column that says whose a row is: before the others, where several Onramps are looked at.
+pub const WHOSE: Column = column(ONRAMP, "ONRAMP", Kind::Text, 7);
 
 const fn column(name: &'static str, title: &'static str, kind: Kind, width: u16) -> Column {
     Column { name, title, kind, width, expression: None }

@@ -2,8 +2,10 @@
 
 mod keys;
 
+use std::collections::BTreeMap;
+
 use crate::rows::{Line, Order, lines};
-use crate::snapshot::{Snapshot, Table, Value};
+use crate::snapshot::{ONRAMP, Snapshot, Table, Value};
 use crate::tabs::Tab;
 
 pub use keys::{Action, HELP, Key};
@@ -11,9 +13,9 @@ pub use keys::{Action, HELP, Key};
 /// Where the looks come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A running Onramp, by its address.
+    /// A running Onramp, by its address, or several.
     Live {
-        /// For people.
+        /// For people; empty for several, which the looks name.
         target: String,
         /// The file that all looks are written to.
         recording: Option<String>,
@@ -47,6 +49,8 @@ pub enum Mode {
 /// An order to end something. It is about the client that was selected when the question was asked, whatever the screen shows since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kill {
+    /// Whose client it is, where several Onramps are looked at; the order goes there and nowhere else.
+    pub onramp: Option<String>,
     /// The client's id.
     pub client: i64,
     /// Whether only its statement is ended.
@@ -59,6 +63,12 @@ impl Kill {
     /// As SQL of the admin port.
     pub fn to_sql(&self) -> String {
         format!("KILL {}{}", if self.query_only { "QUERY " } else { "" }, self.client)
+    }
+
+    /// The order, and where it goes, for people.
+    pub fn text(&self) -> String {
+        let at = self.onramp.as_ref().map_or_else(String::new, |onramp| format!(" at {onramp}"));
+        self.to_sql() + &at
     }
 }
 
@@ -86,8 +96,6 @@ pub struct View {
     pub paused: bool,
     /// The look that is shown.
     pub look: Option<Snapshot>,
-    /// Statements in a second, between the two last looks.
-    pub rate: Option<f64>,
     /// Why the last look failed, where it did.
     pub failure: Option<String>,
     /// What there is to say until the next key.
@@ -98,6 +106,8 @@ pub struct View {
     pub colours: bool,
     /// Lines that the table has on the screen, for going by pages.
     pub page: usize,
+    /// Statements in a second of each Onramp, between the two last looks at it.
+    rates: BTreeMap<String, f64>,
     orders: [Order; Tab::ALL.len()],
     cursors: [Cursor; Tab::ALL.len()],
 }
@@ -111,16 +121,13 @@ impl View {
             mode: Mode::Normal,
             paused: false,
             look: None,
-            rate: None,
+            rates: BTreeMap::new(),
             failure: None,
             message: None,
             source,
             colours,
             page: 1,
-            orders: Tab::ALL.map(|tab| {
-                let (sort, descending) = tab.order();
-                Order { sort, descending }
-            }),
+            orders: Tab::ALL.map(Order::usual),
             cursors: Tab::ALL.map(|_| Cursor::default()),
         }
     }
@@ -145,9 +152,20 @@ impl View {
         self.table().map_or_else(Vec::new, |table| lines(self.tab, table, self.order(), &self.filter))
     }
 
-    /// Takes a look; one before `previous` it makes a rate.
+    /// Whether several Onramps are looked at, so that each row says whose it is.
+    pub fn is_of_several(&self) -> bool {
+        self.look.as_ref().is_some_and(Snapshot::is_of_several)
+    }
+
+    /// Statements in a second, of all Onramps of which it is known; `None` where it is of none.
+    pub fn rate(&self) -> Option<f64> {
+        self.rates.values().copied().reduce(|sum, rate| sum + rate)
+    }
+
+    /// Takes a look; with the one before it makes a rate.
     pub fn take(&mut self, look: Snapshot) {
-        self.rate = self.look.as_ref().and_then(|before| rate(before, &look)).or(self.rate);
+        let known = std::mem::take(&mut self.rates);
+        self.rates = rates(self.look.as_ref(), &look, &known);
         self.failure = None;
         self.look = Some(look);
         self.follow();
@@ -155,7 +173,7 @@ impl View {
 
     /// Shows a look of a recording, behind the one before it.
     pub fn show(&mut self, before: Option<&Snapshot>, look: Snapshot) {
-        self.rate = before.and_then(|before| rate(before, &look));
+        self.rates = rates(before, &look, &BTreeMap::new());
         self.look = Some(look);
         self.follow();
     }
@@ -195,7 +213,8 @@ impl View {
         let values: Vec<_> =
             self.tab.key().iter().map(|column| self.value(line, column)).collect::<Option<_>>()?;
         let is_named = values.iter().any(|value| **value != Value::Null);
-        is_named.then(|| values.iter().map(|value| value.text()).collect::<Vec<_>>().join(" "))
+        let whose = self.value(line, ONRAMP).into_iter();
+        is_named.then(|| whose.chain(values).map(Value::text).collect::<Vec<_>>().join(" "))
     }
 
     /// What stands in a column of a line's row.
@@ -221,8 +240,23 @@ impl View {
             Some(crate::format::clean(&value.text()))
         };
         let who: Vec<String> = ["user", "address", "state", "queue"].into_iter().filter_map(word).collect();
-        Ok(Kill { client, query_only, who: who.join(", ") })
+        let onramp = self.value(line, ONRAMP).map(Value::text);
+        Ok(Kill { onramp, client, query_only, who: who.join(", ") })
     }
+}
+
+/// Of each Onramp that is there now; what is known of it stays where nothing newer is.
+fn rates(
+    before: Option<&Snapshot>,
+    after: &Snapshot,
+    known: &BTreeMap<String, f64>,
+) -> BTreeMap<String, f64> {
+    let before: BTreeMap<&str, &Snapshot> = before.into_iter().flat_map(Snapshot::each).collect();
+    let of = |(name, after): (&str, &Snapshot)| {
+        let new = before.get(name).and_then(|before| rate(before, after));
+        Some((name.to_owned(), new.or(known.get(name).copied())?))
+    };
+    after.each().into_iter().filter_map(of).collect()
 }
 
 fn rate(before: &Snapshot, after: &Snapshot) -> Option<f64> {

@@ -1,10 +1,13 @@
 //! The lines at the top: how much is done, what waits, how old all this is; and the tabs.
 
+mod figures;
+
 use super::pen::Pen;
-use crate::format::{clean, count, duration, utc};
+use crate::format::{clean, count, utc};
 use crate::snapshot::Snapshot;
 use crate::tabs::Tab;
 use crate::view::{Source, View};
+use figures::{Sentences, bound, missing, multiplexed, permits, sentences_of, up, way, who};
 
 /// Lines of the header, that of the tabs included and those of sentences not.
 pub const LINES: u16 = 4;
@@ -41,35 +44,34 @@ pub fn draw(pen: &mut Pen<'_>, view: &View, now: u64, end: u16) -> u16 {
 /// Draws the sentences, where there are any and room for them. Returns the line below.
 fn sentences(pen: &mut Pen<'_>, view: &View, end: u16) -> u16 {
     let first = LINES - 1;
-    let notes = view.look.as_ref().map_or_else(Vec::new, Snapshot::notes);
-    if notes.is_empty() || end < TALL {
+    let Some(look) = view.look.as_ref().filter(|look| !look.notes().is_empty() && end >= TALL) else {
         return first;
-    }
-    let stands = || notes.iter().filter(|note| note.level != "says");
-    let is_well = stands().all(|note| note.level == "well");
-    let text: Vec<&str> = stands().map(|note| note.text).collect();
-    let about = |about: &str| notes.iter().find(|note| note.about == about).map_or("", |note| note.text);
-    pen.line(first, &clean(&text.join("  ")), if is_well { pen.plain() } else { pen.warning() });
-    pen.line(first + 1, &clean(about("time")), pen.plain());
-    pen.line(first + 2, &clean(about("restart")), pen.plain());
+    };
+    let Sentences { stands, is_well, time, restart } = sentences_of(look);
+    pen.line(first, &clean(&stands), if is_well { pen.plain() } else { pen.warning() });
+    pen.line(first + 1, &clean(&time), pen.plain());
+    pen.line(first + 2, &clean(&restart), pen.plain());
     first + SENTENCES
 }
 
 fn title(view: &View) -> String {
-    let up = |look: &Snapshot| {
-        look.number("Uptime").map(|seconds| format!("  up {}", duration(seconds.saturating_mul(1_000_000))))
-    };
-    let up = view.look.as_ref().and_then(up).unwrap_or_default();
+    let up = view.look.as_ref().map_or_else(String::new, up);
+    let several = view.look.as_ref().filter(|look| look.is_of_several());
+    let of = several.map_or_else(String::new, |look| match (look.each().len(), look.parts.len()) {
+        (there, all) if there == all => format!("{all} Onramps"),
+        (there, all) => format!("{there} of {all} Onramps"),
+    });
     match &view.source {
         Source::Live { target, recording } => {
             let recording =
                 recording.as_ref().map_or_else(String::new, |file| format!("  recording to {file}"));
-            format!("onramp top  {target}{up}{recording}")
+            format!("onramp top  {target}{of}{up}{recording}")
         }
         Source::Replay { file, position, count, playing } => {
             let at = view.look.as_ref().map_or_else(String::new, |look| format!("{} UTC", utc(look.at)));
             let way = if *playing { "playing" } else { "stopped" };
-            format!("replay {at}  {} of {count}, {way}{up}  {file}", (position + 1).min(*count))
+            let of = if of.is_empty() { of } else { format!("  {of}") };
+            format!("replay {at}  {} of {count}, {way}{of}{up}  {file}", (position + 1).min(*count))
         }
     }
 }
@@ -81,12 +83,10 @@ fn alarm(view: &View, now: u64) -> Option<String> {
         words.push(String::from("[screen paused]"));
     }
     if let Some(look) = &view.look {
-        if look.number("Onramp_paused") == Some(1) {
-            words.push(String::from("[PAUSE: no statement goes to the server]"));
+        if let Some(who) = who(look, |look| look.number("Onramp_paused") == Some(1)) {
+            words.push(format!("[PAUSE: no statement goes to the server{who}]"));
         }
-        if let Some(text) = look.troubles.get("workers") {
-            words.push(format!("[{text}]"));
-        }
+        words.extend(look.troubles_of("workers").into_iter().map(|text| format!("[{text}]")));
         let age = now.saturating_sub(look.at);
         if matches!(view.source, Source::Live { .. })
             && !view.paused
@@ -94,39 +94,34 @@ fn alarm(view: &View, now: u64) -> Option<String> {
         {
             words.push(format!("[no data for {} s]", age / 1000));
         }
+        words.extend(missing(look));
+        if look.is_of_several() && view.table().is_some() {
+            words.extend(look.troubles_of(view.tab.name()).into_iter().map(|text| format!("[{text}]")));
+        }
     }
     words.extend(view.failure.clone());
     (!words.is_empty()).then(|| words.join(" "))
 }
 
 fn work(view: &View, look: &Snapshot) -> String {
-    let number = |name: &str| look.number(name).map_or_else(|| String::from("?"), count);
-    let rate = view.rate.map_or_else(|| String::from("-"), |rate| count(rate.round() as i64));
-    let limit = match look.options.get("permits").map(String::as_str) {
-        Some("0") => " (found)",
-        Some(_) => " (fixed)",
-        None => "",
-    };
-    let way = match look.options.get("thread_handling").map(String::as_str) {
-        Some("one-thread-per-connection") => "  one-thread-per-connection",
-        _ => "",
-    };
+    let number = |name: &str| look.sum(name).map_or_else(|| String::from("?"), count);
+    let rate = view.rate().map_or_else(|| String::from("-"), |rate| count(rate.round() as i64));
     format!(
-        "{rate} statements/s  running {} of {} permits{limit}  waiting {}+{}+{} (high+low+long){way}",
+        "{rate} statements/s  running {} of {} permits{}  waiting {}+{}+{} (high+low+long){}",
         number("Onramp_permits_in_use"),
         number("Onramp_permits"),
+        permits(look),
         number("Onramp_queued_high"),
         number("Onramp_queued_low"),
         number("Onramp_queued_long"),
+        way(look),
     )
 }
 
 fn stock(look: &Snapshot) -> String {
-    let number = |name: &str| look.number(name).map_or_else(|| String::from("?"), count);
-    let of = |option: &str| match look.options.get(option).and_then(|text| text.parse().ok()) {
-        Some(bound) if bound > 0 => format!(" of {}", count(bound)),
-        _ => String::new(),
-    };
+    let number = |name: &str| look.sum(name).map_or_else(|| String::from("?"), count);
+    let of =
+        |option: &str| bound(look, option).map_or_else(String::new, |bound| format!(" of {}", count(bound)));
     format!(
         "clients {}{}  backends {}{} ({} idle)  multiplexed {}%  refused logins {}",
         number("Threads_connected"),
@@ -134,7 +129,7 @@ fn stock(look: &Snapshot) -> String {
         number("Onramp_backends"),
         of("max_backends"),
         number("Threadpool_idle_threads"),
-        look.status.get("Onramp_multiplexed_percent").map_or("?", String::as_str),
+        multiplexed(look),
         number("Aborted_connects"),
     )
 }

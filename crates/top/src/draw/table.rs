@@ -4,12 +4,13 @@ use super::pen::Pen;
 use crate::format::clean;
 use crate::rows::{BLOCKS, Line, cell_of, is_right};
 use crate::snapshot::{Table, Value};
-use crate::tabs::{Column, Tab};
+use crate::tabs::{Column, WHOSE};
 use crate::view::View;
 
 /// A column on the screen.
 struct Placed {
-    number: usize,
+    /// Its place among those of the tab; `None` for the one that says whose a row is.
+    number: Option<usize>,
     column: &'static Column,
     x: u16,
     width: u16,
@@ -20,11 +21,11 @@ pub fn draw(pen: &mut Pen<'_>, view: &View, top: u16, end: u16) {
     if top >= end {
         return;
     }
-    let placed = placed(view.tab, view.cursor().shift, pen.width());
+    let placed = placed(view, pen.width());
     headings(pen, view, &placed, top);
     let Some(table) = view.table() else {
-        let trouble = view.look.as_ref().and_then(|look| look.troubles.get(view.tab.name()));
-        let text = trouble.map_or_else(|| String::from("asking ..."), |text| clean(text));
+        let troubles = view.look.as_ref().map_or_else(Vec::new, |look| look.troubles_of(view.tab.name()));
+        let text = if troubles.is_empty() { String::from("asking ...") } else { clean(&troubles.join("  ")) };
         if top + 1 < end {
             pen.text(0, top + 1, pen.width(), &text, pen.plain());
         }
@@ -52,20 +53,28 @@ const TEXT: u16 = 24;
 /// See [`TEXT`].
 const WIDE: u16 = 60;
 
-/// The first column always, those behind it from the shift on, as long as they have room; the last one takes what is left.
-fn placed(tab: Tab, shift: usize, width: u16) -> Vec<Placed> {
-    let columns = tab.columns();
+/// Whose a row is, where there are several, and the first column always, those behind it from the shift on, as long as they have room;
+/// the last one takes what is left.
+fn placed(view: &View, width: u16) -> Vec<Placed> {
+    let (columns, shift) = (view.tab.columns(), view.cursor().shift);
     let last = columns.len() - 1;
     let reserved = if columns[last].width >= WIDE && width >= WIDE { TEXT + 1 } else { 0 };
     let mut placed: Vec<Placed> = Vec::new();
     let (mut x, mut full) = (0, false);
+    if let Some(look) = view.look.as_ref().filter(|look| look.is_of_several()) {
+        // As wide as the longest name.
+        let longest = look.parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
+        let longest = u16::try_from(longest).unwrap_or(u16::MAX).max(WHOSE.width).min(width);
+        placed.push(Placed { number: None, column: &WHOSE, x: 0, width: longest });
+        x = longest.saturating_add(1);
+    }
     for (number, column) in columns.iter().enumerate().filter(|(number, _)| *number == 0 || *number > shift) {
         full |= number != last && number > 0 && x + column.width + reserved > width;
         if (full && (number != last || reserved == 0)) || x >= width {
             continue;
         }
         let width = if number == last { width - x } else { column.width.min(width - x) };
-        placed.push(Placed { number, column, x, width });
+        placed.push(Placed { number: Some(number), column, x, width });
         x += width + 1;
     }
     placed
@@ -91,7 +100,7 @@ fn row(pen: &mut Pen<'_>, placed: &[Placed], table: &Table, line: &Line, y: u16)
     for Placed { number, column, x, width } in placed {
         let value = table.column(column.name).and_then(|place| row.get(place)).unwrap_or(&Value::Null);
         let text = cell_of(line, column, value);
-        let text = if *number == 0 { format!("{}{text}", line.branch) } else { text };
+        let text = if *number == Some(0) { format!("{}{text}", line.branch) } else { text };
         let urgent = column.name == BLOCKS && !text.is_empty();
         let style = if urgent { pen.warning() } else { pen.plain() };
         put(pen, *x, y, *width, &text, is_right(column), style);

@@ -4,7 +4,7 @@ use ratatui_core::terminal::Terminal;
 use super::*;
 use crate::snapshot::{Snapshot, Table, Value};
 use crate::tabs::Tab;
-use crate::view::tests::{recorded, view};
+use crate::view::tests::{recorded, several, view, view_of_several};
 use crate::view::{Action, Key};
 
 fn drawn(view: &View, now: u64, width: u16, height: u16) -> Vec<String> {
@@ -278,4 +278,137 @@ fn who_blocks_most_stands_first_with_how_many() {
     let shown: Vec<_> =
         lines[5..11].iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(shown, ["2 3", "`- 21 1", "`- 22", "`- 23", "1 1", "`- 11"]);
+}
+
+#[test]
+fn the_header_of_several_sums_what_can_be_summed_and_says_whose_the_rest_is() {
+    let mut view = view_of_several();
+    view.take(several(1));
+    let lines = screen(&view, 140, 24);
+    let first = "onramp top  2 of 3 Onramps  up 9.0s (db2, the latest)  [db3: connection refused]";
+    assert_eq!(lines[0], first);
+    let look = recorded().remove(1);
+    let (in_use, high) =
+        (look.number("Onramp_permits_in_use").unwrap(), look.number("Onramp_queued_high").unwrap());
+    assert!(lines[1].contains(&format!("running {} of 8 permits (fixed)", 2 * in_use)), "{}", lines[1]);
+    assert!(lines[1].contains(&format!("waiting {}+", high + 90)), "{}", lines[1]);
+    assert!(lines[2].starts_with("clients 27 of 200.0k  backends 40 ("), "{}", lines[2]);
+    assert!(lines[2].contains("multiplexed 5%"), "a share of all statements, not a sum: {}", lines[2]);
+    assert!(lines[4].starts_with("ONRAMP  ID         USER"), "{}", lines[4]);
+    assert!(
+        lines[5].starts_with("db1     10737418") && lines[6].starts_with("db2     10737418"),
+        "{lines:?}"
+    );
+    assert_eq!(drawn(&view, several(1).at, 140, 24)[0], first);
+    assert!(drawn(&view, several(1).at + 5_000, 140, 24)[0].contains("[no data for 5 s]"));
+    let mut late = several(1);
+    late.parts[0].look.as_mut().unwrap().at -= 8_000;
+    view.take(late);
+    assert!(screen(&view, 140, 24)[0].contains("[db1: no data for 8 s] [db3: connection"));
+}
+
+#[test]
+fn what_differs_among_several_is_said_with_names() {
+    let mut view = view_of_several();
+    let mut look = several(0);
+    {
+        let first = look.parts[0].look.as_mut().unwrap();
+        first.status.insert("Onramp_paused".to_owned(), "1".to_owned());
+        first.options.insert("permits".to_owned(), "0".to_owned());
+        first.options.insert("thread_handling".to_owned(), "one-thread-per-connection".to_owned());
+        first.options.remove("max_connections");
+        first.troubles.insert("workers".to_owned(), "worker 1 is silent".to_owned());
+        first.troubles.insert("clients".to_owned(), "error 1054".to_owned());
+    }
+    view.take(look.clone());
+    let lines = screen(&view, 200, 24);
+    for text in
+        ["[PAUSE: no statement goes to the server (db1)]", "[db1: worker 1 is silent]", "[db1: error 1054]"]
+    {
+        assert!(lines[0].contains(text), "{}", lines[0]);
+    }
+    assert!(
+        lines[1].contains("permits (found and fixed)")
+            && lines[1].ends_with("one-thread-per-connection (db1)")
+    );
+    assert!(lines[2].starts_with("clients 27  backends"), "{}", lines[2]);
+    look.parts[1].look.as_mut().unwrap().status.insert("Onramp_paused".to_owned(), "1".to_owned());
+    look.tables.clear();
+    view.take(look);
+    let lines = screen(&view, 200, 24);
+    assert!(lines[0].contains("[PAUSE: no statement goes to the server]"), "all of them: {}", lines[0]);
+    assert_eq!(lines[5], "db1: error 1054");
+}
+
+#[test]
+fn sentences_of_several_say_whose_they_are() {
+    let word = |word: &str| Value::Text(word.to_owned());
+    let note = |onramp, level, about, text| vec![word(onramp), word(level), word(about), word(text)];
+    let mut rows = vec![
+        note("db1", "well", "top", "All is well."),
+        note("db1", "says", "time", "It is the server: A."),
+        note("db1", "says", "restart", "A restart now breaks off nothing."),
+        note("db2", "warn", "locks", "1 client blocks others."),
+        note("db2", "bad", "server", "The server does not answer."),
+        note("db2", "says", "time", "It is the waiting: B."),
+        note("db2", "says", "restart", "A restart now breaks off 2 statements."),
+    ];
+    let columns: Vec<String> = ["onramp", "level", "about", "text"].map(String::from).into();
+    let mut look = several(0);
+    look.tables.insert("notes".to_owned(), Table { columns: columns.clone(), rows: rows.clone() });
+    let mut view = view_of_several();
+    view.take(look.clone());
+    let lines = screen(&view, 140, 24);
+    assert_eq!(lines[3], "db2: The server does not answer.  db2: 1 client blocks others.");
+    // 90 statements more wait there.
+    assert_eq!(lines[4], "db2, where most wait: It is the waiting: B.");
+    assert_eq!(
+        lines[5],
+        "db1: A restart now breaks off nothing.  db2: A restart now breaks off 2 statements."
+    );
+    rows.splice(3..5, [note("db2", "well", "top", "All is well.")]);
+    look.tables.insert("notes".to_owned(), Table { columns, rows });
+    view.take(look);
+    assert_eq!(screen(&view, 140, 24)[3], "All is well.");
+}
+
+#[test]
+fn a_question_of_several_names_the_onramp() {
+    let mut view = view_of_several();
+    view.press(Key::Down);
+    view.press(Key::Char('k'));
+    let Mode::Question(kill) = view.mode.clone() else { panic!("no question") };
+    let text = screen(&view, 140, 24).join(" ");
+    assert!(text.contains(&format!("KILL client {} of db2 (", kill.client)), "{text}");
+    view.press(Key::Char('y'));
+    assert!(screen(&view, 80, 24)[23].ends_with(" at db2 ..."));
+}
+
+#[test]
+fn once_has_the_figures_of_several_beside_each_other() {
+    let look = several(0);
+    let text = crate::once::text(&look);
+    let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
+    assert_eq!(line("db3 "), "db3  host:33062  connection refused");
+    let words = |start: &str| line(start).split_whitespace().map(String::from).collect::<Vec<_>>();
+    assert_eq!(words("Threads_connected"), ["Threads_connected", "20", "7"]);
+    assert_eq!(words("permits "), ["permits", "4", "4"]);
+    assert!(text.contains("\n# clients\nONRAMP ID"), "{text}");
+    assert!(text.contains("\n# locks\n") && text.contains("`- 1073741838"));
+    let json: serde_json::Value = serde_json::from_str(&crate::once::json(&look)).unwrap();
+    let of_one = recorded()[0].tables["clients"].rows.len();
+    assert_eq!(json["tables"]["clients"].as_array().unwrap().len(), 2 * of_one);
+    assert!(json.get("status").is_none());
+    assert_eq!(Snapshot::from_json(&json).unwrap().to_json(), json);
+}
+
+#[test]
+fn no_size_is_too_small_for_several() {
+    let mut view = view_of_several();
+    for tab in Tab::ALL.map(Tab::key_to_it) {
+        view.press(Key::Char(tab));
+        for (width, height) in [(1, 1), (2, 30), (8, 30), (9, 30), (40, 12), (80, 24), (200, 60)] {
+            drawn(&view, u64::MAX, width, height);
+        }
+    }
 }

@@ -95,7 +95,7 @@ impl View {
             Mode::Question(kill) => {
                 // One key alone is a yes: whatever else was meant for the screen before.
                 if matches!(key, Key::Char('y' | 'Y')) {
-                    self.message = Some(format!("{} ...", kill.to_sql()));
+                    self.message = Some(format!("{} ...", kill.text()));
                     return Action::Kill(kill);
                 }
                 self.message = Some(String::from("nothing was killed"));
@@ -174,9 +174,12 @@ impl View {
     }
 
     fn sort_by(&mut self, by: isize) -> Action {
-        let last = self.tab.columns().len() - 1;
+        // With several Onramps the column that says whose a row is stands before the others.
+        let before = usize::from(self.is_of_several());
+        let last = self.tab.columns().len() - 1 + before;
         let order = &mut self.orders[self.tab.index()];
-        order.sort = order.sort.saturating_add_signed(by).min(last);
+        let place = order.sort.map_or(0, |sort| sort + before).saturating_add_signed(by).min(last);
+        order.sort = place.checked_sub(before);
         self.select(0);
         Action::Ask
     }

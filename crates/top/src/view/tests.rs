@@ -1,4 +1,6 @@
 use super::*;
+use crate::questions::Question;
+use crate::together::{Answered, together};
 
 /// Looks that a real Onramp gave, in front of MariaDB: someone keeps a row lock, two wait behind it one after the other, and a load
 /// generator has more connections than there are permits.
@@ -12,6 +14,36 @@ pub(crate) fn view() -> View {
     let source = Source::Live { target: "db1:33062".to_owned(), recording: None };
     let mut view = View::new(source, false);
     view.take(recorded().remove(0));
+    view
+}
+
+/// Two Onramps: the one that was recorded, a look later each time, and another that has the same ids for its clients.
+pub(crate) fn several(number: usize) -> Snapshot {
+    let first = recorded().remove(number);
+    let mut second = first.clone();
+    second.at += 40;
+    let number = |look: &Snapshot, name: &str| look.number(name).unwrap();
+    let queries = number(&second, "Queries") * 2;
+    for (name, value) in
+        [("Queries", queries), ("Threads_connected", 7), ("Uptime", 9), ("Onramp_queued_high", 90)]
+    {
+        second.status.insert(name.to_owned(), value.to_string());
+    }
+    let answered = |name, look| Answered { name, target: "host:33062", look };
+    let all = [
+        answered("db1", Ok(&first)),
+        answered("db2", Ok(&second)),
+        answered("db3", Err("connection refused")),
+    ];
+    let questions: Vec<_> = Tab::ALL.map(|tab| Question::usual(tab, 200)).into();
+    together(&all, &questions, 0)
+}
+
+/// A view of them.
+pub(crate) fn view_of_several() -> View {
+    let source = Source::Live { target: String::new(), recording: None };
+    let mut view = View::new(source, false);
+    view.take(several(0));
     view
 }
 
@@ -101,7 +133,7 @@ fn selections_stay_within_the_lines_when_rows_go() {
 fn columns_order_rows_both_ways() {
     let mut view = view();
     press(&mut view, "3");
-    assert_eq!(view.tab.columns()[view.order().sort].name, "time_us");
+    assert_eq!(view.tab.columns()[view.order().sort.unwrap()].name, "time_us");
     assert_eq!(press(&mut view, ">"), Action::Ask);
     let counts = |view: &View| -> Vec<i64> {
         view.lines().iter().map(|line| view.value(line, "count").unwrap().integer().unwrap()).collect()
@@ -113,7 +145,7 @@ fn columns_order_rows_both_ways() {
     for _ in 0..50 {
         press(&mut view, ">");
     }
-    assert_eq!(view.order().sort, view.tab.columns().len() - 1);
+    assert_eq!(view.order().sort, Some(view.tab.columns().len() - 1));
 }
 
 #[test]
@@ -195,19 +227,19 @@ fn ctrl_c_ends_whatever_is_on() {
 #[test]
 fn rates_are_of_two_looks() {
     let mut view = view();
-    assert_eq!(view.rate, None);
+    assert_eq!(view.rate(), None);
     let (first, second) = (recorded().remove(0), recorded().remove(1));
     let statements = (second.number("Queries").unwrap() - first.number("Queries").unwrap()) as f64;
     let expected = statements * 1000.0 / (second.at - first.at) as f64;
     view.take(second.clone());
-    assert_eq!(view.rate, Some(expected));
+    assert_eq!(view.rate(), Some(expected));
     assert!(expected > 0.0);
     // Started anew: nothing is known, and what was known stays.
     let mut anew = second;
     anew.at += 1000;
     anew.status.insert("Queries".to_owned(), "1".to_owned());
     view.take(anew);
-    assert_eq!(view.rate, Some(expected));
+    assert_eq!(view.rate(), Some(expected));
 }
 
 #[test]
@@ -222,4 +254,88 @@ fn a_pause_keeps_the_screen_and_a_recording_plays() {
     assert!(!view.paused && matches!(view.source, Source::Replay { playing: true, .. }));
     assert_eq!(press(&mut view, "["), Action::Step(-1));
     assert_eq!(press(&mut view, "}"), Action::Step(60));
+}
+
+#[test]
+fn an_order_goes_to_the_onramp_whose_row_it_is() {
+    let mut view = view_of_several();
+    let mut asked = std::collections::BTreeSet::new();
+    for _ in 0..view.lines().len() {
+        let (name, id) = (selected(&view, "onramp"), selected(&view, "id").integer());
+        press(&mut view, "k");
+        let Mode::Question(kill) = view.mode.clone() else { panic!("{:?}", view.message) };
+        assert_eq!((kill.onramp.clone().map(Value::Text), Some(kill.client)), (Some(name), id));
+        assert!(kill.text().ends_with(&format!(" at {}", kill.onramp.clone().unwrap())));
+        asked.insert((kill.onramp, kill.client));
+        view.press(Key::Escape);
+        view.press(Key::Down);
+    }
+    // The same ids at both.
+    assert_eq!(asked.len(), 2 * recorded()[0].tables["clients"].rows.len());
+}
+
+#[test]
+fn a_selected_row_is_one_onramps() {
+    let mut view = view_of_several();
+    press(&mut view, "/db2");
+    view.press(Key::Enter);
+    let of_one = recorded()[0].tables["clients"].rows.len();
+    assert_eq!(view.lines().len(), of_one);
+    view.press(Key::Down);
+    view.press(Key::Down);
+    let id = selected(&view, "id");
+    view.press(Key::Escape);
+    let place = view.lines().iter().position(|line| {
+        view.value(line, "id") == Some(&id) && view.value(line, "onramp").unwrap().text() == "db2"
+    });
+    for _ in 0..place.unwrap() {
+        view.press(Key::Down);
+    }
+    // The one before it goes.
+    let line = view.cursor().line;
+    let mut next = several(0);
+    next.tables.get_mut("clients").unwrap().rows.remove(line - 1);
+    view.take(next);
+    assert_eq!(view.cursor().line, line - 1);
+    assert_eq!((selected(&view, "id"), selected(&view, "onramp").text().as_str()), (id, "db2"));
+}
+
+#[test]
+fn rows_of_several_are_ordered_by_whose_they_are_too() {
+    let mut view = view_of_several();
+    for _ in 0..20 {
+        press(&mut view, "<");
+    }
+    assert_eq!(view.order().sort, None);
+    let names = |view: &View| -> Vec<String> {
+        view.lines().iter().map(|line| view.value(line, "onramp").unwrap().text()).collect()
+    };
+    press(&mut view, "I");
+    let mut expected = names(&view);
+    expected.sort();
+    assert_eq!(names(&view), expected);
+    press(&mut view, ">");
+    assert_eq!(view.order().sort, Some(0));
+    for _ in 0..50 {
+        press(&mut view, ">");
+    }
+    assert_eq!(view.order().sort, Some(view.tab.columns().len() - 1));
+}
+
+#[test]
+fn rates_of_several_are_summed_where_they_are_known() {
+    let mut view = view_of_several();
+    assert_eq!(view.rate(), None);
+    view.take(several(1));
+    let (first, second) = (recorded().remove(0), recorded().remove(1));
+    let statements = (second.number("Queries").unwrap() - first.number("Queries").unwrap()) as f64;
+    let one = statements * 1000.0 / (second.at - first.at) as f64;
+    assert_eq!(view.rate(), Some(one + 2.0 * one));
+    // One that has gone takes its rate along, and has none when it is back.
+    let mut gone = several(1);
+    gone.parts[1].look = Err("gone".to_owned());
+    view.take(gone);
+    assert_eq!(view.rate(), Some(one));
+    view.take(several(1));
+    assert_eq!(view.rate(), Some(one));
 }

@@ -1,0 +1,247 @@
+//! All admin ports that are asked, each by a thread and at a time of its own, so that none waits for another.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::clock::Clock;
+use crate::connection::{Connection, Place};
+use crate::poller::{self, Poller};
+use crate::questions::Question;
+use crate::snapshot::Snapshot;
+use crate::terminal::has_ended;
+use crate::together::{Answered, together};
+
+/// How often a look's arrival and signals are looked for, while no key is pressed.
+pub const TICK: Duration = Duration::from_millis(100);
+
+/// What is known of one that has not answered at all so far.
+const NOT_YET: &str = "it has not answered yet";
+
+/// All of them.
+pub struct Asked {
+    members: Vec<Member>,
+    interval: Duration,
+    /// What was asked for last.
+    questions: Vec<Question>,
+    /// Whether something has come since the last whole look.
+    news: bool,
+    /// When the last whole look was made that was to be recorded.
+    recorded: Instant,
+}
+
+struct Member {
+    place: Arc<Place>,
+    poller: Poller,
+    clock: Clock,
+    /// The last look, or why there was none.
+    look: Result<Snapshot, String>,
+    /// Whether it was said, without a screen, that it does not answer.
+    told: bool,
+}
+
+/// What has come.
+pub enum News {
+    /// A look, of one alone or of all together.
+    Look(Box<Snapshot>),
+    /// There is no look at the one that is asked.
+    Failure(String),
+}
+
+impl Asked {
+    /// Connects. Of several one has to answer; the others may later.
+    ///
+    /// # Errors
+    /// Why none is reached, for the user.
+    pub fn start(
+        places: &[Arc<Place>],
+        interval: Duration,
+        questions: Vec<Question>,
+        ends: &AtomicBool,
+    ) -> Result<Self, String> {
+        let alone = match places {
+            [one] => Some(Connection::open(one).map_err(|failure| failure.text().to_owned())?),
+            _ => None,
+        };
+        let mut alone = alone;
+        let member = |place: &Arc<Place>| Member {
+            place: Arc::clone(place),
+            poller: Poller::start(Arc::clone(place), alone.take()),
+            clock: Clock::new(interval),
+            look: Err(NOT_YET.to_owned()),
+            told: false,
+        };
+        let members = places.iter().map(member).collect();
+        let mut asked = Self { members, interval, questions, news: false, recorded: Instant::now() };
+        asked.first_answer(ends)?;
+        Ok(asked)
+    }
+
+    /// Of several: waits until one has answered, or all have failed.
+    fn first_answer(&mut self, ends: &AtomicBool) -> Result<(), String> {
+        while self.is_several() && !has_ended(ends) {
+            self.ask();
+            self.receive()?;
+            if self.members.iter().any(|member| member.look.is_ok()) {
+                return Ok(());
+            }
+            if self.members.iter().all(|member| member.failed().is_some_and(|failure| failure != NOT_YET)) {
+                return Err(failures(self.members.iter().map(|member| (&*member.place, &member.look))));
+            }
+            std::thread::sleep(TICK);
+        }
+        Ok(())
+    }
+
+    fn is_several(&self) -> bool {
+        self.members.len() > 1
+    }
+
+    /// The places, in their order.
+    pub fn places(&self) -> impl Iterator<Item = &Arc<Place>> {
+        self.members.iter().map(|member| &member.place)
+    }
+
+    /// Asks those for whom it is time. What is wanted is what [`Self::want`] was told last.
+    pub fn ask(&mut self) {
+        let several = self.is_several();
+        for member in &mut self.members {
+            if member.clock.ask() {
+                let questions = self.questions.iter();
+                member.poller.ask(
+                    questions.map(|question| question.of(several.then(|| member.place.name()))).collect(),
+                );
+            }
+        }
+    }
+
+    /// Says what is wanted from now on.
+    pub fn want(&mut self, questions: Vec<Question>) {
+        self.questions = questions;
+    }
+
+    /// Has all be asked as soon as they have answered what they were asked before.
+    pub fn at_once(&mut self) {
+        self.members.iter_mut().for_each(|member| member.clock.at_once());
+    }
+
+    /// Takes what has come.
+    ///
+    /// # Errors
+    /// A thread that asks has ended, by a panic.
+    pub fn receive(&mut self) -> Result<Vec<News>, String> {
+        let several = self.is_several();
+        let mut news = Vec::new();
+        for member in &mut self.members {
+            while let Some(look) = member.poller.look()? {
+                member.clock.answered(look.is_ok());
+                member.told &= look.is_err();
+                self.news = true;
+                if several {
+                    member.look = look;
+                } else {
+                    news.push(look.map_or_else(News::Failure, |look| News::Look(Box::new(look))));
+                }
+            }
+        }
+        Ok(news)
+    }
+
+    /// All together, where there are several and something has come since. `None` where nothing has.
+    pub fn whole(&mut self) -> Option<Snapshot> {
+        (self.is_several() && std::mem::take(&mut self.news)).then(|| self.together())
+    }
+
+    /// All together for a recording: once all that were asked have answered, or behind an interval where one does not.
+    pub fn whole_record(&mut self) -> Option<Snapshot> {
+        let waits = self.members.iter().any(|member| member.clock.asked().is_some());
+        if !self.is_several() || !self.news || (waits && self.recorded.elapsed() < self.interval) {
+            return None;
+        }
+        self.recorded = Instant::now();
+        self.news = false;
+        Some(self.together())
+    }
+
+    fn together(&self) -> Snapshot {
+        let answered: Vec<(String, &Member)> =
+            self.members.iter().map(|member| (member.place.target(), member)).collect();
+        let answered: Vec<Answered<'_>> = answered
+            .iter()
+            .map(|(target, member)| Answered {
+                name: member.place.name(),
+                target,
+                look: member.look.as_ref().map_err(String::as_str),
+            })
+            .collect();
+        together(&answered, &self.questions, poller::now())
+    }
+
+    /// Of several those that do not answer, each once for each time that it does not.
+    pub fn untold(&mut self) -> Vec<String> {
+        let mut failures = Vec::new();
+        for member in &mut self.members {
+            if let (Some(failure), false) = (member.failed(), member.told) {
+                if failure != NOT_YET {
+                    failures.push(format!("{}: {failure}", member.place.target()));
+                    member.told = true;
+                }
+            }
+        }
+        failures
+    }
+
+    /// How long it is until somebody is asked again.
+    pub fn rest(&self) -> Duration {
+        let rests = self.members.iter().filter(|member| member.clock.asked().is_none());
+        rests.map(|member| member.clock.rest()).min().unwrap_or(TICK).min(TICK)
+    }
+}
+
+impl Member {
+    fn failed(&self) -> Option<&str> {
+        self.look.as_ref().err().map(String::as_str)
+    }
+}
+
+/// Looks at all of them once, at the same time: those that answer, and why others do not.
+pub fn once(places: &[Arc<Place>], questions: &[Question]) -> Result<Snapshot, String> {
+    let several = places.len() > 1;
+    let look = |place: &Arc<Place>| {
+        let questions: Vec<_> =
+            questions.iter().map(|question| question.of(several.then(|| place.name()))).collect();
+        let place = Arc::clone(place);
+        std::thread::spawn(move || poller::Asker::new(place, None).look(&questions))
+    };
+    let threads: Vec<_> = places.iter().map(look).collect();
+    let ended = |thread: std::thread::JoinHandle<_>| {
+        thread.join().unwrap_or_else(|_| Err(String::from("the thread that asks has ended")))
+    };
+    let mut looks: Vec<Result<Snapshot, String>> = threads.into_iter().map(ended).collect();
+    if !several {
+        return looks.pop().unwrap_or_else(|| Err(String::from("there is no admin port to ask")));
+    }
+    if looks.iter().all(Result::is_err) {
+        return Err(failures(places.iter().map(|place| &**place).zip(&looks)));
+    }
+    let targets: Vec<String> = places.iter().map(|place| place.target()).collect();
+    let answered: Vec<Answered<'_>> = places
+        .iter()
+        .zip(&targets)
+        .zip(&looks)
+        .map(|((place, target), look)| Answered {
+            name: place.name(),
+            target,
+            look: look.as_ref().map_err(String::as_str),
+        })
+        .collect();
+    Ok(together(&answered, questions, poller::now()))
+}
+
+fn failures<'m>(all: impl Iterator<Item = (&'m Place, &'m Result<Snapshot, String>)>) -> String {
+    let failed = |(place, look): (&Place, &Result<Snapshot, String>)| {
+        Some(format!("{}: {}", place.target(), look.as_ref().err()?))
+    };
+    let failures: Vec<String> = all.filter_map(failed).collect();
+    format!("none of the admin ports can be used; {}", failures.join("; "))
+}
