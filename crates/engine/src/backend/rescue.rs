@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::{Backend, InFlight, Owner};
+use super::{Backend, Ends, InFlight, Owner};
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history::STUCK;
 use crate::request::RequestKind;
@@ -189,8 +190,12 @@ impl Engine {
             statement.owner = Owner::Abandoned;
             statement.fingerprint = 0;
             let group = statement.group.take();
+            let is_cancelled = statement.ends == Ends::WhenAlone;
             self.views.totals.rescues += 1;
             self.queue_again(client);
+            if is_cancelled {
+                self.cancel_queued(client, &MySqlError::interrupted());
+            }
             // Others that wait for the same answer ask for themselves.
             for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
                 self.goes_alone(follower);
