@@ -317,15 +317,16 @@ impl Cluster {
         }
     }
 
-    /// Whether clients wait for a server to be promoted, or are about to, and it may be this one. Members of a cluster are not promoted: they say
-    /// who has gone, and what they have heard of is counted in checks at the usual interval ([`super::standing`]).
+    /// Whether clients wait for a server to take writes, or are about to, and it may be this one. Nodes of Galera say who has gone before they do:
+    /// what they have heard of is counted in checks at the usual interval ([`super::standing`]).
     fn may_take_over(&self, place: usize, verdict: &Verdict) -> bool {
         let has_ended = |primary: usize| {
             let last = self.standings[primary].verdict();
             primary != place && !(last.is_well && last.is_writable)
         };
         let is_awaited = self.failovers.is_under_way() || self.primary.is_some_and(has_ended);
-        is_awaited && verdict.is_well && verdict.membership.is_none()
+        let is_node = verdict.membership.as_ref().is_some_and(|own| own.place.is_some());
+        is_awaited && !verdict.identity.is_empty() && !is_node
     }
 
     /// The next round begins an interval after this one has, or later.
@@ -376,7 +377,10 @@ mod tests {
         assert_eq!(pause(&mut cluster, writes(1, false)), usual, "it is the primary");
         cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
         assert_eq!(pause(&mut cluster, writes(1, false)), SOONEST, "it does not answer");
-        assert_eq!(pause(&mut cluster, member(1, 0)), usual, "its cluster elects one");
+        assert_eq!(pause(&mut cluster, member(1, 0)), usual, "its place among the nodes is settled first");
+        let mut of_group = member(1, 0);
+        of_group.membership.as_mut().expect("a member").place = None;
+        assert_eq!(pause(&mut cluster, of_group), SOONEST, "it may have been elected");
         assert_eq!(
             pause(&mut cluster, Verdict::unreached("connection refused")),
             usual,
