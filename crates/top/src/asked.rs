@@ -59,11 +59,10 @@ impl Asked {
         questions: Vec<Question>,
         ends: &AtomicBool,
     ) -> Result<Self, String> {
-        let alone = match places {
+        let mut alone = match places {
             [one] => Some(Connection::open(one).map_err(|failure| failure.text().to_owned())?),
             _ => None,
         };
-        let mut alone = alone;
         let member = |place: &Arc<Place>| Member {
             place: Arc::clone(place),
             poller: Poller::start(Arc::clone(place), alone.take()),
