@@ -194,6 +194,16 @@ class Replicas(Cluster):
         return 0
 
 
+class ReadReplicas(Replicas):
+    """A primary and two replicas, from which is read."""
+
+    front_options = {"read_split": "replicas"}
+
+    def __init__(self, folder, clients):
+        Cluster.__init__(self, folder, make_template(folder), count=3)
+        self.hold_markers()
+
+
 class Nodes(Galera):
     """Three nodes of a Galera."""
 
@@ -255,6 +265,24 @@ def replica_killed(run):
     cluster.order(1, "START SLAVE")
     cluster.until_replicas_are_there(1)
     return time.monotonic(), 0
+
+
+def replica_drained(run):
+    """DRAIN of one of two replicas that are read from, which is stopped then, started again, and put back by UNDRAIN."""
+    cluster, onramp = run.cluster, run.fronts[0]
+    address = f"127.0.0.1:{cluster.servers[1].port}"
+    until(lambda: is_read_from(onramp, address), "it is not read from")
+    rows(onramp, f"DRAIN '{address}'")
+    cluster.servers[1].stop()
+    cluster.start(1, read_only=True)
+    cluster.order(1, "START SLAVE")
+    rows(onramp, f"UNDRAIN '{address}'")
+    until(lambda: is_read_from(onramp, address), "it is not read from again")
+    return time.monotonic(), 0
+
+
+def is_read_from(onramp, address):
+    return rows(onramp, f"SELECT COUNT(*) AS count FROM servers WHERE address = '{address}' AND readable AND reads > 0")[0]["count"]
 
 
 def switchover(run):
@@ -331,6 +359,7 @@ def until_counted(onramp, number):
 # Of each the cluster, what happens, and how many Onramps there are.
 SCENARIOS = {
     "primary-killed": (Replicas, primary_killed, 1), "replica-killed": (Replicas, replica_killed, 1), "switchover": (Replicas, switchover, 1),
+    "replica-drained": (ReadReplicas, replica_drained, 1),
     "galera-writer-killed": (Nodes, writer_killed, 1), "galera-writer-drained": (Nodes, writer_drained, 1),
     "galera-other-killed": (Nodes, other_node_killed, 1), "group-primary-killed": (Members, group_primary_killed, 1),
     "primary-cut-off": (CutOff, primary_cut_off, 1), "replica-cut-off": (CutOff, replica_cut_off, 1),
@@ -347,7 +376,7 @@ def start_onramp(cluster, folder):
     port = free_port()
     onramp = Onramp(
         cluster.servers[0], folder, backend=cluster.backends(*SERVICE), failover_hold="60s", workers=1,
-        switchover_command=command, admin_listen=f"127.0.0.1:{port}").start()
+        switchover_command=command, admin_listen=f"127.0.0.1:{port}", **getattr(cluster, "front_options", {})).start()
     with onramp.stopped_on_error():
         onramp.admin = pymysql.connect(host="127.0.0.1", port=port, user="admin", password=admin.PASSWORD)
         until_writer(onramp, cluster, cluster.writer())
