@@ -134,7 +134,7 @@ def test_once_agrees_with_the_admin_port(through):
         assert "create temporary table" in seen["tables"]["pins"][0]["cause"]
         assert {row["option"] for row in seen["tables"]["limits"]} == {row["option"] for row in ask(through, "SELECT option FROM limits")}
         assert seen["options"]["permits"] == "2" and seen["troubles"] == {}
-        assert sorted(seen["tables"]) == sorted([*TABS.values(), "notes"])
+        assert sorted(seen["tables"]) == sorted([*TABS.values(), "notes", "peers"])
         text = once(through)
         assert text.returncode == 0 and all(f"\n# {tab}\n" in text.stdout.decode() for tab in TABS.values())
 

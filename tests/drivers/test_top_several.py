@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from harness import raw
 from harness.counted import PASSWORD, Counted
 from harness.onramp import binary
 from harness.raw import Closed
+from harness.relay import Relay
 from harness.server import free_port
 from harness.terminal import Terminal
 from harness.waiting import PATIENCE, until
@@ -264,6 +266,120 @@ def test_passwords_of_each(start, tmp_path):
     assert "--password-file is given 3 times for 2 admin ports" in done.stderr
     done = once([one, one], code=2)
     assert f"{address(one)} is given twice" in done.stderr
+
+
+class Older(Relay):
+    """An Onramp that does not have some of today's columns and tables, by names as long as these."""
+
+    OTHER = {b"server": b"zerver", b"FROM refusals": b"FROM refuzals", b"FROM peers": b"FROM peerz", b"FROM notes": b"FROM notez"}
+
+    def __init__(self, onramp):
+        super().__init__(SimpleNamespace(host=onramp.host, port=onramp.admin_port, socket=None))
+
+    def to_server(self, piece):
+        for name, other in self.OTHER.items():
+            piece = piece.replace(name, other)
+        return piece
+
+    # What it says of its columns.
+    from_server = to_server
+
+
+def test_an_older_one_loses_nothing_but_what_it_lacks(two, terminal):
+    one, other = two
+    older = Older(other)
+    try:
+        with client(one) as first, client(other) as second:
+            assert [each.value("SELECT 1") for each in (first, second)] == [b"1", b"1"]
+            ports = [one, older.port]
+            seen = look(ports)
+            rows = {row["id"]: row for row in seen["tables"]["clients"]}
+            assert (rows[second.id]["onramp"], rows[second.id]["user"]) == (f":{older.port}", "app")
+            whose = {table: {row["onramp"] for row in seen["tables"][table]} for table in ("backends", "notes", "peers")}
+            both = {name(one), f":{older.port}"}
+            assert whose["backends"] == both and whose["notes"] == whose["peers"] == {name(one)}, whose
+            assert {row["onramp"] for row in seen["tables"]["backends"] if "server" in row} == {name(one)}
+            troubles = seen["admin_ports"][1]["troubles"]
+            assert list(troubles) == ["refused"] and troubles["refused"].startswith("error 1146"), troubles
+            # And by itself.
+            alone = look([older.port])
+            assert [row["id"] for row in alone["tables"]["clients"]] == [second.id] and list(alone["troubles"]) == ["refused"]
+            screen = terminal(width=150)
+            screen.run(top(ports, "--interval", "0.2"))
+            until_line(screen, name(one), first.id)
+            # A filter and an order by what it lacks.
+            screen.keys("-l", "/127.0.0.1:")
+            screen.keys("Enter")
+            screen.keys(*[">"] * 11)
+            screen.keys(*["Right"] * 10)
+            screen.shows("SERVER↓")
+            until_line(screen, f":{older.port}", second.id)
+            screen.keys("r")
+            screen.shows(f"[:{older.port}: error 1146")
+        quits(screen)
+    finally:
+        older.close()
+
+
+def test_a_thousand_clients_of_each(start, terminal):
+    """All that are shown are those at work, whosever they are, and keys are answered."""
+    both = [start(), start()]
+    with contextlib.ExitStack() as stack:
+        clients = [[stack.enter_context(client(onramp)) for _ in range(1000)] for onramp in both]
+        screen = terminal(width=150, height=40)
+        screen.run(top(both, "--interval", "0.2", "--rows", "10000"))
+        screen.shows("clients 2000 of 200.0k")
+        assert len(look(both, "--rows", "10000")["tables"]["clients"]) == 2000
+        screen.keys("End")
+        until_line(screen, name(both[1]), "idle")
+        for onramp, connected in zip(both, clients):
+            screen.keys("-l", f"/{connected[-1].id}")
+            screen.keys("Enter")
+            until_line(screen, name(onramp), connected[-1].id)
+            screen.keys("Escape")
+            until(lambda: "filter:" not in screen.screen(), lambda: screen.screen())
+        for key, heading in {"2": "POS", "o": "SLOT", "1": "ADDRESS"}.items():
+            screen.keys(key)
+            screen.shows("ONRAMP ", heading)
+        quits(screen)
+
+
+def test_the_tab_of_onramps_is_there_where_there_are_several(start, terminal):
+    one = start()
+    screen = terminal(width=200)
+    screen.run(top([one], "--interval", "0.2"))
+    assert "onramps" not in screen.shows("r refused")
+    assert "# onramps" not in once([one]).stdout
+    other = start()
+    screen.shows("r refused o onramps")
+    screen.keys("o")
+    screen.shows("SLOT", "WORKS", "another one, which this one knows")
+    with client(other):
+        # The one that is asked has figures, and the other one a slot.
+        until(lambda: re.search(r"^1 .* 0 +0 +2 ", screen.screen(), re.MULTILINE) and re.search(r"^2 .*127\.0\.0\.1|^2 .*localhost", screen.screen(), re.MULTILINE),
+              lambda: screen.screen())
+        quits(screen)
+        screen.run(top([one, other], "--interval", "0.2"))
+        screen.shows("o onramps")
+        screen.keys("o")
+        until(lambda: re.search(rf"^{name(one)} +1 .* 0 +0 +2 ", screen.screen(), re.MULTILINE) and
+              re.search(rf"^{name(other)} +2 .* 1 +0 +2 ", screen.screen(), re.MULTILINE), lambda: screen.screen())
+        assert "which this one knows" not in screen.screen() and "not asked" not in screen.screen()
+        third = start()
+        screen.shows("not asked, or it does not answer; others know it")
+        text = once([one, other]).stdout
+        assert re.search(r"^# onramps$", text, re.MULTILINE) and "not asked" in text
+        third.stop()
+        until(lambda: "not asked" not in screen.screen(), lambda: screen.screen())
+    quits(screen)
+
+
+def test_one_that_is_asked_by_two_names_is_said(start, terminal):
+    one = start()
+    screen = terminal(width=200)
+    screen.run([binary(), "top", "--port", one.admin_port, "--host", "127.0.0.1,localhost", "--interval", "0.2"])
+    screen.shows("[127.0.0.1 and localhost seem to be one Onramp, which counts twice]")
+    quits(screen)
 
 
 def test_sockets_beside_ports(start, tmp_path):

@@ -108,6 +108,11 @@ impl Failure {
             Self::Refused(text) | Self::Lost(text) => text,
         }
     }
+
+    /// Whether a column (1054) or a table (1146) is not there.
+    pub fn is_of_a_name(&self) -> bool {
+        matches!(self, Self::Refused(text) if text.starts_with("error 1054:") || text.starts_with("error 1146:"))
+    }
 }
 
 /// A socket whose reads end at a time, however many there are.

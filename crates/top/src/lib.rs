@@ -11,7 +11,7 @@
 //! | `texts` | what kinds of statements clients are at |
 //! | `questions`, `tabs` | what is asked, and what each tab shows of it |
 //! | `snapshot`, `recording` | a look, as a line of JSON and back; files of them |
-//! | `together` | looks at several Onramps as one |
+//! | `together`, `onramps` | looks at several Onramps as one, and the table of them |
 //! | `view` | what is looked at and how: looks and keys in, actions out |
 //! | `rows`, `lock_tree`, `format` | which rows are shown in which order, and how values read |
 //! | `draw`, `once` | the view as a screen; a look as text or JSON |
@@ -35,6 +35,7 @@ mod injected;
 mod live;
 mod lock_tree;
 mod once;
+mod onramps;
 mod options;
 mod poller;
 mod questions;

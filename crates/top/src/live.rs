@@ -19,7 +19,8 @@ const MIB: u64 = 1 << 20;
 
 /// All tables, as they are ordered at first.
 pub fn all_questions(rows: u32) -> Vec<Question> {
-    Tab::ALL.into_iter().map(|tab| Question::usual(tab, rows)).collect()
+    let asked = Tab::ALL.into_iter().filter(|tab| tab.is_asked());
+    asked.map(|tab| Question::usual(tab, rows)).collect()
 }
 
 /// Shows them until the user has enough.
@@ -59,6 +60,9 @@ pub fn show(options: &Options, places: &[Arc<Place>], recorder: Option<Recorder>
 fn questions(view: &View, rows: u32, all: bool) -> Vec<Question> {
     if all {
         return all_questions(rows);
+    }
+    if !view.tab.is_asked() {
+        return Vec::new();
     }
     vec![Question { tab: view.tab, order: view.order().clone(), filter: view.filter.clone(), rows }]
 }

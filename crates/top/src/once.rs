@@ -1,9 +1,10 @@
 //! Everything once, for scripts and for a look without a terminal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::format::{clean, utc};
+use crate::onramps;
 use crate::rows::{Order, cell_of, is_right, lines};
 use crate::snapshot::{ONRAMP, Snapshot, Table, Value, escaped};
 use crate::tabs::{Column, Tab, WHOSE};
@@ -28,12 +29,15 @@ pub fn text(look: &Snapshot) -> String {
         let whose = if note.onramp.is_empty() { String::new() } else { format!("{}: ", note.onramp) };
         let _ = writeln!(out, "{}", clean(&(whose + note.text)));
     }
-    for tab in Tab::ALL {
+    let onramps = onramps::table(look, &BTreeMap::new());
+    let several = onramps::are_several(look);
+    for tab in Tab::ALL.into_iter().filter(|tab| several || tab.is_asked()) {
         let _ = writeln!(out, "\n# {}", tab.name());
         for trouble in look.troubles_of(tab.name()) {
             let _ = writeln!(out, "{}", clean(&trouble));
         }
-        if let Some(table) = look.tables.get(tab.name()) {
+        let table = if tab.is_asked() { look.tables.get(tab.name()) } else { Some(&onramps) };
+        if let Some(table) = table {
             out.push_str(&table_text(tab, table));
         }
     }

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::connection::{Answer, Connection, Failure, Place};
-use crate::questions::{self, Question};
-use crate::snapshot::{NOTES, Snapshot, Table};
+use crate::questions::{self, Has, Question};
+use crate::snapshot::{NOTES, PEERS, Snapshot, Table};
 use crate::tabs::Tab;
 use crate::texts::Texts;
 
@@ -62,12 +62,16 @@ pub struct Asker {
     place: Arc<Place>,
     connection: Option<Connection>,
     texts: Texts,
+    /// What it has of a tab, where that is not all; by what the connection's Onramp has said.
+    has: BTreeMap<Tab, Has>,
+    /// The Onramps that it knew last.
+    peers: Option<Table>,
 }
 
 impl Asker {
     /// Over this connection, or one that is yet to be made.
     pub fn new(place: Arc<Place>, connection: Option<Connection>) -> Self {
-        Self { place, connection, texts: Texts::default() }
+        Self { place, connection, texts: Texts::default(), has: BTreeMap::new(), peers: None }
     }
 
     /// One look.
@@ -77,9 +81,14 @@ impl Asker {
     pub fn look(&mut self, questions: &[Question]) -> Result<Snapshot, String> {
         let mut open = match self.connection.take() {
             Some(open) => open,
-            None => Connection::open(&self.place).map_err(|failure| failure.text().to_owned())?,
+            None => {
+                // It may have been updated since.
+                self.has.clear();
+                self.peers = None;
+                Connection::open(&self.place).map_err(|failure| failure.text().to_owned())?
+            }
         };
-        match ask(&mut open, questions, &mut self.texts) {
+        match self.ask(&mut open, questions) {
             Ok(snapshot) => {
                 self.connection = Some(open);
                 Ok(snapshot)
@@ -91,42 +100,88 @@ impl Asker {
             Err(Failure::Lost(text)) => Err(text),
         }
     }
+
+    fn ask(&mut self, connection: &mut Connection, questions: &[Question]) -> Result<Snapshot, Failure> {
+        let began = Instant::now();
+        let mut snapshot = Snapshot::default();
+        let status = connection.query(questions::STATUS)?;
+        let all_answer = status.warnings == 0;
+        if !all_answer {
+            snapshot
+                .troubles
+                .insert("workers".to_owned(), "not every worker has answered in time".to_owned());
+        }
+        snapshot.status = pairs(status);
+        snapshot.options = pairs(connection.query(questions::OPTIONS)?);
+        if let Some(notes) = where_it_has_them(connection.query(questions::NOTES))? {
+            snapshot.tables.insert(String::from(NOTES), notes);
+        }
+        // Each question waits for a worker that does not answer; who is there beside it can be told of later.
+        if all_answer {
+            self.peers = where_it_has_them(connection.query(questions::PEERS))?;
+        }
+        if let Some(peers) = &self.peers {
+            snapshot.tables.insert(String::from(PEERS), peers.clone());
+        }
+        for question in questions {
+            let name = question.tab.name().to_owned();
+            match ask_of_a_tab(connection, question, &mut self.has) {
+                Ok(answer) => {
+                    snapshot.tables.insert(name, answer.table);
+                }
+                // Such as a table that an older Onramp does not have: the others are of use all the same.
+                Err(Failure::Refused(text)) => {
+                    snapshot.troubles.insert(name, text);
+                }
+                Err(lost) => return Err(lost),
+            }
+        }
+        fill_texts(connection, &mut snapshot, &mut self.texts)?;
+        snapshot.took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        snapshot.at = now();
+        Ok(snapshot)
+    }
 }
 
-fn ask(connection: &mut Connection, questions: &[Question], texts: &mut Texts) -> Result<Snapshot, Failure> {
-    let began = Instant::now();
-    let mut snapshot = Snapshot::default();
-    let status = connection.query(questions::STATUS)?;
-    if status.warnings > 0 {
-        snapshot.troubles.insert("workers".to_owned(), "not every worker has answered in time".to_owned());
+/// A table that an older Onramp does not have; the screen has nothing of it then.
+fn where_it_has_them(answer: Result<Answer, Failure>) -> Result<Option<Table>, Failure> {
+    match answer {
+        Ok(answer) => Ok(Some(answer.table)),
+        Err(Failure::Refused(_)) => Ok(None),
+        Err(lost) => Err(lost),
     }
-    snapshot.status = pairs(status);
-    snapshot.options = pairs(connection.query(questions::OPTIONS)?);
-    match connection.query(questions::NOTES) {
-        Ok(answer) => {
-            snapshot.tables.insert(String::from(NOTES), answer.table);
-        }
-        // An older Onramp has none, and the screen has no such lines then.
-        Err(Failure::Refused(_)) => {}
+}
+
+/// What an older Onramp lacks loses nothing else: where it says that a name is not there, it is asked which are, and then for these.
+fn ask_of_a_tab(
+    connection: &mut Connection,
+    question: &Question,
+    has: &mut BTreeMap<Tab, Has>,
+) -> Result<Answer, Failure> {
+    let known = has.get(&question.tab);
+    let answer = connection.query(&question.to_sql(&known.cloned().unwrap_or_default()));
+    if known.is_some() || !matches!(&answer, Err(failure) if failure.is_of_a_name()) {
+        return answer;
+    }
+    has.insert(question.tab, Has::default());
+    let columns = match connection.query(&question.describe()) {
+        Ok(Answer { table, .. }) => table.rows.iter().filter_map(|row| Some(row.first()?.text())).collect(),
+        Err(Failure::Refused(_)) => return answer,
         Err(lost) => return Err(lost),
-    }
-    for question in questions {
-        let name = question.tab.name().to_owned();
-        match connection.query(&question.to_sql()) {
+    };
+    let mut fewer = Has { columns: Some(columns), no_expressions: false };
+    for no_expressions in [false, true] {
+        fewer.no_expressions = no_expressions;
+        match connection.query(&question.to_sql(&fewer)) {
             Ok(answer) => {
-                snapshot.tables.insert(name, answer.table);
+                has.insert(question.tab, fewer);
+                return Ok(answer);
             }
-            // Such as a table that an older Onramp does not have: the others are of use all the same.
-            Err(Failure::Refused(text)) => {
-                snapshot.troubles.insert(name, text);
-            }
+            Err(Failure::Refused(_)) => {}
             Err(lost) => return Err(lost),
         }
     }
-    fill_texts(connection, &mut snapshot, texts)?;
-    snapshot.took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    snapshot.at = now();
-    Ok(snapshot)
+    answer
 }
 
 fn fill_texts(

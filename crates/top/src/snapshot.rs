@@ -109,6 +109,9 @@ pub struct Part {
 /// The column that says whose a row is.
 pub const ONRAMP: &str = "onramp";
 
+/// The table of the Onramps that one knows in front of its server, which comes with each look.
+pub const PEERS: &str = "peers";
+
 /// The table of sentences, which comes with each look.
 pub const NOTES: &str = "notes";
 

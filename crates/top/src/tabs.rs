@@ -29,6 +29,9 @@ pub enum Tab {
     Changes,
     /// Who is refused, and by what.
     Refused,
+    /// Onramps: those that are looked at, and those that they know. It is asked for with each look, and made of that
+    /// ([`crate::onramps`]).
+    Onramps,
 }
 
 /// How a column's values are shown.
@@ -72,7 +75,7 @@ const fn column(name: &'static str, title: &'static str, kind: Kind, width: u16)
 
 impl Tab {
     /// All of them, in their order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Clients,
         Self::Queue,
         Self::Statements,
@@ -85,6 +88,7 @@ impl Tab {
         Self::Logins,
         Self::Changes,
         Self::Refused,
+        Self::Onramps,
     ];
 
     /// Its name on the screen, in snapshots and in JSON.
@@ -102,6 +106,7 @@ impl Tab {
             Self::Logins => "logins",
             Self::Changes => "changes",
             Self::Refused => "refused",
+            Self::Onramps => "onramps",
         }
     }
 
@@ -111,6 +116,7 @@ impl Tab {
             Self::Logins => '0',
             Self::Changes => 'c',
             Self::Refused => 'r',
+            Self::Onramps => 'o',
             // There are nine of these.
             tab => char::from(b'1' + tab as u8),
         }
@@ -144,7 +150,13 @@ impl Tab {
             Self::Logins => "logins",
             Self::Changes => "changes",
             Self::Refused => "refusals",
+            Self::Onramps => "peers",
         }
+    }
+
+    /// Whether it is a question of its own.
+    pub fn is_asked(self) -> bool {
+        self != Self::Onramps
     }
 
     /// Its columns, the most important first: narrow terminals show fewer.
@@ -162,6 +174,7 @@ impl Tab {
             Self::Logins => &LOGINS,
             Self::Changes => &CHANGES,
             Self::Refused => &REFUSED,
+            Self::Onramps => &ONRAMPS,
         }
     }
 
@@ -174,6 +187,7 @@ impl Tab {
         match self {
             Self::Clients => by("busy_us", true),
             Self::Queue => by("position", false),
+            Self::Onramps => by("slot", false),
             Self::Statements => by("time_us", true),
             Self::Locks => by("blocks_others", true),
             Self::Pins => by("clients", true),
@@ -201,6 +215,7 @@ impl Tab {
             Self::Logins => &["stage"],
             Self::Changes => &["figure"],
             Self::Refused => &["reason", "user", "host"],
+            Self::Onramps => &["slot"],
         }
     }
 
@@ -216,7 +231,8 @@ impl Tab {
             | Self::Minutes
             | Self::Logins
             | Self::Changes
-            | Self::Refused => None,
+            | Self::Refused
+            | Self::Onramps => None,
         }
     }
 }
@@ -446,6 +462,23 @@ const REFUSED: [Column; 5] = [
     column("kind", "KIND", Kind::Text, 6),
     column("user", "USER", Kind::Text, 16),
     column("host", "HOST", Kind::Text, 39),
+];
+
+const ONRAMPS: [Column; 14] = [
+    column("slot", "SLOT", Kind::Id, 5),
+    column("at_work", "WORKS", Kind::Flag, 5),
+    column("rate", "STMTS/S", Kind::Count, 7),
+    column("clients", "CLIENTS", Kind::Count, 7),
+    column("running", "RUN", Kind::Count, 5),
+    column("permits", "PERMITS", Kind::Count, 7),
+    column("waiting", "WAITING", Kind::Count, 7),
+    column("backends", "BACKENDS", Kind::Count, 8),
+    column("max_backends", "OF", Kind::Count, 7),
+    column("host", "FROM", Kind::Text, 21),
+    column("uptime_us", "UP", Kind::Time, 7),
+    column("since_us", "KNOWN", Kind::Time, 7),
+    column("address", "ADDRESS", Kind::Text, 21),
+    column("stands", "STANDS", Kind::Text, 60),
 ];
 
 #[cfg(test)]

@@ -5,10 +5,16 @@ use std::collections::BTreeMap;
 
 use crate::questions::Question;
 use crate::rows::{compare, sorted_by};
-use crate::snapshot::{NOTES, ONRAMP, Part, Snapshot, Table, Value};
+use crate::snapshot::{NOTES, ONRAMP, PEERS, Part, Snapshot, Table, Value};
 
-/// How many sentences of one Onramp are kept: it has some ten at most, unless somebody else stands in its place.
-const MOST_NOTES: usize = 64;
+/// How many sentences, and how many others that it knows, are kept of one Onramp: it has less than twenty of each, unless somebody else stands in its place.
+const MOST_ROWS: usize = 64;
+
+/// What is asked with each look, and what of it.
+const ALWAYS: [(&str, &[&str]); 2] = [
+    (NOTES, &["place", "level", "about", "text"]),
+    (PEERS, &["slot", "own", "connection_id", "host", "at_work", "since_us", "max_backends"]),
+];
 
 /// One of several, as it was last looked at.
 pub struct Answered<'l> {
@@ -36,8 +42,10 @@ pub fn together(answered: &[Answered<'_>], questions: &[Question], now: u64) -> 
             tables.insert(question.tab.name().to_owned(), joined.table(rows));
         }
     }
-    if let Some(notes) = Joined::of(&of_all(NOTES), &["place", "level", "about", "text"], MOST_NOTES) {
-        tables.insert(String::from(NOTES), notes.table(usize::MAX));
+    for (name, columns) in ALWAYS {
+        if let Some(joined) = Joined::of(&of_all(name), columns, MOST_ROWS) {
+            tables.insert(name.to_owned(), joined.table(usize::MAX));
+        }
     }
     Snapshot {
         at: looks.iter().map(|(_, look)| look.at).max().unwrap_or(now),

@@ -4,6 +4,7 @@ mod keys;
 
 use std::collections::BTreeMap;
 
+use crate::onramps;
 use crate::rows::{Line, Order, lines};
 use crate::snapshot::{ONRAMP, Snapshot, Table, Value};
 use crate::tabs::Tab;
@@ -132,6 +133,13 @@ impl View {
         }
     }
 
+    /// The tabs that there are: that of Onramps where there are several, or where it is shown.
+    pub fn tabs(&self) -> Vec<Tab> {
+        let several = self.look.as_ref().is_some_and(onramps::are_several);
+        let is_there = |tab: &Tab| *tab != Tab::Onramps || several || self.tab == Tab::Onramps;
+        Tab::ALL.into_iter().filter(is_there).collect()
+    }
+
     /// The order of the tab that is shown.
     pub fn order(&self) -> &Order {
         &self.orders[self.tab.index()]
@@ -167,13 +175,17 @@ impl View {
         let known = std::mem::take(&mut self.rates);
         self.rates = rates(self.look.as_ref(), &look, &known);
         self.failure = None;
-        self.look = Some(look);
-        self.follow();
+        self.put(look);
     }
 
     /// Shows a look of a recording, behind the one before it.
     pub fn show(&mut self, before: Option<&Snapshot>, look: Snapshot) {
         self.rates = rates(before, &look, &BTreeMap::new());
+        self.put(look);
+    }
+
+    fn put(&mut self, mut look: Snapshot) {
+        look.tables.insert(Tab::Onramps.name().to_owned(), onramps::table(&look, &self.rates));
         self.look = Some(look);
         self.follow();
     }

@@ -14,7 +14,8 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def to_server(self, piece):
-        """Hears what the server gets next, on a thread of that connection's own; as long as it takes, nothing is sent."""
+        """Hears what the server gets next, on a thread of that connection's own; as long as it takes, nothing is sent. What it returns, if
+        anything, is sent in its place."""
 
     def from_server(self, piece):
         """The same for what Onramp gets."""
@@ -39,8 +40,7 @@ class Relay:
 def _carry(hear, source, target):
     try:
         while piece := source.recv(1 << 16):
-            hear(piece)
-            target.sendall(piece)
+            target.sendall(hear(piece) or piece)
     except OSError:
         pass
     for end in (source, target):

@@ -4,6 +4,7 @@ mod figures;
 
 use super::pen::Pen;
 use crate::format::{clean, count, utc};
+use crate::onramps;
 use crate::snapshot::Snapshot;
 use crate::tabs::Tab;
 use crate::view::{Source, View};
@@ -95,6 +96,7 @@ fn alarm(view: &View, now: u64) -> Option<String> {
             words.push(format!("[no data for {} s]", age / 1000));
         }
         words.extend(missing(look));
+        words.extend(onramps::twice(look));
         if look.is_of_several() && view.table().is_some() {
             words.extend(look.troubles_of(view.tab.name()).into_iter().map(|text| format!("[{text}]")));
         }
@@ -135,15 +137,21 @@ fn stock(look: &Snapshot) -> String {
 }
 
 fn tabs(pen: &mut Pen<'_>, view: &View, y: u16) {
-    let widths: u16 = Tab::ALL.iter().map(|tab| tab.name().len() as u16 + 3).sum();
+    let tabs = view.tabs();
+    // The last one needs no blank behind it.
+    let width_of = |label: fn(Tab) -> String| tabs.iter().map(|tab| label(*tab).len()).sum::<usize>() - 1;
+    let fits = |label: fn(Tab) -> String| width_of(label) <= usize::from(pen.width());
+    let others = if fits(key_and_name) {
+        key_and_name
+    } else if fits(name) {
+        name
+    } else {
+        key
+    };
     let mut x = 0;
-    for tab in Tab::ALL {
+    for tab in tabs {
         let here = tab == view.tab;
-        // In a narrow terminal the others are their numbers.
-        let label = match here || widths <= pen.width() {
-            true => format!("{} {} ", tab.key_to_it(), tab.name()),
-            false => format!("{} ", tab.key_to_it()),
-        };
+        let label = if here && others(tab) == key(tab) { key_and_name(tab) } else { others(tab) };
         let style = if here { pen.bar() } else { pen.plain() };
         pen.text(x, y, pen.width(), &label, style);
         x = x.saturating_add(label.len() as u16);
@@ -151,4 +159,21 @@ fn tabs(pen: &mut Pen<'_>, view: &View, y: u16) {
     if !view.filter.is_empty() {
         pen.text(x + 1, y, pen.width(), &format!("filter: {}", clean(&view.filter)), pen.strong());
     }
+}
+
+fn key_and_name(tab: Tab) -> String {
+    format!("{} {} ", tab.key_to_it(), tab.name())
+}
+
+/// The name alone where it begins with the key.
+fn name(tab: Tab) -> String {
+    match tab.name().starts_with(tab.key_to_it()) {
+        true => format!("{} ", tab.name()),
+        false => key_and_name(tab),
+    }
+}
+
+/// In a narrow terminal.
+fn key(tab: Tab) -> String {
+    format!("{} ", tab.key_to_it())
 }

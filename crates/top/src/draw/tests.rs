@@ -209,7 +209,9 @@ fn once_has_every_table_as_text_and_as_json() {
     let look = recorded().remove(0);
     let text = crate::once::text(&look);
     for tab in Tab::ALL {
-        assert!(text.contains(&format!("\n# {}\n", tab.name())), "{}", tab.name());
+        // One alone is no news.
+        let is_there = text.contains(&format!("\n# {}\n", tab.name()));
+        assert_eq!(is_there, tab != Tab::Onramps, "{}", tab.name());
     }
     assert!(text.contains("`- 1073741838"));
     let json: serde_json::Value = serde_json::from_str(&crate::once::json(&look)).unwrap();
@@ -394,7 +396,11 @@ fn once_has_the_figures_of_several_beside_each_other() {
     assert_eq!(words("Threads_connected"), ["Threads_connected", "20", "7"]);
     assert_eq!(words("permits "), ["permits", "4", "4"]);
     assert!(text.contains("\n# clients\nONRAMP ID"), "{text}");
-    assert!(text.contains("\n# locks\n") && text.contains("`- 1073741838"));
+    assert!(
+        text.contains("\n# onramps\nONRAMP ")
+            && text.contains("\n# locks\n")
+            && text.contains("`- 1073741838")
+    );
     let json: serde_json::Value = serde_json::from_str(&crate::once::json(&look)).unwrap();
     let of_one = recorded()[0].tables["clients"].rows.len();
     assert_eq!(json["tables"]["clients"].as_array().unwrap().len(), 2 * of_one);
@@ -411,4 +417,20 @@ fn no_size_is_too_small_for_several() {
             drawn(&view, u64::MAX, width, height);
         }
     }
+}
+
+#[test]
+fn tabs_have_room_where_there_is_one_more() {
+    let mut view = view_of_several();
+    let tabs = |view: &View, width| screen(view, width, 24)[3].clone();
+    assert!(tabs(&view, 130).ends_with(" 0 logins c changes r refused o onramps"));
+    // Those whose names begin with their keys go without them before all do without names.
+    assert!(tabs(&view, 120).ends_with(" 0 logins changes refused onramps"));
+    assert!(tabs(&view, 100).ends_with(" 0 c r o"));
+    view.press(Key::Char('o'));
+    assert!(tabs(&view, 100).ends_with(" 0 c r o onramps"));
+    let lines = screen(&view, 200, 24);
+    assert!(lines[4].starts_with("ONRAMP  SLOT↑ WORKS STMTS/S CLIENTS"), "{}", lines[4]);
+    assert!(lines[5].starts_with("db1 ") && lines[7].starts_with("db3 "), "{lines:?}");
+    assert!(lines[7].ends_with("connection refused"), "{}", lines[7]);
 }

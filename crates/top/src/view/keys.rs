@@ -65,7 +65,7 @@ const LEAP: i64 = 60;
 pub const HELP: [(&str, &str); 17] = [
     ("Tab Shift-Tab", "next tab, tab before; or by its key:"),
     ("1 2 3 4 5 6", "clients, queue, statements, locks, pins, backends"),
-    ("7 8 9 0 c r", "events, limits, minutes, logins, changes, refused"),
+    ("7 8 9 0 c r o", "events, limits, minutes, logins, changes, refused, onramps"),
     ("Up Down PgUp PgDn Home End", "select a row; it stays selected wherever it moves"),
     ("Left Right", "columns that are hidden"),
     ("< >", "order by the column to the left, to the right"),
@@ -110,7 +110,7 @@ impl View {
             Key::Char('q') | Key::F(10) => return Action::Quit,
             Key::Char('h' | '?') | Key::F(1) => self.mode = Mode::Help,
             Key::Tab => return self.turn(1),
-            Key::BackTab => return self.turn(Tab::ALL.len() - 1),
+            Key::BackTab => return self.turn(-1),
             Key::Up => self.select(self.cursor().line.saturating_sub(1)),
             Key::Down => self.select(self.cursor().line + 1),
             Key::PageUp => self.select(self.cursor().line.saturating_sub(self.page.max(1))),
@@ -157,8 +157,11 @@ impl View {
         Action::None
     }
 
-    fn turn(&mut self, by: usize) -> Action {
-        self.go(Tab::ALL[(self.tab.index() + by) % Tab::ALL.len()])
+    fn turn(&mut self, by: isize) -> Action {
+        let tabs = self.tabs();
+        let here = tabs.iter().position(|tab| *tab == self.tab).unwrap_or(0);
+        let there = here.checked_add_signed(by).unwrap_or(tabs.len() - 1) % tabs.len();
+        self.go(tabs[there])
     }
 
     fn go(&mut self, tab: Tab) -> Action {

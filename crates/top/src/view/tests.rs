@@ -77,7 +77,8 @@ fn the_help_names_each_tab_beside_its_key() {
 #[test]
 fn tabs_go_round_and_by_their_numbers() {
     let mut view = view();
-    for tab in Tab::ALL {
+    // That of Onramps is not there where there is one.
+    for tab in Tab::ALL.into_iter().filter(|tab| *tab != Tab::Onramps) {
         assert_eq!(view.tab, tab);
         assert_eq!(view.press(Key::Tab), Action::Ask);
     }
@@ -91,6 +92,25 @@ fn tabs_go_round_and_by_their_numbers() {
         assert_eq!(view.tab, tab);
     }
     assert_eq!(press(&mut view, "y"), Action::None);
+}
+
+#[test]
+fn onramps_have_a_tab_where_there_are_several() {
+    let mut view = view_of_several();
+    view.press(Key::BackTab);
+    assert_eq!(view.tab, Tab::Onramps);
+    let names: Vec<String> =
+        view.lines().iter().map(|line| view.value(line, "onramp").unwrap().text()).collect();
+    assert_eq!(names, ["db1", "db2", "db3"]);
+    press(&mut view, "k");
+    assert!(view.message.as_ref().unwrap().contains("KILL is for clients"));
+    view.press(Key::Tab);
+    assert_eq!(view.tab, Tab::Clients);
+    let mut alone = self::view();
+    press(&mut alone, "o");
+    assert_eq!((alone.tab, alone.lines().len(), alone.tabs().len()), (Tab::Onramps, 1, 13));
+    press(&mut alone, "1");
+    assert_eq!(alone.tabs().len(), 12);
 }
 
 #[test]
