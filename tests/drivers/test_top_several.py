@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import pytest
 
 from harness import raw
-from harness.counted import PASSWORD, Counted
+from harness.counted import PASSWORD, Counted, load
 from harness.onramp import binary
-from harness.raw import Closed
+from harness.raw import Closed, Ok
 from harness.relay import Relay
 from harness.server import free_port
 from harness.terminal import Terminal
-from harness.waiting import PATIENCE, until
+from harness.waiting import PATIENCE, in_background, until, wait_until_running
 
 
 @pytest.fixture
@@ -319,6 +319,34 @@ def test_an_older_one_loses_nothing_but_what_it_lacks(two, terminal):
         quits(screen)
     finally:
         older.close()
+
+
+def test_who_waits_for_a_client_of_the_other_stands_below_it(two, terminal, own_admin):
+    one, other = two
+    with client(one) as setup:
+        assert isinstance(setup.query("CREATE TABLE locked (id INT PRIMARY KEY, n INT) ENGINE=InnoDB"), Ok)
+        assert isinstance(setup.query("INSERT INTO locked VALUES (1, 0)"), Ok)
+    with client(other) as holder, client(one) as waiter, load(one):
+        assert isinstance(holder.query("BEGIN"), Ok)
+        assert isinstance(holder.query("UPDATE locked SET n = 1 WHERE id = 1"), Ok)
+        assert isinstance(waiter.query(f"SET SESSION innodb_lock_wait_timeout = {2 * PATIENCE}"), Ok)
+        join = in_background(waiter.query, "UPDATE locked SET n = 2 WHERE id = 1")
+        wait_until_running(own_admin, "SET n = 2")
+        screen = terminal(width=150)
+        screen.run(top(two, "--interval", "0.2"))
+        screen.shows("statements/s")
+        screen.keys("4")
+        # It is the one behind all, and stands first, once the Onramps know each other.
+        below = lambda: screen.screen().partition("\nONRAMP ")[2].splitlines()[1:3]
+        wanted = [[name(other), str(holder.id)], [name(one), "`-", str(waiter.id)]]
+        until(lambda: [line.split()[:len(words)] for line, words in zip(below(), wanted)] == wanted, lambda: screen.screen())
+        screen.keys("Home", "k")
+        screen.shows(f"KILL client {holder.id} of {name(other)} (")
+        screen.keys("y")
+        screen.shows(f"KILL {holder.id} at {name(other)}: done")
+        assert isinstance(join(), Ok)
+        ends(holder)
+        quits(screen)
 
 
 def test_a_thousand_clients_of_each(start, terminal):

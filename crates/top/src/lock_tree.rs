@@ -3,24 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rows::Line;
-use crate::snapshot::Table;
+use crate::snapshot::{HOLDER, ONRAMP, Table, Value};
 
 /// Beyond this depth branches are drawn no further to the right: a screen ends somewhere.
 const DEEPEST: usize = 8;
 
-/// The lines of the rows `shown`, in their order among each other, each below the one that it waits for. A holder that is no client
-/// of this Onramp, or is not among the rows, gets a line without a row. `most_blocking_first` puts those first below whom most stand.
+/// The lines of the rows `shown`, in their order among each other, each below the one that it waits for, which may be another Onramp's
+/// client. A holder that is no client of this Onramp, or is not among the rows, gets a line without a row. `most_blocking_first` puts those first below whom most stand.
 pub fn lines(table: &Table, shown: &[usize], most_blocking_first: bool) -> Vec<Line> {
-    let number = |row: usize, column: &str| table.rows[row][table.column(column)?].integer();
-    let by_id: BTreeMap<i64, usize> =
-        shown.iter().filter_map(|&row| Some((number(row, "id")?, row))).collect();
-    let mut waiting: BTreeMap<Holder, Vec<usize>> = BTreeMap::new();
+    let client = |row: usize| Holder::client(whose(table, row, ONRAMP), number(table, row, "id"));
+    let by_id: BTreeMap<Holder<'_>, usize> = shown.iter().map(|&row| (client(row), row)).collect();
+    let mut waiting: BTreeMap<Holder<'_>, Vec<usize>> = BTreeMap::new();
     let mut roots = Vec::new();
     for &row in shown {
-        match Holder::of(number(row, "waits_for_client"), number(row, "waits_for_thread")) {
-            None => roots.push(Holder::client(number(row, "id"))),
+        match Holder::that_blocks(table, row) {
+            None => roots.push(client(row)),
             Some(holder) => {
-                if !waiting.contains_key(&holder) && !holder.is_in(&by_id) {
+                if !waiting.contains_key(&holder) && !by_id.contains_key(&holder) {
                     roots.push(holder);
                 }
                 waiting.entry(holder).or_default().push(row);
@@ -40,7 +39,7 @@ pub fn lines(table: &Table, shown: &[usize], most_blocking_first: bool) -> Vec<L
     }
     // Who waits in a circle, which the server has not broken yet, is below no root.
     for &row in shown {
-        tree.add(Holder::client(number(row, "id")), 0);
+        tree.add(client(row), 0);
     }
     tree.count();
     let Tree { lines, depths, .. } = tree;
@@ -60,40 +59,64 @@ fn by_number_behind(lines: Vec<Line>, depths: &[usize]) -> Vec<Line> {
     trees.into_iter().flatten().collect()
 }
 
-/// Who is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Holder {
-    Client(i64),
-    /// By its thread id on the server.
-    Thread(i64),
+fn number(table: &Table, row: usize, column: &str) -> Option<i64> {
+    table.rows[row][table.column(column)?].integer()
 }
 
-impl Holder {
-    fn of(client: Option<i64>, thread: Option<i64>) -> Option<Self> {
-        client.map(Self::Client).or(thread.map(Self::Thread))
+/// The Onramp that a column names; empty where one is looked at.
+fn whose<'t>(table: &'t Table, row: usize, column: &str) -> &'t str {
+    match table.column(column).map(|place| &table.rows[row][place]) {
+        Some(Value::Text(name)) => name,
+        _ => "",
+    }
+}
+
+/// Who is waited for, and whose client that is, or who sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Holder<'t> {
+    Client(&'t str, i64),
+    /// By its thread id on the server.
+    Thread(&'t str, i64),
+}
+
+impl<'t> Holder<'t> {
+    /// The one that a row waits for.
+    fn that_blocks(table: &'t Table, row: usize) -> Option<Self> {
+        let own = whose(table, row, ONRAMP);
+        if let Some(client) = number(table, row, "waits_for_client") {
+            let other = whose(table, row, HOLDER);
+            return Some(Self::Client(if other.is_empty() { own } else { other }, client));
+        }
+        number(table, row, "waits_for_thread").map(|thread| Self::Thread(own, thread))
     }
 
     /// Rows have an id; one that has none stands for nobody.
-    fn client(id: Option<i64>) -> Self {
-        Self::Client(id.unwrap_or(0))
+    fn client(onramp: &'t str, id: Option<i64>) -> Self {
+        Self::Client(onramp, id.unwrap_or(0))
     }
 
-    fn is_in(self, by_id: &BTreeMap<i64, usize>) -> bool {
-        matches!(self, Self::Client(id) if by_id.contains_key(&id))
+    /// What is known of one that has no row.
+    fn note(self) -> String {
+        match self {
+            Self::Client("", id) => format!("client {id}, of which no more is known"),
+            Self::Client(onramp, id) => format!("client {id} of {onramp}, of which no more is known"),
+            Self::Thread("", id) => format!("thread {id} of the server, no client of this Onramp"),
+            Self::Thread(onramp, id) => format!("thread {id} of the server, no client of {onramp}"),
+        }
     }
 }
 
 struct Tree<'a> {
-    by_id: &'a BTreeMap<i64, usize>,
-    waiting: &'a BTreeMap<Holder, Vec<usize>>,
+    by_id: &'a BTreeMap<Holder<'a>, usize>,
+    waiting: &'a BTreeMap<Holder<'a>, Vec<usize>>,
     table: &'a Table,
-    seen: BTreeSet<Holder>,
+    seen: BTreeSet<Holder<'a>>,
     lines: Vec<Line>,
     /// How deep each line stands.
     depths: Vec<usize>,
 }
 
-impl Tree<'_> {
+impl<'a> Tree<'a> {
     /// Notes with each line how many stand below it.
     fn count(&mut self) {
         let mut above: Vec<usize> = Vec::new();
@@ -107,28 +130,20 @@ impl Tree<'_> {
     }
 
     /// A holder and all below it, each once. Not by recursion: ten thousand may wait one behind the other.
-    fn add(&mut self, root: Holder, depth: usize) {
+    fn add(&mut self, root: Holder<'a>, depth: usize) {
         let mut stack = vec![(root, depth)];
         while let Some((holder, depth)) = stack.pop() {
             if !self.seen.insert(holder) {
                 continue;
             }
-            let row = match holder {
-                Holder::Client(id) => self.by_id.get(&id).copied(),
-                Holder::Thread(_) => None,
-            };
-            let note = match (row, holder) {
-                (Some(_), _) => String::new(),
-                (None, Holder::Client(id)) => format!("client {id}, of which no more is known"),
-                (None, Holder::Thread(id)) => format!("thread {id} of the server, no client of this Onramp"),
-            };
+            let row = self.by_id.get(&holder).copied();
+            let note = if row.is_some() { String::new() } else { holder.note() };
             self.lines.push(Line { row, branch: branch(depth), note, behind: 0 });
             self.depths.push(depth);
             let below = self.waiting.get(&holder).map_or(&[][..], Vec::as_slice);
-            let id = |row: &usize| {
-                self.table.column("id").and_then(|place| self.table.rows[*row][place].integer())
-            };
-            stack.extend(below.iter().rev().map(|row| (Holder::client(id(row)), depth + 1)));
+            let client =
+                |row: &usize| Holder::client(whose(self.table, *row, ONRAMP), number(self.table, *row, "id"));
+            stack.extend(below.iter().rev().map(|row| (client(row), depth + 1)));
         }
     }
 }
@@ -143,7 +158,6 @@ fn branch(depth: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Value;
 
     /// Rows of id, the client and the thread that is waited for; 0 is nobody.
     fn drawn(rows: &[(i64, i64, i64)]) -> Vec<String> {
@@ -179,6 +193,32 @@ mod tests {
                 "client 42, of which no more is known",
                 "`- 3"
             ]
+        );
+    }
+
+    #[test]
+    fn holders_may_be_another_onramps_clients() {
+        let text = |text: &str| if text.is_empty() { Value::Null } else { Value::Text(text.to_owned()) };
+        let row = |(onramp, id, client, holder): &(&str, i64, i64, &str)| {
+            let client = if *client == 0 { Value::Null } else { Value::Integer(*client) };
+            vec![text(onramp), Value::Integer(*id), client, text(holder)]
+        };
+        // Both have a client 1.
+        let rows = [("a", 1, 2, "b"), ("b", 1, 2, ""), ("b", 2, 0, ""), ("a", 3, 1, ""), ("a", 4, 9, "b")];
+        let table = Table {
+            columns: ["onramp", "id", "waits_for_client", "waits_for_onramp"].map(String::from).to_vec(),
+            rows: rows.iter().map(row).collect(),
+        };
+        let drawn: Vec<String> = lines(&table, &[0, 1, 2, 3, 4], true)
+            .iter()
+            .map(|line| match line.row {
+                Some(row) => format!("{}{} {}", line.branch, rows[row].0, rows[row].1),
+                None => line.note.clone(),
+            })
+            .collect();
+        assert_eq!(
+            drawn,
+            ["b 2", "`- a 1", "   `- a 3", "`- b 1", "client 9 of b, of which no more is known", "`- a 4"]
         );
     }
 

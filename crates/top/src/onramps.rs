@@ -106,6 +106,25 @@ pub fn twice(look: &Snapshot) -> Vec<String> {
     texts
 }
 
+/// Pairs of Onramps that know each other, and so are in front of the same server; each pair both ways.
+pub fn pairs(peers: Option<&Table>) -> BTreeSet<(String, String)> {
+    let peers = peers.map_or_else(Vec::new, rows_of);
+    let own: Vec<(&str, (i64, i64))> =
+        peers.iter().filter(|peer| peer.own).filter_map(|peer| Some((peer.by, peer.id()?))).collect();
+    let knows = |name: &str, id: (i64, i64)| {
+        peers.iter().any(|peer| !peer.own && peer.by == name && peer.id() == Some(id))
+    };
+    let mut pairs = BTreeSet::new();
+    for (name, id) in &own {
+        for (other, other_id) in &own {
+            if knows(name, *other_id) && knows(other, *id) {
+                pairs.insert(((*name).to_owned(), (*other).to_owned()));
+            }
+        }
+    }
+    pairs
+}
+
 fn peers(look: &Snapshot) -> Vec<Peer<'_>> {
     look.tables.get(PEERS).map_or_else(Vec::new, rows_of)
 }

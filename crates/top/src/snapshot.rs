@@ -109,6 +109,9 @@ pub struct Part {
 /// The column that says whose a row is.
 pub const ONRAMP: &str = "onramp";
 
+/// In the table of locks, where it is of several: whose client `waits_for_client` is, where it is another one's.
+pub const HOLDER: &str = "waits_for_onramp";
+
 /// The table of the Onramps that one knows in front of its server, which comes with each look.
 pub const PEERS: &str = "peers";
 

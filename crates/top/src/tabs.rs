@@ -307,7 +307,7 @@ const STATEMENTS: [Column; 13] = [
     column("text", "TEXT", Kind::Text, 60),
 ];
 
-const LOCKS: [Column; 13] = [
+const LOCKS: [Column; 14] = [
     column("id", "CLIENT", Kind::Id, 20),
     column("user", "USER", Kind::Text, 12),
     column("state", "STATE", Kind::Text, 9),
@@ -319,6 +319,7 @@ const LOCKS: [Column; 13] = [
     column("address", "ADDRESS", Kind::Text, 21),
     column("waits_for_client", "WAITS FOR", Kind::Id, 10),
     column("waits_for_thread", "THREAD", Kind::Id, 8),
+    column("backend", "BACKEND", Kind::Id, 8),
     column("digest", "DIGEST", Kind::Text, 16),
     TEXT,
 ];

@@ -1,11 +1,13 @@
 //! Looks at several Onramps as one: their rows in one table, ordered and cut as one, each with whose it is.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::onramps::pairs;
 use crate::questions::Question;
 use crate::rows::{compare, sorted_by};
-use crate::snapshot::{NOTES, ONRAMP, PEERS, Part, Snapshot, Table, Value};
+use crate::snapshot::{HOLDER, NOTES, ONRAMP, PEERS, Part, Snapshot, Table, Value};
+use crate::tabs::Tab;
 
 /// How many sentences, and how many others that it knows, are kept of one Onramp: it has less than twenty of each, unless somebody else stands in its place.
 const MOST_ROWS: usize = 64;
@@ -47,6 +49,9 @@ pub fn together(answered: &[Answered<'_>], questions: &[Question], now: u64) -> 
             tables.insert(name.to_owned(), joined.table(usize::MAX));
         }
     }
+    if let Some(locks) = tables.get(Tab::Locks.name()).map(|locks| across(locks, &pairs(tables.get(PEERS)))) {
+        tables.insert(Tab::Locks.name().to_owned(), locks);
+    }
     Snapshot {
         at: looks.iter().map(|(_, look)| look.at).max().unwrap_or(now),
         took: looks.iter().map(|(_, look)| look.took).max().unwrap_or(0),
@@ -54,6 +59,39 @@ pub fn together(answered: &[Answered<'_>], questions: &[Question], now: u64) -> 
         parts: answered.iter().map(part).collect(),
         ..Snapshot::default()
     }
+}
+
+/// The table of locks, with holders that are clients of another Onramp in front of the same server: one says which thread of the server it
+/// is, and the other whose that thread is. Of one in front of another server the same number would say nothing.
+fn across(locks: &Table, pairs: &BTreeSet<(String, String)>) -> Table {
+    let mut all = locks.clone();
+    all.columns.push(String::from(HOLDER));
+    all.rows.iter_mut().for_each(|row| row.push(Value::Null));
+    let place = |name: &str| locks.column(name);
+    let (Some(onramp), Some(id), Some(thread), Some(client), Some(backend)) =
+        (place(ONRAMP), place("id"), place("waits_for_thread"), place("waits_for_client"), place("backend"))
+    else {
+        return all;
+    };
+    let mut by_thread: BTreeMap<i64, Vec<(String, Value)>> = BTreeMap::new();
+    for row in &locks.rows {
+        if let Some(thread) = row[backend].integer() {
+            by_thread.entry(thread).or_default().push((row[onramp].text(), row[id].clone()));
+        }
+    }
+    for row in &mut all.rows {
+        let (None, Some(thread)) = (row[client].integer(), row[thread].integer()) else { continue };
+        let own = row[onramp].text();
+        let holders = by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
+        let mut found = holders.iter().filter(|(other, _)| pairs.contains(&(own.clone(), other.clone())));
+        if let (Some((other, holder)), None) = (found.next(), found.next()) {
+            row[client] = holder.clone();
+            if let Some(last) = row.last_mut() {
+                *last = Value::Text(other.clone());
+            }
+        }
+    }
+    all
 }
 
 fn part(answered: &Answered<'_>) -> Part {
@@ -137,7 +175,6 @@ impl<'t> Joined<'t> {
 mod tests {
     use super::*;
     use crate::rows::Order;
-    use crate::tabs::Tab;
 
     fn look(at: u64, tab: Tab, columns: &[&str], rows: &[&[i64]]) -> Snapshot {
         let row = |row: &&[i64]| row.iter().map(|value| Value::Integer(*value)).collect();
@@ -206,6 +243,39 @@ mod tests {
         assert_eq!(json["tables"]["clients"][0]["onramp"], "a");
         let read = Snapshot::from_json(&json).unwrap();
         assert_eq!((read.to_json(), &read.parts), (json, &whole.parts));
+    }
+
+    #[test]
+    fn who_waits_for_another_onramps_client_says_so_where_they_share_a_server() {
+        let columns = ["id", "waits_for_client", "waits_for_thread", "backend"];
+        // Nobody has id 0, and thread 0 is none.
+        let mut waits = look(1, Tab::Locks, &columns, &[&[1, 0, 40, 30], &[2, 0, 77, 31]]);
+        for row in &mut waits.tables.get_mut("locks").unwrap().rows {
+            row[1] = Value::Null;
+        }
+        let holds = look(1, Tab::Locks, &columns, &[&[1, 9, 0, 40]]);
+        let know = |look: &Snapshot, own: i64, other: i64| {
+            let peer =
+                |slot: i64, is_own: bool| [slot, i64::from(is_own), slot + 100].map(Value::Integer).to_vec();
+            let columns = ["slot", "own", "connection_id"].map(String::from).to_vec();
+            let table = Table { columns, rows: vec![peer(own, true), peer(other, false)] };
+            let mut look = look.clone();
+            look.tables.insert(PEERS.to_owned(), table);
+            look
+        };
+        let seen = |a: &Snapshot, b: &Snapshot| {
+            let whole = together(&[answered("a", a), answered("b", b)], &[Question::usual(Tab::Locks, 9)], 9);
+            let table = &whole.tables["locks"];
+            let places = ["onramp", "id", "waits_for_client", HOLDER].map(|name| table.column(name).unwrap());
+            let text = |row: &Vec<Value>| places.map(|place| row[place].text()).join(" ");
+            table.rows.iter().map(text).collect::<Vec<_>>()
+        };
+        let apart = ["a 1  ", "a 2  ", "b 1 9 "];
+        assert_eq!(seen(&know(&waits, 1, 2), &know(&holds, 2, 1)), ["a 1 1 b", "a 2  ", "b 1 9 "]);
+        // Each has to know the other.
+        assert_eq!(seen(&know(&waits, 1, 2), &know(&holds, 2, 3)), apart);
+        assert_eq!(seen(&know(&waits, 1, 3), &know(&holds, 2, 1)), apart);
+        assert_eq!(seen(&waits, &holds), apart);
     }
 
     #[test]
