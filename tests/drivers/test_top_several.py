@@ -250,7 +250,7 @@ def test_one_that_hangs_holds_nobody_up(two, terminal):
         quits(screen)
 
 
-def test_passwords_of_each(start, tmp_path):
+def test_passwords_of_each(start, terminal, tmp_path):
     """As of a package whose file has a password of each machine's own."""
     one, other = start(), start()
     files = [tmp_path / "one", tmp_path / "other"]
@@ -260,6 +260,19 @@ def test_passwords_of_each(start, tmp_path):
     done = once([one, other], "--json", *words, code=1, ONRAMP_ADMIN_PASSWORD="")
     assert f"{address(other)}: error 1045" in done.stderr and address(one) not in done.stderr and "wrong-secret" not in done.stderr
     assert json.loads(done.stdout)["admin_ports"][1]["failure"].startswith("error 1045")
+    # On the screen it is named, and not tried again with each look.
+    screen = terminal(width=150, ONRAMP_ADMIN_PASSWORD="")
+    refused = "admin: login from localhost refused"
+    before = other.log_text().count(refused)
+    screen.run(top([one, other], *words, "--interval", "0.2"))
+    screen.shows("1 of 2 Onramps", f"[{name(other)}: error 1045")
+    for _ in range(10):
+        with client(one) as connection:
+            until_line(screen, name(one), connection.id)
+            screen.keys("F5")
+    other.says(refused)
+    assert other.log_text().count(refused) == before + 1, other.log_text()
+    quits(screen)
     files[1].write_text(PASSWORD)
     assert look([one, other], *words, ONRAMP_ADMIN_PASSWORD="")["admin_ports"][1]["status"]
     done = once([one, other], *words, "--password-file", files[0], code=2)
@@ -410,12 +423,13 @@ def test_one_that_is_asked_by_two_names_is_said(start, terminal):
     quits(screen)
 
 
-def test_sockets_beside_ports(start, tmp_path):
-    with_socket = start()
-    by_path = tmp_path / "admin.sock"
+def test_sockets_and_addresses_of_ipv6(start, tmp_path):
+    by_path, by_address = tmp_path / "admin.sock", f"[::1]:{free_port()}"
+    one = start()
     start(admin_listen=str(by_path))
-    seen = look([with_socket], "--host", by_path)
-    assert [port["name"] for port in seen["admin_ports"]] == ["127.0.0.1", "admin.sock"]
+    start(admin_listen=by_address)
+    seen = look([one], "--host", by_path, "--host", by_address)
+    assert [port["name"] for port in seen["admin_ports"]] == ["127.0.0.1", "admin.sock", "::1"]
     assert all("status" in port for port in seen["admin_ports"])
 
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
-use crate::connection::{Connection, Place};
+use crate::connection::{Connection, Failure, Place};
 use crate::poller::{self, Poller};
 use crate::questions::Question;
 use crate::snapshot::Snapshot;
@@ -85,7 +85,7 @@ impl Asked {
                 return Ok(());
             }
             if self.members.iter().all(|member| member.failed().is_some_and(|failure| failure != NOT_YET)) {
-                return Err(failures(self.members.iter().map(|member| (&*member.place, &member.look))));
+                return Err(failures(self.members.iter().map(Member::seen)));
             }
             std::thread::sleep(TICK);
         }
@@ -133,7 +133,11 @@ impl Asked {
         let mut news = Vec::new();
         for member in &mut self.members {
             while let Some(look) = member.poller.look()? {
-                member.clock.answered(look.is_ok());
+                match &look {
+                    Err(Failure::Denied(_)) => member.clock.denied(),
+                    look => member.clock.answered(look.is_ok()),
+                }
+                let look = look.map_err(|failure| failure.text().to_owned());
                 member.told &= look.is_err();
                 self.news = true;
                 if several {
@@ -163,17 +167,7 @@ impl Asked {
     }
 
     fn together(&self) -> Snapshot {
-        let answered: Vec<(String, &Member)> =
-            self.members.iter().map(|member| (member.place.target(), member)).collect();
-        let answered: Vec<Answered<'_>> = answered
-            .iter()
-            .map(|(target, member)| Answered {
-                name: member.place.name(),
-                target,
-                look: member.look.as_ref().map_err(String::as_str),
-            })
-            .collect();
-        together(&answered, &self.questions, poller::now())
+        all_of(self.members.iter().map(Member::seen), &self.questions)
     }
 
     /// Of several those that do not answer, each once for each time that it does not.
@@ -198,6 +192,10 @@ impl Asked {
 }
 
 impl Member {
+    fn seen(&self) -> Seen<'_> {
+        (&self.place, &self.look)
+    }
+
     fn failed(&self) -> Option<&str> {
         self.look.as_ref().err().map(String::as_str)
     }
@@ -214,33 +212,36 @@ pub fn once(places: &[Arc<Place>], questions: &[Question]) -> Result<Snapshot, S
     };
     let threads: Vec<_> = places.iter().map(look).collect();
     let ended = |thread: std::thread::JoinHandle<_>| {
-        thread.join().unwrap_or_else(|_| Err(String::from("the thread that asks has ended")))
+        let look = thread
+            .join()
+            .unwrap_or_else(|_| Err(Failure::Lost(String::from("the thread that asks has ended"))));
+        look.map_err(|failure| failure.text().to_owned())
     };
     let mut looks: Vec<Result<Snapshot, String>> = threads.into_iter().map(ended).collect();
     if !several {
         return looks.pop().unwrap_or_else(|| Err(String::from("there is no admin port to ask")));
     }
+    let seen = || places.iter().map(|place| &**place).zip(&looks);
     if looks.iter().all(Result::is_err) {
-        return Err(failures(places.iter().map(|place| &**place).zip(&looks)));
+        return Err(failures(seen()));
     }
-    let targets: Vec<String> = places.iter().map(|place| place.target()).collect();
-    let answered: Vec<Answered<'_>> = places
-        .iter()
-        .zip(&targets)
-        .zip(&looks)
-        .map(|((place, target), look)| Answered {
-            name: place.name(),
-            target,
-            look: look.as_ref().map_err(String::as_str),
-        })
-        .collect();
-    Ok(together(&answered, questions, poller::now()))
+    Ok(all_of(seen(), questions))
 }
 
-fn failures<'m>(all: impl Iterator<Item = (&'m Place, &'m Result<Snapshot, String>)>) -> String {
-    let failed = |(place, look): (&Place, &Result<Snapshot, String>)| {
-        Some(format!("{}: {}", place.target(), look.as_ref().err()?))
+/// An admin port, and what it said last, or why it did not.
+type Seen<'m> = (&'m Place, &'m Result<Snapshot, String>);
+
+fn all_of<'m>(all: impl Iterator<Item = Seen<'m>>, questions: &[Question]) -> Snapshot {
+    let answered = |(place, look): Seen<'m>| Answered {
+        name: place.name(),
+        target: place.target(),
+        look: look.as_ref().map_err(String::as_str),
     };
+    together(&all.map(answered).collect::<Vec<_>>(), questions, poller::now())
+}
+
+fn failures<'m>(all: impl Iterator<Item = Seen<'m>>) -> String {
+    let failed = |(place, look): Seen<'m>| Some(format!("{}: {}", place.target(), look.as_ref().err()?));
     let failures: Vec<String> = all.filter_map(failed).collect();
     format!("none of the admin ports can be used; {}", failures.join("; "))
 }

@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 /// A look that took long is followed by so many times its time without one, so that the workers answer for a fifth of the time at most.
 const REST: u32 = 4;
 
+/// A login that was denied is tried again after so long: each try is a line in the log of whoever is asked, and a password that was wrong is
+/// seldom right a second later.
+const DENIED: Duration = Duration::from_secs(30);
+
 /// When the next look is due, and whether one is under way.
 pub struct Clock {
     interval: Duration,
@@ -13,18 +17,20 @@ pub struct Clock {
     asked: Option<Instant>,
     /// Whether something else is wanted than was asked for last.
     hurries: bool,
+    /// Whether the latest login was.
+    is_denied: bool,
 }
 
 impl Clock {
     /// Due at once.
     pub fn new(interval: Duration) -> Self {
-        Self { interval, due: Instant::now(), asked: None, hurries: false }
+        Self { interval, due: Instant::now(), asked: None, hurries: false, is_denied: false }
     }
 
     /// Whether to ask now; then it counts as asked.
     pub fn ask(&mut self) -> bool {
         let now = Instant::now();
-        let asks = self.asked.is_none() && (self.hurries || now >= self.due);
+        let asks = self.asked.is_none() && ((self.hurries && !self.is_denied) || now >= self.due);
         if asks {
             self.asked = Some(now);
             self.hurries = false;
@@ -44,10 +50,18 @@ impl Clock {
 
     /// The answer has come. Who did not answer did no work either, and is asked again soon.
     pub fn answered(&mut self, is_look: bool) {
+        self.is_denied = false;
         if let Some(asked) = self.asked.take() {
             let took = asked.elapsed();
             self.due = if is_look { next(asked, took, self.interval) } else { asked + took + self.interval };
         }
+    }
+
+    /// The answer has come that the login is denied. It is tried again much later, whatever else is wanted meanwhile.
+    pub fn denied(&mut self) {
+        self.asked = None;
+        self.due = Instant::now() + self.interval.max(DENIED);
+        self.is_denied = true;
     }
 
     /// As soon as no answer is waited for.
@@ -88,5 +102,19 @@ mod tests {
         assert!(clock.ask());
         clock.answered(true);
         assert!(!clock.ask());
+    }
+
+    #[test]
+    fn a_denied_login_is_not_tried_again_at_once() {
+        let mut clock = Clock::new(Duration::from_millis(200));
+        assert!(clock.ask());
+        clock.denied();
+        clock.at_once();
+        assert!(!clock.ask() && clock.rest() > Duration::from_secs(20));
+        clock.due = Instant::now();
+        assert!(clock.ask());
+        clock.answered(true);
+        clock.at_once();
+        assert!(clock.ask());
     }
 }

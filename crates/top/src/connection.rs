@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use login::{Credentials, Login};
+use login::{Credentials, Login, LoginError};
 use tls::{Authorities, BlockingStream, Connector, Pem, ServerCheck};
 use wire::{
     CommandKind, EOF_HEADER, ERR_HEADER, ErrPacket, OK_HEADER, OkPacket, WireError, parse_column_count,
@@ -27,6 +27,9 @@ const LONGEST_MESSAGE: usize = 2 << 20;
 
 /// The largest answer, in bytes: what the admin port gives at most.
 const LARGEST_ANSWER: usize = 64 << 20;
+
+/// ER_ACCESS_DENIED_ERROR: the user or the password is wrong.
+const ACCESS_DENIED: u16 = 1045;
 
 /// `enum_field_types` of numbers: TINY, SHORT, LONG, LONGLONG, INT24; FLOAT and DOUBLE.
 const INTEGERS: [u8; 5] = [1, 2, 3, 8, 9];
@@ -99,13 +102,15 @@ pub enum Failure {
     Refused(String),
     /// The connection is of no use any more.
     Lost(String),
+    /// There is none, since the user or the password is wrong.
+    Denied(String),
 }
 
 impl Failure {
     /// For people.
     pub fn text(&self) -> &str {
         match self {
-            Self::Refused(text) | Self::Lost(text) => text,
+            Self::Refused(text) | Self::Lost(text) | Self::Denied(text) => text,
         }
     }
 
@@ -202,6 +207,13 @@ fn lost(error: &std::io::Error) -> Failure {
     })
 }
 
+fn no_login(error: &LoginError) -> Failure {
+    match error {
+        LoginError::Refused { code: ACCESS_DENIED, .. } => Failure::Denied(error.to_string()),
+        _ => Failure::Lost(error.to_string()),
+    }
+}
+
 fn malformed(error: WireError) -> Failure {
     Failure::Lost(format!("the answer is not understood: {error}"))
 }
@@ -238,7 +250,7 @@ impl Connection {
             let mut out = Vec::new();
             let done = login
                 .read(&buffer[..count], &place.credentials, &mut out)
-                .map_err(|error| Failure::Lost(error.to_string()))?;
+                .map_err(|error| no_login(&error))?;
             channel.send(&out)?;
             if let Some(session) = done {
                 let deprecate_eof = session.deprecate_eof;

@@ -15,7 +15,7 @@ use crate::texts::Texts;
 /// The thread, as the one that draws sees it.
 pub struct Poller {
     questions: Sender<Vec<Question>>,
-    looks: Receiver<Result<Snapshot, String>>,
+    looks: Receiver<Result<Snapshot, Failure>>,
     // It ends with the program: where it waits for an answer nobody waits for it.
     _thread: JoinHandle<()>,
 }
@@ -48,7 +48,7 @@ impl Poller {
     ///
     /// # Errors
     /// The thread has ended, which it does by a panic alone: the terminal has been given back then.
-    pub fn look(&self) -> Result<Option<Result<Snapshot, String>>, String> {
+    pub fn look(&self) -> Result<Option<Result<Snapshot, Failure>>, String> {
         match self.looks.try_recv() {
             Ok(look) => Ok(Some(look)),
             Err(TryRecvError::Empty) => Ok(None),
@@ -77,28 +77,22 @@ impl Asker {
     /// One look.
     ///
     /// # Errors
-    /// Why there is none, for people.
-    pub fn look(&mut self, questions: &[Question]) -> Result<Snapshot, String> {
+    /// Why there is none.
+    pub fn look(&mut self, questions: &[Question]) -> Result<Snapshot, Failure> {
         let mut open = match self.connection.take() {
             Some(open) => open,
             None => {
                 // It may have been updated since.
                 self.has.clear();
                 self.peers = None;
-                Connection::open(&self.place).map_err(|failure| failure.text().to_owned())?
+                Connection::open(&self.place)?
             }
         };
-        match self.ask(&mut open, questions) {
-            Ok(snapshot) => {
-                self.connection = Some(open);
-                Ok(snapshot)
-            }
-            Err(Failure::Refused(text)) => {
-                self.connection = Some(open);
-                Err(text)
-            }
-            Err(Failure::Lost(text)) => Err(text),
+        let look = self.ask(&mut open, questions);
+        if matches!(look, Ok(_) | Err(Failure::Refused(_))) {
+            self.connection = Some(open);
         }
+        look
     }
 
     fn ask(&mut self, connection: &mut Connection, questions: &[Question]) -> Result<Snapshot, Failure> {

@@ -23,7 +23,7 @@ pub struct Answered<'l> {
     /// What tells it apart from the others.
     pub name: &'l str,
     /// Its admin port, for people.
-    pub target: &'l str,
+    pub target: String,
     /// The look, or why there is none.
     pub look: Result<&'l Snapshot, &'l str>,
 }
@@ -105,7 +105,7 @@ fn part(answered: &Answered<'_>) -> Part {
     };
     Part {
         name: answered.name.to_owned(),
-        target: answered.target.to_owned(),
+        target: answered.target.clone(),
         look: answered.look.map(own).map_err(str::to_owned),
     }
 }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn answered<'l>(name: &'l str, look: &'l Snapshot) -> Answered<'l> {
-        Answered { name, target: "t", look: Ok(look) }
+        Answered { name, target: "t".to_owned(), look: Ok(look) }
     }
 
     fn rows(look: &Snapshot, tab: Tab) -> Vec<Vec<String>> {
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn who_does_not_answer_has_its_reason_and_no_rows() {
         let a = look(5, Tab::Clients, &["id"], &[&[1]]);
-        let gone = Answered { name: "b", target: "b:1", look: Err("connection refused") };
+        let gone = Answered { name: "b", target: "b:1".to_owned(), look: Err("connection refused") };
         let whole = together(&[answered("a", &a), gone], &[Question::usual(Tab::Clients, 9)], 9);
         assert_eq!(whole.parts[1].look, Err("connection refused".to_owned()));
         assert_eq!((rows(&whole, Tab::Clients).len(), whole.each().len()), (1, 1));

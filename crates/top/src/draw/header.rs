@@ -138,9 +138,14 @@ fn stock(look: &Snapshot) -> String {
 
 fn tabs(pen: &mut Pen<'_>, view: &View, y: u16) {
     let tabs = view.tabs();
-    // The last one needs no blank behind it.
+    let filter = match view.filter.as_str() {
+        "" => String::new(),
+        filter => format!(" filter: {}", clean(filter)),
+    };
+    // The last one needs no blank behind it. That there is a filter matters more than names do.
     let width_of = |label: fn(Tab) -> String| tabs.iter().map(|tab| label(*tab).len()).sum::<usize>() - 1;
-    let fits = |label: fn(Tab) -> String| width_of(label) <= usize::from(pen.width());
+    let room = usize::from(pen.width()).saturating_sub(filter.chars().count());
+    let fits = |label: fn(Tab) -> String| width_of(label) <= room;
     let others = if fits(key_and_name) {
         key_and_name
     } else if fits(name) {
@@ -156,9 +161,7 @@ fn tabs(pen: &mut Pen<'_>, view: &View, y: u16) {
         pen.text(x, y, pen.width(), &label, style);
         x = x.saturating_add(label.len() as u16);
     }
-    if !view.filter.is_empty() {
-        pen.text(x + 1, y, pen.width(), &format!("filter: {}", clean(&view.filter)), pen.strong());
-    }
+    pen.text(x, y, pen.width(), &filter, pen.strong());
 }
 
 fn key_and_name(tab: Tab) -> String {

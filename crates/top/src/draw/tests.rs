@@ -427,6 +427,10 @@ fn tabs_have_room_where_there_is_one_more() {
     // Those whose names begin with their keys go without them before all do without names.
     assert!(tabs(&view, 120).ends_with(" 0 logins changes refused onramps"));
     assert!(tabs(&view, 100).ends_with(" 0 c r o"));
+    view.filter = "db2".to_owned();
+    assert!(tabs(&view, 120).ends_with(" 0 c r o  filter: db2"), "{}", tabs(&view, 120));
+    assert!(tabs(&view, 140).ends_with(" o onramps  filter: db2"), "{}", tabs(&view, 140));
+    view.filter.clear();
     view.press(Key::Char('o'));
     assert!(tabs(&view, 100).ends_with(" 0 c r o onramps"));
     let lines = screen(&view, 200, 24);

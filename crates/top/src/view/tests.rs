@@ -29,7 +29,7 @@ pub(crate) fn several(number: usize) -> Snapshot {
     {
         second.status.insert(name.to_owned(), value.to_string());
     }
-    let answered = |name, look| Answered { name, target: "host:33062", look };
+    let answered = |name, look| Answered { name, target: "host:33062".to_owned(), look };
     let all = [
         answered("db1", Ok(&first)),
         answered("db2", Ok(&second)),
