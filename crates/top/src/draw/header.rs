@@ -29,8 +29,8 @@ pub fn draw(pen: &mut Pen<'_>, view: &View, now: u64, end: u16) -> u16 {
         return 0;
     }
     let (first, style) = match alarm(view, now) {
-        Some(alarm) => (format!("{}  {alarm}", title(view)), pen.warning()),
-        None => (title(view), pen.strong()),
+        Some(alarm) => (format!("{}  {alarm}", title(view, !view.is_of_several())), pen.warning()),
+        None => (title(view, true), pen.strong()),
     };
     pen.line(0, &clean(&first), style);
     if let Some(look) = &view.look {
@@ -55,8 +55,9 @@ fn sentences(pen: &mut Pen<'_>, view: &View, end: u16) -> u16 {
     first + SENTENCES
 }
 
-fn title(view: &View) -> String {
-    let up = view.look.as_ref().map_or_else(String::new, up);
+/// What is looked at. Why one of several does not answer needs the room of how long they have been up.
+fn title(view: &View, with_up: bool) -> String {
+    let up = view.look.as_ref().filter(|_| with_up).map_or_else(String::new, up);
     let several = view.look.as_ref().filter(|look| look.is_of_several());
     let of = several.map_or_else(String::new, |look| match (look.each().len(), look.parts.len()) {
         (there, all) if there == all => format!("{all} Onramps"),

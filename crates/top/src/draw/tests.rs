@@ -287,8 +287,13 @@ fn the_header_of_several_sums_what_can_be_summed_and_says_whose_the_rest_is() {
     let mut view = view_of_several();
     view.take(several(1));
     let lines = screen(&view, 140, 24);
-    let first = "onramp top  2 of 3 Onramps  up 9.0s (db2, the latest)  [db3: connection refused]";
+    let first = "onramp top  2 of 3 Onramps  [db3: connection refused]";
     assert_eq!(lines[0], first);
+    let mut both = several(1);
+    both.parts.truncate(2);
+    view.take(both);
+    assert_eq!(screen(&view, 140, 24)[0], "onramp top  2 Onramps  up 9.0s (db2, the latest)");
+    view.take(several(1));
     let look = recorded().remove(1);
     let (in_use, high) =
         (look.number("Onramp_permits_in_use").unwrap(), look.number("Onramp_queued_high").unwrap());
