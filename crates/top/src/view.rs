@@ -235,6 +235,13 @@ impl View {
         table.rows.get(line.row?)?.get(table.column(column)?)
     }
 
+    /// The Onramp of several that is selected in their tab.
+    pub fn selected_onramp(&self) -> Option<String> {
+        let lines = (self.tab == Tab::Onramps).then(|| self.lines())?;
+        let name = self.value(lines.get(self.cursor().line)?, ONRAMP)?.text();
+        (!name.is_empty()).then_some(name)
+    }
+
     /// The question about the client of the selected line, or why there is none.
     fn kill(&self, query_only: bool) -> Result<Kill, String> {
         if matches!(self.source, Source::Replay { .. }) {

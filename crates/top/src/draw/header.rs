@@ -48,7 +48,8 @@ fn sentences(pen: &mut Pen<'_>, view: &View, end: u16) -> u16 {
     let Some(look) = view.look.as_ref().filter(|look| !look.notes().is_empty() && end >= TALL) else {
         return first;
     };
-    let Sentences { stands, is_well, time, restart } = sentences_of(look);
+    let selected = view.selected_onramp();
+    let Sentences { stands, is_well, time, restart } = sentences_of(look, selected.as_deref());
     pen.line(first, &clean(&stands), if is_well { pen.plain() } else { pen.warning() });
     pen.line(first + 1, &clean(&time), pen.plain());
     pen.line(first + 2, &clean(&restart), pen.plain());

@@ -373,6 +373,12 @@ fn sentences_of_several_say_whose_they_are() {
         lines[5],
         "db1: A restart now breaks off nothing.  db2: A restart now breaks off 2 statements."
     );
+    // In the tab of Onramps those of the selected one.
+    view.press(Key::Char('o'));
+    let second = |view: &View| screen(view, 140, 24)[4..6].to_vec();
+    assert_eq!(second(&view), ["db1: It is the server: A.", "db1: A restart now breaks off nothing."]);
+    view.press(Key::Down);
+    assert_eq!(second(&view), ["db2: It is the waiting: B.", "db2: A restart now breaks off 2 statements."]);
     rows.splice(3..5, [note("db2", "well", "top", "All is well.")]);
     look.tables.insert("notes".to_owned(), Table { columns, rows });
     view.take(look);

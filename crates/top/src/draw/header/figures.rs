@@ -90,8 +90,8 @@ pub struct Sentences {
 const LEVELS: [&str; 4] = ["bad", "told", "warn", "well"];
 
 /// Of several: what stands, the worst first, with whose it is; where time is lost of the one at which most statements wait; restarts of
-/// each.
-pub fn sentences_of(look: &Snapshot) -> Sentences {
+/// each. Of one that is `selected` among them its own in the place of these two.
+pub fn sentences_of(look: &Snapshot, selected: Option<&str>) -> Sentences {
     let notes = look.notes();
     let several = look.is_of_several();
     let mut stands: Vec<&Note<'_>> = notes.iter().filter(|note| note.level != "says").collect();
@@ -109,16 +109,21 @@ pub fn sentences_of(look: &Snapshot) -> Sentences {
     if is_well {
         stands.dedup();
     }
-    let about = |about: &str| -> Vec<&Note<'_>> { notes.iter().filter(|note| note.about == about).collect() };
+    let is_meant = |note: &&Note<'_>| selected.is_none_or(|name| note.onramp == name);
+    let about = |about: &str| -> Vec<&Note<'_>> {
+        notes.iter().filter(|note| note.about == about).filter(is_meant).collect()
+    };
     let of_it = |note: &&Note<'_>| format!("{}: {}", note.onramp, note.text);
     let first = |notes: &[&Note<'_>]| notes.first().map_or_else(String::new, |note| note.text.to_owned());
     let (times, restarts) = (about("time"), about("restart"));
     let (time, restart) = match several {
         false => (first(&times), first(&restarts)),
         true => {
-            let most = times.iter().max_by_key(|note| waiting(look, note.onramp));
+            // Of equal ones the first.
+            let most = times.iter().rev().max_by_key(|note| waiting(look, note.onramp));
             let time = most.map_or_else(String::new, |note| {
-                let why = if waiting(look, note.onramp) > 0 { ", where most wait" } else { "" };
+                let is_most = selected.is_none() && waiting(look, note.onramp) > 0;
+                let why = if is_most { ", where most wait" } else { "" };
                 format!("{}{why}: {}", note.onramp, note.text)
             });
             (time, restarts.iter().map(of_it).collect::<Vec<_>>().join("  "))
