@@ -15,7 +15,7 @@ pub fn show(
     parser: &mut Parser<'_>,
 ) -> Result<Answer, ServerError> {
     if session.user == super::SERVICE_USER
-        && let Some(answer) = database.show_member(text)
+        && let Some(answer) = database.show_member(session, text)
     {
         return Ok(answer);
     }

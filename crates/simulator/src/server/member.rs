@@ -71,8 +71,10 @@ pub struct Member {
     own_commits: u64,
     /// The last that it has got from another one.
     received: Option<Gtid>,
-    /// The last numbers of its domain that it has shown, the latest first.
-    shown: [u64; 3],
+    /// The last numbers of its domain that it has shown, the latest first, and that are known to have come to whoever asked.
+    shown: [u64; 2],
+    /// What it has shown last on each session: that it has come shows when the same one asks again.
+    shown_on: BTreeMap<u32, u64>,
 }
 
 impl Member {
@@ -88,7 +90,8 @@ impl Member {
             has: BTreeSet::new(),
             own_commits: 0,
             received: None,
-            shown: [0; 3],
+            shown: [0; 2],
+            shown_on: BTreeMap::new(),
         }
     }
 
@@ -128,10 +131,10 @@ impl Member {
         other.has.is_subset(&self.has)
     }
 
-    /// What whoever asks it again and again knows it to have had for a while: the last answer may not have come, and what the one before
-    /// shows may still have been on its way to replicas.
+    /// What whoever asks it again and again knows it to have had for a while: what the last answer that has come shows may still have been on its
+    /// way to replicas.
     pub fn known(&self) -> u64 {
-        self.shown[2]
+        self.shown[1]
     }
 
     /// `gtid_current_pos` of MariaDB.
@@ -261,7 +264,7 @@ impl Database {
     }
 
     /// Answers what only a server that is one of several is asked; `None` for all else.
-    pub fn show_member(&mut self, text: &str) -> Option<Answer> {
+    pub fn show_member(&mut self, session: &Session, text: &str) -> Option<Answer> {
         let member = self.member.as_mut()?;
         if text.starts_with("SHOW ALL SLAVES STATUS") {
             return Some(member.replication());
@@ -271,7 +274,9 @@ impl Database {
             return None;
         }
         let last = member.log.last().map_or(0, |last| last.gtid.of_domain);
-        member.shown = [last, member.shown[0], member.shown[1]];
+        if let Some(came) = member.shown_on.insert(session.thread_id, last) {
+            member.shown = [came, member.shown[0]];
+        }
         Some(Answer::Rows { columns, rows: member.variables() })
     }
 
@@ -318,6 +323,8 @@ impl Database {
     fn have_only(&mut self, log: Vec<Rc<Committed>>) {
         let Some(member) = &mut self.member else { return };
         (member.log, member.has, member.received) = (Vec::new(), BTreeSet::new(), None);
+        // Who asks again hears that it has less, before it is the primary.
+        (member.shown, member.shown_on) = ([0; 2], BTreeMap::new());
         self.tables.clear();
         self.committed_rows.clear();
         self.replicate(log);
@@ -485,6 +492,21 @@ mod tests {
             (0, 0),
             "it wrote that itself"
         );
+    }
+
+    #[test]
+    fn what_it_has_shown_is_known_once_the_same_session_asks_again() {
+        const QUESTION: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('gtid_current_pos')";
+        let (mut primary, mut own) = (server(1), session());
+        let mut ask_after_a_write = |thread_id: u32, number: u32| {
+            write(&mut own, &mut primary, number);
+            let asking = Session::new(thread_id, "onramp", 0, None, 45);
+            assert!(primary.show_member(&asking, QUESTION).is_some());
+            primary.member.as_ref().map(Member::known)
+        };
+        // It hangs, and each answer comes too late for a session that was given up.
+        assert_eq!([1, 2, 3].map(|number| ask_after_a_write(number, number)), [Some(0); 3]);
+        assert_eq!([4, 5, 6].map(|number| ask_after_a_write(3, number)), [Some(0), Some(3), Some(4)]);
     }
 
     #[test]
