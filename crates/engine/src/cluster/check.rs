@@ -300,6 +300,7 @@ impl Cluster {
             return self.check_failed(step, place, reason, Duration::ZERO);
         }
         check.due = check.due.min(step.now.max(check.began + SOONEST));
+        self.standings[place].cut_off();
         self.end_check_connection(step, place);
     }
 

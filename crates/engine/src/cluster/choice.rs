@@ -17,6 +17,8 @@ pub(crate) enum NoPrimary {
     Behind(usize, String),
     /// The server at this place would be it, but is drained.
     Drained(usize),
+    /// The server at this place would be it, by what it said before its last check failed.
+    Uncertain(usize),
 }
 
 /// The place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken. Of those

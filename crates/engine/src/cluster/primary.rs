@@ -142,6 +142,11 @@ impl Cluster {
                 self.follow_known(place);
                 None
             }
+            // One that has just come back may have less than it had, and takes no writes, perhaps. The present one has a check more.
+            Ok(place) if !self.standings[place].is_certain() => match present {
+                Some(present) if self.standings[present].is_writable() => None,
+                _ => self.go_without(now, &NoPrimary::Uncertain(place), chosen, addresses),
+            },
             Ok(place) => match self.compare(place) {
                 Behind::Lacks(_) if present.is_some_and(|present| self.standings[present].is_writable()) => {
                     // The other one may have been asked a moment before this one.
@@ -318,6 +323,10 @@ impl Cluster {
             NoPrimary::Drained(place) => format!(
                 "no server that is not drained is up and takes writes; should that go on for half of failover_hold, {} is drained no \
                  more (UNDRAIN it to use it now)",
+                addresses[*place]
+            ),
+            NoPrimary::Uncertain(place) => format!(
+                "{} took writes when it was asked last, and does not answer since: nothing is sent there before it does",
                 addresses[*place]
             ),
             NoPrimary::Several(places) => {

@@ -45,6 +45,8 @@ pub(crate) struct Standing {
     view_since: Instant,
     in_a_row: u32,
     was_well: bool,
+    /// Its check has lost its connection since.
+    is_cut_off: bool,
     history: VecDeque<Checked>,
 }
 
@@ -60,6 +62,7 @@ impl Standing {
             view_since: Instant::START,
             in_a_row: 0,
             was_well: false,
+            is_cut_off: false,
             history: VecDeque::new(),
         }
     }
@@ -69,6 +72,7 @@ impl Standing {
         let (now, verdict) = (checked.at, checked.verdict.clone());
         self.in_a_row = if verdict.is_well == self.was_well { self.in_a_row.saturating_add(1) } else { 1 };
         self.was_well = verdict.is_well;
+        self.is_cut_off = false;
         let answered = !verdict.identity.is_empty();
         if answered {
             self.last_identity.clone_from(&verdict.identity);
@@ -103,6 +107,16 @@ impl Standing {
             self.since = now;
         }
         is_new
+    }
+
+    /// The connection of its check has ended between two rounds: it may be another one by now than it has said.
+    pub(crate) fn cut_off(&mut self) {
+        self.is_cut_off = true;
+    }
+
+    /// Whether it is what it said last, as far as can be told: it was up then, and has been there since.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.was_well && !self.is_cut_off
     }
 
     pub(crate) fn state(&self) -> ServerState {

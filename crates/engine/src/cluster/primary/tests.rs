@@ -61,6 +61,36 @@ fn seen_with(cluster: &mut Cluster, at: Instant, place: usize, writable: bool, n
     cluster.seen(at, place, Verdict { position, ..writes(place, writable) });
 }
 
+/// It may be back with less than it has said, and read-only.
+#[test]
+fn one_that_was_lost_since_it_was_asked_is_not_turned_to() {
+    let (mut cluster, settings) = two();
+    let chosen = Chosen::default();
+    seen_with(&mut cluster, at(1), 0, true, 10);
+    seen_with(&mut cluster, at(1), 1, false, 10);
+    cluster.choose(at(1), &chosen, &settings);
+    // Two that take writes are none.
+    seen_with(&mut cluster, at(2), 1, true, 12);
+    cluster.choose(at(2), &chosen, &settings);
+    let mut lost = |at: Instant| {
+        cluster.seen(at, 1, Verdict::unreached("connection refused"));
+        seen_with(&mut cluster, at, 0, false, 10);
+        cluster.choose(at, &chosen, &settings)
+    };
+    let Some(Event::NoPrimary { reason }) = lost(at(3)) else { panic!("it does not answer") };
+    assert!(reason.contains("took writes when it was asked last"), "{reason}");
+    assert_eq!(chosen.get().place, None);
+    seen_with(&mut cluster, at(4), 1, true, 12);
+    cluster.standings[1].cut_off();
+    assert!(cluster.choose(at(4), &chosen, &settings).is_none() && chosen.get().place.is_none());
+    seen_with(&mut cluster, at(5), 1, true, 12);
+    cluster.choose(at(5), &chosen, &settings);
+    assert_eq!(chosen.get().place, Some(1));
+    // It is the present one: one failed check is no failure.
+    cluster.seen(at(6), 1, Verdict::unreached("connection refused"));
+    assert!(cluster.choose(at(6), &chosen, &settings).is_none() && chosen.get().place == Some(1));
+}
+
 #[test]
 fn a_new_primary_that_lacks_something_is_held_until_it_has_it_or_may_lack_it() {
     let (mut cluster, mut settings) = two();
