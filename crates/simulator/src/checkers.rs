@@ -82,8 +82,9 @@ pub struct Checkers {
 #[derive(Debug)]
 struct Record {
     expected: Execution,
-    /// The primary alone may run it.
-    is_bound: bool,
+    /// When it was sent, and what it was promised to see.
+    sent_at: u64,
+    promise: Promise,
     ran: Option<Execution>,
     /// It ran for a reader of a replica.
     on_replica: bool,
@@ -146,11 +147,12 @@ impl Checkers {
         self.tolerates_losses = true;
     }
 
-    /// A client has sent statements, which should run like this; where `is_bound`, on the primary.
-    pub fn sent(&mut self, executions: Vec<Execution>, is_bound: bool) {
+    /// A client has sent statements at this time, which should run like this, and were promised to see this.
+    pub fn sent(&mut self, executions: Vec<Execution>, sent_at: u64, promise: Promise) {
         for expected in executions {
             let token = expected.token;
-            self.statements.insert(token, Record { expected, is_bound, ran: None, on_replica: false });
+            let record = Record { expected, sent_at, promise, ran: None, on_replica: false };
+            self.statements.insert(token, record);
         }
     }
 
@@ -350,7 +352,13 @@ impl Checkers {
 impl Checkers {
     /// Whether a statement may be sent to a replica: it reads, and nobody wants the primary for it.
     pub fn may_run_on_replica(&self, token: Token) -> bool {
-        self.statements.get(&token).is_some_and(|record| record.expected.harmless && !record.is_bound)
+        let is_bound = |record: &Record| record.promise == Promise::Primary;
+        self.statements.get(&token).is_some_and(|record| record.expected.harmless && !is_bound(record))
+    }
+
+    /// When a client has sent a statement, and what it was promised to see.
+    pub fn read_is_of(&self, token: Token) -> Option<(u64, Promise)> {
+        self.statements.get(&token).map(|record| (record.sent_at, record.promise))
     }
 
     /// A statement ran on a replica: it has written nothing, in a session that cannot. All else is as it would be on the primary.
@@ -447,7 +455,7 @@ mod tests {
     fn found(runs: &[(Execution, Execution)]) -> Option<String> {
         let mut checkers = Checkers::new(false, false);
         for (ran, expected) in runs {
-            checkers.sent(vec![expected.clone()], false);
+            checkers.sent(vec![expected.clone()], 0, Promise::Session);
             checkers.executed(ran.clone(), Some(1), false);
             checkers.answered(&[expected.token]);
         }
@@ -481,7 +489,7 @@ mod tests {
         let read = Execution { harmless: true, ..execution(1, None) };
         let twice = |first: &Execution, second: &Execution| {
             let mut checkers = Checkers::new(false, false);
-            checkers.sent(vec![first.clone()], false);
+            checkers.sent(vec![first.clone()], 0, Promise::Session);
             checkers.executed(first.clone(), Some(1), false);
             checkers.executed(second.clone(), Some(1), false);
             (checkers.found().is_some(), checkers.repeated)
@@ -495,7 +503,7 @@ mod tests {
     /// What is found where a statement runs on a replica under this state.
     fn found_on_replica(ran: Execution) -> Option<String> {
         let mut checkers = Checkers::new(false, false);
-        checkers.sent(vec![execution(1, None)], false);
+        checkers.sent(vec![execution(1, None)], 0, Promise::Session);
         checkers.executed(ran, Some(1), true);
         checkers.answered(&[execution(1, None).token]);
         checkers.found().map(str::to_owned)
@@ -516,7 +524,7 @@ mod tests {
     fn only_reads_of_no_transaction_may_go_to_replicas() {
         let may = |expected: Execution, is_bound| {
             let mut checkers = Checkers::new(false, false);
-            checkers.sent(vec![expected], is_bound);
+            checkers.sent(vec![expected], 0, if is_bound { Promise::Primary } else { Promise::Session });
             checkers.may_run_on_replica(execution(1, None).token)
         };
         let read = Execution { harmless: true, ..execution(1, None) };
@@ -528,7 +536,7 @@ mod tests {
     fn foreign_state_and_unknown_statements_are_found() {
         let mut checkers = Checkers::new(true, false);
         let foreign_state = Some(ClientKey { client: 2, incarnation: 0 });
-        checkers.sent(vec![execution(1, None)], false);
+        checkers.sent(vec![execution(1, None)], 0, Promise::Session);
         checkers.executed(Execution { foreign_state, ..execution(1, None) }, None, false);
         assert!(checkers.found().is_some_and(|text| text.contains("among the state of client 2_0")));
         let mut checkers = Checkers::new(true, false);

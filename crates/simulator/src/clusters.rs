@@ -8,6 +8,7 @@ use engine::{ClusterSettings, ReadConsistency, ReadSettings, ReadSplit, Settings
 use crate::client::promise::Promise;
 use crate::faults::{Faults, Parameters, server_address};
 use crate::random::Random;
+use crate::rules::Rules;
 
 /// Mixed into the seed, so that the run of one server with the same seed tells nothing of this one.
 const OTHER_SEED: u64 = 0x00c1_0057_e125;
@@ -15,7 +16,10 @@ const OTHER_SEED: u64 = 0x00c1_0057_e125;
 /// Mixed into the seed for what is drawn of reads, so that all else stays as it was.
 const OF_READS: u64 = 0x4ead_5011;
 
-/// And once more for what else is drawn of those.
+/// And for what operators say of servers that are read from.
+const OF_RULES: u64 = 0x0e19_4750;
+
+/// And once more for what else is drawn of runs for many checks of reads.
 const OF_READERS: u64 = 0x2ead_e125;
 
 /// In so many of 100 runs for many checks of reads clients do what binds them to the primary.
@@ -65,8 +69,10 @@ pub struct ClusterParameters {
     pub fault_interval: u64,
     /// What befalls them.
     pub troubles: Vec<Trouble>,
-    /// `read_split` and what goes with it.
+    /// `read_split` and what goes with it, at first and then as operators change it.
     pub reads: ReadSettings,
+    /// What operators say of servers that are read from, in this order.
+    pub rules: Vec<Rules>,
     /// No text is too long to be looked at: longer ones are for the primary.
     pub looks_at_all: bool,
 }
@@ -122,6 +128,7 @@ impl ClusterParameters {
             fault_interval: *random.pick(&[500_000, 3_000_000]),
             troubles,
             reads: ReadSettings::default(),
+            rules: Vec::new(),
             looks_at_all: false,
         }
     }
@@ -204,7 +211,7 @@ impl Parameters {
         habits.versions = true;
         habits.pace = PACE;
         parameters.cluster = Some(cluster);
-        parameters.with_reads(draw_reads(seed))
+        parameters.with_reads(draw_reads(seed)).with_rules()
     }
 
     /// The same for many checks of reads: reads are split in each run, and more clients think less, and read more of what they have written.
@@ -229,7 +236,19 @@ impl Parameters {
         // Whoever holds something on the primary, or is in a transaction, is not read for elsewhere.
         habits.transactions &= random.percent(RARELY);
         habits.pins &= random.percent(RARELY);
-        parameters
+        parameters.with_rules()
+    }
+
+    /// The same cluster with what operators say of servers that are read from.
+    fn with_rules(mut self) -> Self {
+        let mut random = Random::new(self.seed ^ OF_RULES);
+        if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.splits_reads()) {
+            cluster.rules = Rules::draw(&mut random, cluster.servers, cluster.lasts);
+            if let Some(first) = cluster.rules.first() {
+                first.apply(&mut cluster.reads);
+            }
+        }
+        self
     }
 
     /// The same cluster with other settings for reads.
@@ -248,7 +267,7 @@ impl fmt::Display for ClusterParameters {
         write!(
             f,
             "  {} servers, lag up to {} us for {} transactions, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
-             calm after {} us; {:?}",
+             calm after {} us; {:?}; {:?}",
             self.servers,
             self.lag,
             self.at_once,
@@ -259,7 +278,8 @@ impl fmt::Display for ClusterParameters {
             self.troubles,
             self.fault_interval,
             self.lasts,
-            self.reads
+            self.reads,
+            self.rules
         )
     }
 }

@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod network;
 pub mod protocol;
 pub mod random;
+pub mod rules;
 pub mod schedule;
 pub mod scheduling;
 pub mod server;

@@ -405,7 +405,7 @@ impl Client {
         work.has_held |= work.oracle.holds() || text.contains(';') || expected.fails();
         let is_free = !work.oracle.holds() && executions.iter().all(|execution| execution.harmless);
         let tokens: Vec<Token> = executions.iter().map(|execution| execution.token).collect();
-        checkers.sent(executions, promise == Promise::Primary);
+        checkers.sent(executions, now, promise);
         let question = row.map(|row| checkers.asks(self.key, row, promise, is_free));
         self.actions.push(Action::Send(packet(0, &payload)));
         if matches!(expected, Expected::Silence) {

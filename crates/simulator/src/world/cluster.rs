@@ -47,6 +47,8 @@ pub enum Act {
     Operate,
     /// An operator ends all drains.
     Undrain,
+    /// An operator says something else of servers that are read from: the rules at this place.
+    Rule(usize),
 }
 
 /// Whose connections to a server pass nothing on.
@@ -80,6 +82,10 @@ pub(super) struct Cluster {
     steady_since: Option<u64>,
     /// Since when several of them take writes.
     several_since: Option<u64>,
+    /// When an operator said something of servers that are read from, last and in mid-run.
+    pub(super) ruled_since: Option<u64>,
+    /// Of each worker and server since when that takes reads, and is of the own zone.
+    pub(super) take_reads: Vec<Vec<Option<u64>>>,
 }
 
 impl Cluster {
@@ -97,6 +103,8 @@ impl Cluster {
             dies_at_commit: None,
             steady_since: Some(0),
             several_since: None,
+            ruled_since: None,
+            take_reads: Vec::new(),
         }
     }
 }
@@ -104,10 +112,17 @@ impl Cluster {
 impl<P: Subject> World<P> {
     pub(super) fn begin_cluster(&mut self) {
         self.plan_trouble();
+        let rules = self.cluster.as_ref().map_or(&[][..], |cluster| &cluster.drawn.rules);
+        let times: Vec<u64> = rules.iter().map(|rules| rules.from).collect();
+        for (place, from) in times.into_iter().enumerate().filter(|(_, from)| *from > 0) {
+            self.plan(from, Act::Rule(place));
+        }
     }
 
     fn plan_trouble(&mut self) {
-        let Some(cluster) = &mut self.cluster else { return };
+        let Some(cluster) = self.cluster.as_mut().filter(|cluster| !cluster.drawn.troubles.is_empty()) else {
+            return;
+        };
         let pause = cluster.random.between(1, cluster.drawn.fault_interval);
         self.plan(pause, Act::Trouble);
     }
@@ -192,6 +207,7 @@ impl<P: Subject> World<P> {
                 self.plan_replication(place);
             }
             Act::Undrain => self.undrain(),
+            Act::Rule(place) => self.change_rules(place),
         }
     }
 

@@ -143,10 +143,12 @@ impl<P: Subject> World<P> {
         }
         let goes_on = self.transactions_go_on();
         let several = self.cluster.is_some() && self.several_are_known();
+        let near = self.near_takes_reads();
         for (way, token) in std::mem::take(&mut self.sent) {
             let place = way.server;
             if way.origin.is_reader {
                 self.check_sent_to_reader(place, token);
+                self.check_rules(way, token, &near);
                 continue;
             }
             if several {

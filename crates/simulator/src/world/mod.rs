@@ -3,6 +3,7 @@
 mod cluster;
 mod ledger;
 mod operator;
+mod rules;
 mod servers;
 mod turn;
 

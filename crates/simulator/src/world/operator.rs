@@ -193,11 +193,9 @@ impl<P: Subject> World<P> {
             self.end_order();
         }
         self.undrain();
-        let mut settings = self.parameters.settings();
-        settings.cluster.takes_behind = true;
-        for worker in self.program.workers() {
-            worker.change_settings(&settings);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.drawn.takes_behind = true;
         }
-        self.wake_program(0);
+        self.tell_settings();
     }
 }
