@@ -1,9 +1,13 @@
 //! The engine in front of several servers that die, hang, are cut off, lag and change their roles.
 
-use engine::{Engine, Finding, Task};
+use std::time::Duration;
+
+use engine::{ByServer, Engine, Finding, ReadConsistency, ReadSettings, ReadSplit, Task};
 use seam::{Input, Instant, Output, Program};
 use simulator::checkers::ReadChecks;
+use simulator::faults::Faults;
 use simulator::ledger::Fates;
+use simulator::rules::{Rules, name_of, zone_of};
 use simulator::subject::{Origin, Owned};
 use simulator::{Fleet, Parameters, Subject, World, run_engine, run_pass_through};
 
@@ -80,6 +84,72 @@ fn who_reads_back_what_he_has_written_is_answered_by_replicas() {
     }
     assert!(reads.own > 1_000 * READERS && reads.own_on_replicas > 200 * READERS, "{reads:?}");
     assert!(reads.own_behind > 200 * READERS, "{reads:?}");
+}
+
+/// What an operator says of servers: from which second on it holds, weights, Onramp's zone, and zones, by the servers' numbers.
+type Said<'a> = (u64, &'a [(u8, u32)], Option<&'a str>, &'a [(u8, &'a str)]);
+
+/// Four servers to which nothing happens, with clients that read whatever replicas have.
+fn undisturbed(said: &[Said<'_>]) -> Parameters {
+    let mut parameters = Parameters::of_cluster(1, 0).with_reads(ReadSettings {
+        split: ReadSplit::Replicas,
+        consistency: ReadConsistency::Eventual,
+        ..ReadSettings::default()
+    });
+    (parameters.clients, parameters.permits, parameters.max_backends) = (4, 6, 20);
+    parameters.conditions.delay = 50;
+    (parameters.speed.usual, parameters.speed.slow_percent) = (1_000, 0);
+    parameters.faults = Faults::default();
+    let habits = &mut parameters.habits;
+    (habits.transactions, habits.pins, habits.hostile, habits.rare) = (false, false, false, false);
+    (habits.pace, habits.pauses, habits.others, habits.stays) = (1, 0, 20, 20);
+    let cluster = parameters.cluster.as_mut().expect("there is one");
+    cluster.looks_at_all = true;
+    (cluster.servers, cluster.lag, cluster.lasts, cluster.troubles) = (4, 1_000, 10_000_000, Vec::new());
+    let rules = said.iter().map(|&(seconds, weights, zone, zones)| Rules {
+        from: seconds * 1_000_000,
+        weights: by_server(weights.iter().copied()),
+        zone: zone.map(zone_of),
+        zones: by_server(zones.iter().map(|&(number, zone)| (number, zone_of(zone)))),
+    });
+    cluster.rules = rules.collect();
+    cluster.rules[0].apply(&mut cluster.reads);
+    parameters
+}
+
+fn by_server<T>(values: impl Iterator<Item = (u8, T)>) -> ByServer<T> {
+    ByServer::new(values.map(|(number, value)| (name_of(number), value)).collect(), None)
+}
+
+/// How many reads each server got.
+fn shares(parameters: Parameters) -> Vec<u64> {
+    let outcome = run_engine(parameters, false);
+    assert_eq!(outcome.violation, None);
+    assert!(outcome.read_waits.max() < Duration::from_millis(50), "nobody waits for long");
+    outcome.reads_at
+}
+
+/// What reads take here is drawn for each, so that servers are not always taken for alike: the greater weight gets more by far, and 0 gets nothing.
+#[test]
+fn reads_are_divided_by_weights() {
+    let got = shares(undisturbed(&[(0, &[(2, 5), (3, 1), (4, 0)], None, &[])]));
+    assert!(got[1] > 2 * got[2] && got[2] > 100 && got[0] + got[3] == 0, "{got:?}");
+    let first = (0, &[(2, 1), (3, 0), (4, 0)][..], None, &[][..]);
+    let got = shares(undisturbed(&[first, (5, &[(2, 0), (3, 1), (4, 0)], None, &[])]));
+    assert!(got[1].min(got[2]) > got[1].max(got[2]) / 2 && got[3] == 0, "each half of the time: {got:?}");
+}
+
+/// From second 3 to 6 no server is in Onramp's zone. Weights count within it, and beyond it while it is empty.
+#[test]
+fn reads_stay_in_the_zone_and_go_elsewhere_while_it_is_empty() {
+    let (weights, zones): (&[_], &[_]) = (&[(2, 5), (3, 1)], &[(2, "near"), (3, "near"), (4, "far")]);
+    let near = (0, weights, Some("near"), zones);
+    let got = shares(undisturbed(&[near]));
+    assert!(got[1] > 2 * got[2] && got[2] > 100 && got[3] == 0, "{got:?}");
+    let got =
+        shares(undisturbed(&[near, (3, weights, Some("empty"), zones), (6, weights, Some("near"), zones)]));
+    let all: u64 = got.iter().sum();
+    assert!(got[3] > all / 100 && got[3] < all / 5, "{got:?}");
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub struct Outcome {
     pub read_waits: Histogram,
     /// And where statements went, with the reasons for the primary.
     pub routed: Routed,
+    /// How many reads were sent to each server that is read from, by its place.
+    pub reads_at: Vec<u64>,
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -177,6 +179,7 @@ impl<P: Subject> World<P> {
             self.begin_calm();
             self.run_calm();
         }
+        let reads_at = self.reads_at();
         self.drain();
         Outcome {
             violation: self.checkers.found().map(str::to_owned),
@@ -191,8 +194,17 @@ impl<P: Subject> World<P> {
             reads: self.checkers.reads,
             read_waits: self.program.read_waits(),
             routed: self.program.routed(),
+            reads_at,
             micros: self.now,
         }
+    }
+
+    fn reads_at(&mut self) -> Vec<u64> {
+        let mut all = vec![0; self.servers.len()];
+        for worker in self.program.workers() {
+            all.iter_mut().zip(worker.reader_views()).for_each(|(all, view)| *all += view.sent);
+        }
+        all
     }
 
     fn storm(&mut self) {
