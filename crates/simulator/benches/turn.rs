@@ -64,7 +64,11 @@ struct World {
 impl World {
     /// With a client that has logged in.
     fn with_a_client() -> Self {
-        let account = |user: &str| Account { user: user.to_owned(), password: String::new() };
+        let account = |user: &str| Account {
+            user: user.to_owned(),
+            password: String::new(),
+            may_kill: user == SERVICE_USER,
+        };
         let database = Database::new(vec![account(SERVICE_USER), account("bob")]);
         let speed = Speed {
             usual: 1,

@@ -9,6 +9,7 @@ use crate::client::oracle::Expected;
 use crate::client::promise::{Promise, Question};
 use crate::client::reply::Part;
 use crate::client::{moments, versions};
+use crate::kills::{Counts, Kills};
 use crate::ledger::{Fates, Ledger, Row};
 use crate::server::database::Execution;
 use crate::server::member::Committed;
@@ -72,6 +73,8 @@ pub struct Checkers {
     /// Plain reads that ran once more.
     pub repeated: u64,
     ledger: Option<Ledger>,
+    /// Where there are several Onramps.
+    kills: Option<Kills>,
     /// Reads of rows that a login has written itself which have been sent since somebody looked last: the row, and its version.
     pub asked: Vec<(Row, u32)>,
     /// What was checked of reads.
@@ -110,6 +113,7 @@ impl Checkers {
             popular_answers: 0,
             repeated: 0,
             ledger: None,
+            kills: None,
             asked: Vec::new(),
             reads: ReadChecks::default(),
         }
@@ -120,6 +124,30 @@ impl Checkers {
     pub fn with_ledger(mut self) -> Self {
         self.ledger = Some(Ledger::default());
         self
+    }
+
+    /// There are several Onramps.
+    #[must_use]
+    pub fn with_kills(mut self) -> Self {
+        self.kills = Some(Kills::default());
+        self
+    }
+
+    /// What is known of KILLs, where there are several Onramps.
+    pub fn kills(&mut self) -> Option<&mut Kills> {
+        self.kills.as_mut()
+    }
+
+    /// Holds what has happened against the KILLs that were said, where there are several Onramps.
+    pub fn with_kill(&mut self, check: impl FnOnce(&mut Kills) -> Result<(), String>) {
+        if let Some(Err(text)) = self.kills.as_mut().map(check) {
+            self.violation(text);
+        }
+    }
+
+    /// How KILLs ended.
+    pub fn killed(&self) -> Counts {
+        self.kills.as_ref().map_or(Counts::default(), |kills| kills.counts)
     }
 
     /// Something that must not be.
@@ -169,6 +197,11 @@ impl Checkers {
                 "{IDLE_CONNECTS} connections to the server, and no statement ran on them"
             ));
         }
+    }
+
+    /// Where there are several Onramps, their connections are counted in another way.
+    pub fn forget_connects(&mut self) {
+        self.idle_connects = 0;
     }
 
     /// A statement ran on the server, having left the program in this turn; on a replica where that was read from.

@@ -14,12 +14,13 @@ use zeroize::Zeroizing;
 use crate::client::program::Habits;
 use crate::clusters::ClusterParameters;
 use crate::network::Conditions;
+use crate::onramps::OnrampParameters;
 use crate::random::Random;
 use crate::server::database::Account;
 use crate::server::{SERVICE_USER, Speed};
 
 /// The service account's password.
-const SERVICE_PASSWORD: &str = "service secret";
+pub const SERVICE_PASSWORD: &str = "service secret";
 
 /// Everything about a run that is drawn from its seed in advance.
 #[derive(Clone, Debug)]
@@ -87,6 +88,8 @@ pub struct Parameters {
     pub shares: SharesSettings,
     /// Where there are several servers.
     pub cluster: Option<ClusterParameters>,
+    /// Where there are several Onramps.
+    pub onramps: Option<OnrampParameters>,
 }
 
 /// Which faults a run has.
@@ -175,6 +178,7 @@ impl Parameters {
             overload: OverloadSettings::default(),
             shares: SharesSettings { fair_share: FairShare::Crowding, ..SharesSettings::default() },
             cluster: None,
+            onramps: None,
         };
         // A statement that waits for a row must lend its permit, or the one that would end the wait may not run.
         parameters.habits.contends = !parameters.counts_permits() && random.percent(60);
@@ -262,7 +266,11 @@ impl Parameters {
 
     /// Whether clients may see errors that a direct connection would not give.
     pub fn tolerates_losses(&self) -> bool {
-        self.faults.any() || self.habits.kills || !self.has_room() || self.cluster.is_some()
+        self.faults.any()
+            || self.habits.kills
+            || !self.has_room()
+            || self.cluster.is_some()
+            || self.onramps.is_some()
     }
 
     /// Whether every client can have a backend of its own, and every other limit is out of reach.
@@ -329,8 +337,21 @@ impl Parameters {
     /// The accounts on the server: the service account comes last.
     pub fn accounts() -> Vec<Account> {
         [("alice", "secret"), ("bob", ""), ("carol", "pass word"), (SERVICE_USER, SERVICE_PASSWORD)]
-            .map(|(user, password)| Account { user: user.to_owned(), password: password.to_owned() })
+            .map(|(user, password)| Account {
+                user: user.to_owned(),
+                password: password.to_owned(),
+                may_kill: user == SERVICE_USER,
+            })
             .to_vec()
+    }
+
+    /// What the Onramp is told that is started as this one, from 0, where there are several.
+    pub fn settings_of(&self, start: usize) -> Settings {
+        let mut settings = self.settings();
+        if let Some(onramps) = &self.onramps {
+            onramps.apply(&mut settings, start);
+        }
+        settings
     }
 
     /// What the engine is told.
@@ -530,6 +551,7 @@ impl fmt::Display for Parameters {
         writeln!(f, "  {:?}", self.overload)?;
         writeln!(f, "  {:?}", self.shares)?;
         write!(f, "  short timeouts: {}, early drain: {}", self.hurries, self.drains_early)?;
-        self.cluster.iter().try_for_each(|cluster| write!(f, "\n{cluster}"))
+        self.cluster.iter().try_for_each(|cluster| write!(f, "\n{cluster}"))?;
+        self.onramps.iter().try_for_each(|onramps| write!(f, "\n{onramps}"))
     }
 }

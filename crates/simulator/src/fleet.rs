@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Event, Finding, Histogram, Letter, Routed, Settings, Task, WaitReason, Workers};
+use engine::{
+    ClosedFor, Engine, Event, Finding, Histogram, Letter, PeerView, Routed, Settings, Task, WaitReason,
+    Workers,
+};
 use seam::{ConnectionId, Input, Instant, Output, Program};
 
 use crate::faults::place_of;
@@ -24,6 +27,8 @@ pub struct Fleet {
     last_token: u64,
     /// The place of the server that statements go to.
     primary: Option<usize>,
+    /// Clients that were closed as killed, by their ids.
+    killed: Vec<u32>,
     accepted: usize,
     letters: VecDeque<(usize, Letter)>,
     finished: Vec<bool>,
@@ -53,6 +58,7 @@ impl Fleet {
             tokens: BTreeMap::new(),
             last_token: 0,
             primary: None,
+            killed: Vec::new(),
             accepted: 0,
             letters: VecDeque::new(),
             finished: vec![false; count as usize],
@@ -191,6 +197,9 @@ impl Subject for Fleet {
                 match &event {
                     Event::PrimaryFound { address, .. } => self.primary = place_of(address),
                     Event::NoPrimary { .. } | Event::SwitchoverBegan { .. } => self.primary = None,
+                    Event::ClientClosed { client, closed_for: ClosedFor::Killed, .. } => {
+                        self.killed.push(*client);
+                    }
                     _ => {}
                 }
                 events.push(format!("{worker}: {event}"));
@@ -220,9 +229,18 @@ impl Subject for Fleet {
         self.primary
     }
 
+    fn killed(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.killed)
+    }
+
+    fn peers(&self) -> Vec<PeerView> {
+        self.engines[0].peers()
+    }
+
     fn origin(&self, token: u64) -> Origin {
         let found = self.tokens.get(&token);
         found.map_or(Origin::default(), |&(worker, token)| Origin {
+            program: 0,
             worker,
             is_check: token >= OF_CHECKS,
             is_reader: OF_READERS.contains(&token),

@@ -14,8 +14,10 @@ pub mod client;
 pub mod clusters;
 pub mod faults;
 pub mod fleet;
+pub mod kills;
 pub mod ledger;
 pub mod network;
+pub mod onramps;
 pub mod protocol;
 pub mod random;
 pub mod rules;
@@ -43,6 +45,9 @@ pub fn run_engine(parameters: Parameters, echo: bool) -> Outcome {
 /// Runs the engine.
 pub fn run_engine_traced(parameters: Parameters, traced: Traced) -> Outcome {
     let settings = parameters.settings();
+    if parameters.onramps.is_some() {
+        return end(World::several(fleet, parameters, traced == Traced::Echoed), traced);
+    }
     match parameters.workers {
         // What it takes for the primary is known of a fleet.
         1 if parameters.cluster.is_none() => run(Engine::new(settings), parameters, traced),
@@ -51,8 +56,16 @@ pub fn run_engine_traced(parameters: Parameters, traced: Traced) -> Outcome {
 }
 
 fn run<P: Subject>(program: P, parameters: Parameters, traced: Traced) -> Outcome {
-    let world = World::new(program, parameters, traced == Traced::Echoed);
+    end(World::new(program, parameters, traced == Traced::Echoed), traced)
+}
+
+fn end<P: Subject>(world: World<P>, traced: Traced) -> Outcome {
     if traced == Traced::Not { world.without_trace().run() } else { world.run() }
+}
+
+/// The Onramp that is started as this one, from 0.
+pub fn fleet(parameters: &Parameters, start: usize) -> Fleet {
+    Fleet::new(&parameters.settings_of(start), parameters.workers)
 }
 
 /// Runs a program that only passes bytes on: the simulation's test of itself.

@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{Histogram, NotSplit, Routed};
 use simulator::checkers::ReadChecks;
+use simulator::kills::Counts;
 use simulator::ledger::Fates;
 use simulator::{Outcome, Parameters, Traced, run_engine_traced, run_pass_through};
 
 const USAGE: &str =
-    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--reads N]] [--pass-through] [--strict] [--quiet]
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--reads N] | --onramps N] [--pass-through] [--strict] [--quiet]
   --seed N        run one seed and print its trace
   --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
   --jobs N        so many of them at a time, each on a thread of its own; 1 if not given
   --steps N       happenings before the calm; drawn from the seed if not given
   --workers N     so many engines with common permits in the middle; 1 if not given
   --cluster       several servers, a primary and its replicas, and what befalls them
+  --onramps N     2 to 4 Onramps in front of one server, with so many workers each, and what befalls them
   --reads N       more clients that write and read back at once, with reads split in each run; there is no end of runs before so
                   many reads behind writes have been checked. One is a plain SELECT that a replica answered, or could have: outside of
                   transactions, of a login that holds nothing on a server and was promised its own writes, of a row that this login has
@@ -32,6 +34,8 @@ struct Arguments {
     steps: u64,
     workers: u32,
     cluster: bool,
+    /// So many in front of one server; 0 for one alone.
+    onramps: u8,
     /// So many checks of reads are wanted; 0 for whatever the seeds give.
     reads: u64,
     pass_through: bool,
@@ -85,6 +89,11 @@ impl Reads {
 
 impl Arguments {
     fn parameters(&self, seed: u64) -> Parameters {
+        if self.onramps > 0 {
+            let mut parameters = Parameters::of_onramps(seed, self.steps, self.onramps);
+            parameters.habits.strict = self.strict;
+            return parameters.with_workers(self.workers);
+        }
         let draw = match self.cluster {
             true if self.reads > 0 => Parameters::of_reads,
             true => Parameters::of_cluster,
@@ -107,6 +116,7 @@ impl Arguments {
 #[derive(Default)]
 struct Tally {
     fates: Fates,
+    killed: Counts,
     reads: Reads,
     /// Seeds that went wrong, and why.
     failures: Vec<(u64, String)>,
@@ -119,6 +129,7 @@ impl Tally {
         let tenths = |reads: &Reads| reads.checks.own / (arguments.reads / 10).max(1);
         let before = tenths(&self.reads);
         self.fates = self.fates.and(outcome.fates);
+        self.killed = self.killed.and(outcome.killed);
         self.reads.add(&outcome);
         self.latest = self.latest.max(seed);
         if arguments.reads > 0 && tenths(&self.reads) > before {
@@ -159,6 +170,9 @@ fn main() -> ExitCode {
     if arguments.cluster {
         println!("{:?}", tally.fates);
         tally.reads.print();
+    }
+    if arguments.onramps > 0 {
+        println!("{:?}", tally.killed);
     }
     println!("{} of {} seeds went wrong", tally.failures.len(), tally.reads.runs);
     if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -213,6 +227,9 @@ fn run_one(arguments: &Arguments) -> ExitCode {
         println!("{:?}", outcome.fates);
         reads.print();
     }
+    if arguments.onramps > 0 {
+        println!("{:?}", outcome.killed);
+    }
     ExitCode::SUCCESS
 }
 
@@ -223,6 +240,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         steps: 0,
         workers: 1,
         cluster: false,
+        onramps: 0,
         reads: 0,
         pass_through: false,
         strict: false,
@@ -246,6 +264,10 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
                 arguments.workers = u32::try_from(number()?).ok().filter(|&workers| workers > 0)?;
             }
             "--cluster" => arguments.cluster = true,
+            "--onramps" => {
+                arguments.onramps =
+                    u8::try_from(number()?).ok().filter(|onramps| (2..=4).contains(onramps))?;
+            }
             "--reads" => arguments.reads = number()?,
             "--jobs" => arguments.jobs = u32::try_from(number()?).ok().filter(|&jobs| jobs > 0)?,
             "--pass-through" => arguments.pass_through = true,
@@ -259,7 +281,8 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
     if arguments.reads > 0 && arguments.count == 0 {
         arguments.count = u64::MAX;
     }
-    let is_whole = arguments.count > 0 && (arguments.cluster || arguments.reads == 0);
+    let several = arguments.onramps > 0 && (arguments.cluster || arguments.pass_through);
+    let is_whole = arguments.count > 0 && (arguments.cluster || arguments.reads == 0) && !several;
     is_whole.then_some(arguments)
 }
 
@@ -271,10 +294,11 @@ fn report(seed: u64, arguments: &Arguments, outcome: &Outcome) {
     let workers =
         if arguments.workers == 1 { String::new() } else { format!(" --workers {}", arguments.workers) };
     let mode = if arguments.pass_through { " --pass-through" } else { "" };
-    let cluster = match (arguments.cluster, arguments.reads) {
-        (true, 0) => " --cluster",
-        (true, _) => " --cluster --reads 1",
-        (false, _) => "",
+    let cluster = match (arguments.cluster, arguments.reads, arguments.onramps) {
+        (true, 0, _) => " --cluster".to_owned(),
+        (true, ..) => " --cluster --reads 1".to_owned(),
+        (false, _, 0) => String::new(),
+        (false, _, onramps) => format!(" --onramps {onramps}"),
     };
     let strict = if arguments.strict { " --strict" } else { "" };
     println!("replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{cluster}{mode}{strict}");

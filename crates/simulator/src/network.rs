@@ -83,6 +83,8 @@ struct Slot {
 #[derive(Debug)]
 struct Connection {
     owner: Owner,
+    /// Which of the programs has it.
+    program: usize,
     /// `None` once the program has closed the connection or been told of its end.
     id: Option<ConnectionId>,
     to_program: VecDeque<Parcel>,
@@ -125,8 +127,8 @@ impl Network {
         }
     }
 
-    /// A new connection between the program and a peer. Slots are reused lowest-recent first, as the drivers do it.
-    pub fn open(&mut self, owner: Owner) -> (Link, ConnectionId) {
+    /// A new connection between a program and a peer. Slots are reused lowest-recent first, as the drivers do it.
+    pub fn open(&mut self, owner: Owner, program: usize) -> (Link, ConnectionId) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, link: None });
             u32::try_from(self.slots.len() - 1).expect("few slots")
@@ -139,6 +141,7 @@ impl Network {
         slot.link = Some(link);
         let connection = Connection {
             owner,
+            program,
             id: Some(id),
             to_program: VecDeque::new(),
             last_arrival: 0,
@@ -163,15 +166,27 @@ impl Network {
         self.links.get(&link).map(|connection| connection.owner)
     }
 
+    /// Which of the programs has, or has had, this connection.
+    pub fn program_of(&self, link: Link) -> Option<usize> {
+        self.links.get(&link).map(|connection| connection.program)
+    }
+
+    /// Connections that a program holds open.
+    pub fn links_of(&self, program: usize) -> Vec<Link> {
+        let open = self.links.iter().filter(|(_, found)| found.program == program && found.id.is_some());
+        open.map(|(link, _)| *link).collect()
+    }
+
     /// The connection behind an id of the program, unless it is dead.
     pub fn link_of(&self, id: ConnectionId) -> Option<Link> {
         let slot = self.slots.get(id.index as usize)?;
         slot.link.filter(|_| slot.generation == id.generation)
     }
 
-    /// Connections to the server that the program holds open.
-    pub fn open_backends(&self) -> usize {
-        self.links.values().filter(|found| found.owner == Owner::Server && found.id.is_some()).count()
+    /// Connections to the server that a program holds open.
+    pub fn open_backends(&self, program: usize) -> usize {
+        let open = |found: &&Connection| found.owner == Owner::Server && found.id.is_some();
+        self.links.values().filter(open).filter(|found| found.program == program).count()
     }
 
     /// Whether the program holds a connection open.
@@ -283,6 +298,23 @@ impl Network {
         self.toward_peer(now, schedule, link, Parcel::Reset);
     }
 
+    /// The program has gone with its machine: nobody is told. What has left it is on its way still.
+    pub fn program_vanishes(&mut self, link: Link) {
+        self.ready.remove(&link);
+        self.free_slot(link);
+        if let Some(connection) = self.links.get_mut(&link) {
+            connection.unsent.clear();
+            connection.slow = true; // nothing leaves it any more
+            connection.stalled = Stall::Flowing;
+        }
+    }
+
+    /// Nobody is at the program's end of a connection any more, and its peer finds that out.
+    pub fn forget(&mut self, link: Link) {
+        self.links.remove(&link);
+        self.ready.remove(&link);
+    }
+
     /// The program reads no more, or again.
     pub fn set_paused(&mut self, link: Link, paused: bool) {
         if let Some(connection) = self.links.get_mut(&link) {
@@ -327,16 +359,18 @@ impl Network {
         Some((owner, parcel))
     }
 
-    /// Connections about which the program has something to hear, in a random order.
-    pub fn ready_links(&mut self) -> Vec<Link> {
-        let mut links: Vec<Link> = self.ready.iter().copied().collect();
+    /// Connections about which a program has something to hear, in a random order.
+    pub fn ready_links(&mut self, program: usize) -> Vec<Link> {
+        let is_its = |link: &Link| self.links.get(link).is_none_or(|found| found.program == program);
+        let mut links: Vec<Link> = self.ready.iter().copied().filter(is_its).collect();
         self.random.shuffle(&mut links);
         links
     }
 
-    /// Whether anything waits to be told.
-    pub fn has_news(&self) -> bool {
-        self.ready.iter().any(|link| self.links.get(link).is_some_and(Connection::has_news))
+    /// Whether anything waits to be told to a program.
+    pub fn has_news(&self, program: usize) -> bool {
+        let found = self.ready.iter().filter_map(|link| self.links.get(link));
+        found.filter(|found| found.program == program).any(Connection::has_news)
     }
 
     /// What the program hears about one connection now. The rest, if any, waits for the next turn.
@@ -465,110 +499,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CONDITIONS: Conditions =
-        Conditions { delay: 100, cut_percent: 50, receive_buffer: 10, high_water: 100, slow_chunk: 50 };
-
-    /// Lets everything arrive; returns what the peer and the program received.
-    fn settle(network: &mut Network, schedule: &mut Schedule) -> (Vec<u8>, Vec<Event>) {
-        let (mut to_peer, mut events) = (Vec::new(), Vec::new());
-        while let Some((now, happening)) = schedule.pop() {
-            match happening {
-                Happening::ArriveAtPeer(link) => {
-                    if let Some((_, Parcel::Bytes(bytes))) = network.arrive_at_peer(link) {
-                        to_peer.extend(bytes);
-                    }
-                }
-                Happening::ArriveAtProgram(link) => {
-                    network.arrive_at_program(link);
-                    events.extend(network.take_events(link).into_iter().map(|(_, _, event)| event));
-                }
-                Happening::SlowRead(link) => network.slow_read(now, schedule, link),
-                _ => {}
-            }
-            while network.has_news() {
-                for link in network.ready_links() {
-                    events.extend(network.take_events(link).into_iter().map(|(_, _, event)| event));
-                }
-            }
-        }
-        (to_peer, events)
-    }
-
-    fn received(events: &[Event]) -> Vec<u8> {
-        events
-            .iter()
-            .flat_map(|event| if let Event::Bytes(bytes) = event { bytes.clone() } else { vec![] })
-            .collect()
-    }
-
-    #[test]
-    fn bytes_arrive_in_order_and_before_the_end() {
-        let mut schedule = Schedule::default();
-        let mut network = Network::new(CONDITIONS, Random::new(5));
-        let (link, id) = network.open(Owner::Client(0));
-        let sent: Vec<u8> = (0..200).collect();
-        for part in sent.chunks(50) {
-            network.peer_sends(0, &mut schedule, link, part);
-            network.program_sends(0, &mut schedule, 1, link, part);
-        }
-        network.set_paused(link, true);
-        assert!(network.take_events(link).is_empty());
-        network.set_paused(link, false);
-        let (to_peer, events) = settle(&mut network, &mut schedule);
-        assert_eq!((to_peer, received(&events)), (sent.clone(), sent));
-        network.peer_closes(0, &mut schedule, link);
-        let (_, events) = settle(&mut network, &mut schedule);
-        assert_eq!(events, [Event::Closed(CloseReason::EndOfStream)]);
-        assert_eq!(network.link_of(id), None);
-        let (_, next) = network.open(Owner::Client(1));
-        assert_eq!((next.index, next.generation), (id.index, id.generation + 1));
-    }
-
-    #[test]
-    fn what_was_closed_arrives_and_what_was_aborted_does_not() {
-        type End = fn(&mut Network, u64, &mut Schedule, Link);
-        for (end, arrives) in [(Network::program_closes as End, 200), (Network::program_aborts as End, 0)] {
-            let mut schedule = Schedule::default();
-            let mut network = Network::new(CONDITIONS, Random::new(5));
-            let (link, id) = network.open(Owner::Server);
-            network.program_sends(0, &mut schedule, 1, link, &[1; 200]);
-            end(&mut network, 0, &mut schedule, link);
-            assert!(network.link_of(id).is_none() && !network.is_open(link));
-            let (to_peer, events) = settle(&mut network, &mut schedule);
-            assert_eq!((to_peer.len(), events), (arrives, vec![]));
-            assert_eq!(network.owner(link), None, "its end has arrived");
-        }
-    }
-
-    #[test]
-    fn a_slow_reader_stalls_and_drains_and_loses_nothing() {
-        let mut schedule = Schedule::default();
-        let mut network = Network::new(CONDITIONS, Random::new(6));
-        let (link, _) = network.open(Owner::Client(0));
-        network.set_slow(0, &mut schedule, link, true);
-        network.program_sends(0, &mut schedule, 1, link, &[1; 300]);
-        assert_eq!(network.take_events(link).len(), 1);
-        network.program_sends(0, &mut schedule, 1, link, &[2; 20]);
-        assert_eq!(network.sent_while_stalled(link), 20);
-        let mut to_peer = Vec::new();
-        let mut events = Vec::new();
-        while to_peer.len() < 320 {
-            let (now, happening) = schedule.pop().expect("the reader goes on");
-            match happening {
-                Happening::SlowRead(link) => network.slow_read(now, &mut schedule, link),
-                Happening::ArriveAtPeer(link) => {
-                    if let Some((_, Parcel::Bytes(bytes))) = network.arrive_at_peer(link) {
-                        to_peer.extend(bytes);
-                    }
-                }
-                _ => {}
-            }
-            events.extend(network.take_events(link).into_iter().map(|(_, _, event)| event));
-        }
-        assert_eq!(to_peer, [vec![1; 300], vec![2; 20]].concat());
-        assert_eq!(events, [Event::Drained]);
-    }
-}
+mod tests;

@@ -5,13 +5,13 @@ use std::collections::BinaryHeap;
 
 use crate::server::Link;
 use crate::subject::Origin;
-use crate::world::Act;
+use crate::world::{Act, Fate};
 
 /// Something that the world does at a certain time.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// The driver of the program under test wakes up.
-    Turn,
+    /// The driver of the program at this place wakes up.
+    Turn(usize),
     /// The front of what is on its way to the program arrives.
     ArriveAtProgram(Link),
     /// The front of what is on its way to a client or server arrives.
@@ -41,6 +41,8 @@ pub enum Happening {
     Greet(Link),
     /// Something happens to the servers of a cluster.
     Cluster(Act),
+    /// Something happens to one of several Onramps.
+    Onramps(Fate),
 }
 
 /// The queue of happenings: by time, then by the order in which they were planned.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Finding, Histogram, Routed, Task};
+use engine::{Engine, Finding, Histogram, PeerView, Routed, Task};
 use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::faults::server_address;
@@ -10,6 +10,8 @@ use crate::faults::server_address;
 /// Whose connection to a server it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
+    /// The place of the program; what that knows nothing of.
+    pub program: usize,
     /// The worker.
     pub worker: usize,
     /// It is that of a check.
@@ -66,6 +68,16 @@ pub trait Subject: Program {
     /// The place of the server that it takes for the primary, as its events up to now say it.
     fn primary(&self) -> Option<usize> {
         None
+    }
+
+    /// Clients that it has closed as killed since last asked, by their ids, as its events up to now say it.
+    fn killed(&mut self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// The Onramps in front of the server, as this one sees them.
+    fn peers(&self) -> Vec<PeerView> {
+        Vec::new()
     }
 
     /// Whose connection it is that it has asked for by this token.

@@ -4,7 +4,8 @@ use super::login::Credentials;
 use super::oracle::{Expected, Oracle};
 use super::promise::{Promise, Question};
 use super::reply::{Part, ReplyReader};
-use crate::token::Token;
+use crate::kills::Kills;
+use crate::token::{ClientKey, Token};
 use crate::trace::Shown;
 
 /// A command that is not answered yet.
@@ -31,6 +32,9 @@ pub(super) struct Awaited {
     pub(super) before: Option<Box<Oracle>>,
 }
 
+/// What a KILL QUERY leaves of a statement.
+const QUERY_INTERRUPTED: u16 = 1317;
+
 /// Errors that tell of a lost server, a limit or a kill: no direct connection would have given them at this place.
 pub(super) const INTERRUPTIONS: [u16; 12] =
     [1040, 1041, 1043, 1053, 1152, 1153, 1158, 1159, 1205, 1317, 1927, 2013];
@@ -51,6 +55,19 @@ impl Awaited {
         match self.reader.parts.last() {
             Some(Part::Error(code, message)) => Some((*code, message)),
             _ => None,
+        }
+    }
+
+    /// What its answer says of KILLs.
+    pub(super) fn note(&self, key: ClientKey, now: u64, kills: &mut Kills) -> Result<(), String> {
+        let (code, message) = self.error().unwrap_or_default();
+        if self.kill {
+            kills.answered(key, code, message, now);
+        }
+        match code {
+            QUERY_INTERRUPTED => kills.interrupted(key, self.sent_at, self.shown()),
+            _ if self.interrupted() => Ok(()),
+            _ => kills.served(key, self.sent_at, self.shown()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A virtual client: logs in, runs a random program, and checks each answer against its oracle.
 
 mod awaited;
+mod change;
 mod failover;
 mod leaving;
 pub mod login;
@@ -14,15 +15,14 @@ pub mod versions;
 use std::collections::VecDeque;
 
 use self::awaited::{Awaited, INTERRUPTIONS, is_notice};
-use self::login::{Credentials, LoginRequest};
+use self::login::LoginRequest;
 use self::oracle::{Expected, Oracle, difference};
 use self::program::{Author, Habits, Step};
 use self::promise::Promise;
 use self::reply::{Part, Progress, ReplyReader};
 use crate::checkers::Checkers;
-use crate::protocol::{PacketBuffer, capability, command, native_token, packet};
+use crate::protocol::{PacketBuffer, command, native_token, packet};
 use crate::random::Random;
-use crate::server::commands::change_user_payload;
 use crate::server::database::Account;
 use crate::server::session::Session;
 use crate::token::{ClientKey, Token};
@@ -246,6 +246,9 @@ impl Client {
         match LoginRequest::new(payload, &self.accounts, right, random) {
             Some(request) if sequence == 0 => {
                 self.actions.push(Action::Send(packet(1, &request.payload())));
+                if let Some(kills) = checkers.kills() {
+                    kills.tries(self.key, &request.credentials.user);
+                }
                 self.phase = Phase::LoggingIn(request);
             }
             _ => {
@@ -271,7 +274,7 @@ impl Client {
                 if request.credentials.wrong {
                     checkers.violation(format!("client {} logged in as {:?}", self.key, request.credentials));
                 }
-                self.begin_work(now, &request);
+                self.begin_work(now, &request, checkers);
             }
             _ => checkers.violation(format!("client {} received no end of its login", self.key)),
         }
@@ -290,8 +293,11 @@ impl Client {
         self.leave(now);
     }
 
-    fn begin_work(&mut self, now: u64, request: &LoginRequest) {
+    fn begin_work(&mut self, now: u64, request: &LoginRequest, checkers: &mut Checkers) {
         let credentials = &request.credentials;
+        if let Some(kills) = checkers.kills() {
+            kills.has_user(self.key, &credentials.user, now);
+        }
         let session = Session::new(
             request.thread_id,
             &credentials.user,
@@ -349,6 +355,9 @@ impl Client {
             if self.habits.promise.is_some() {
                 work.author.recent_rows = checkers.recent_rows();
             }
+            if let Some(kills) = checkers.kills() {
+                work.author.known_ids = kills.known_ids();
+            }
             work.author.next_step(&work.oracle)
         };
         self.take_step(now, step, checkers);
@@ -356,28 +365,17 @@ impl Client {
     }
 
     fn take_step(&mut self, now: u64, step: Step, checkers: &mut Checkers) {
-        let Phase::Working(work) = &mut self.phase else { return };
         let mut change = None;
         let (payload, shadow) = match step {
             Step::Command { payload, shadow } => (payload, shadow),
             Step::Kill(payload) => (payload.clone(), payload),
-            // A client of old would have to prove its password for a scramble that only its library knows.
-            Step::ChangeUser if work.capabilities & capability::PLUGIN_AUTH == 0 => return,
-            Step::ChangeUser if work.awaited.is_empty() => {
-                let mut credentials = Credentials::draw(&self.accounts, true, &mut self.random);
-                credentials.wrong = false;
-                let schema = credentials.schema.clone().unwrap_or_default();
-                let stale = native_token(credentials.password.as_bytes(), b"a scramble of old...");
-                let mut payload =
-                    change_user_payload(&credentials.user, &stale, &schema, credentials.collation);
-                if work.capabilities & capability::CONNECT_ATTRS != 0 {
-                    payload.push(0); // none
-                }
+            Step::ChangeUser => {
+                let Some((payload, credentials)) = self.change_of_user(checkers) else { return };
                 change = Some(credentials);
                 (payload.clone(), payload)
             }
-            Step::ChangeUser => return,
         };
+        let Phase::Working(work) = &mut self.phase else { return };
         let kind = payload.first().copied().unwrap_or(0);
         let kills = kind == command::PROCESS_KILL || payload[1..].starts_with(b"KILL ");
         if kills && !work.awaited.is_empty() {
@@ -408,6 +406,9 @@ impl Client {
         checkers.sent(executions, now, promise);
         let question = row.map(|row| checkers.asks(self.key, row, promise, is_free));
         self.actions.push(Action::Send(packet(0, &payload)));
+        if let Some(all) = checkers.kills().filter(|_| kills) {
+            all.said(self.key, &payload, now);
+        }
         if matches!(expected, Expected::Silence) {
             return;
         }
@@ -498,11 +499,15 @@ impl Client {
         let Phase::Working(work) = &mut self.phase else { return };
         let Some(front) = work.awaited.pop_front() else { return };
         let interrupted = front.interrupted() && checkers.tolerates_losses();
+        checkers.with_kill(|kills| front.note(self.key, now, kills));
         if front.prepares {
             work.author.note_prepared(front.reader.prepared.filter(|_| !interrupted));
         }
         let found = &front.reader.parts;
         if let (Some(credentials), [Part::End { .. }]) = (&front.change, found.as_slice()) {
+            if let Some(kills) = checkers.kills() {
+                kills.has_user(self.key, &credentials.user, now);
+            }
             work.oracle.change_user(&credentials.user, credentials.schema.clone(), credentials.collation);
             work.author.forget_prepared();
             work.wanted = None;

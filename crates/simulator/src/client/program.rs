@@ -117,6 +117,8 @@ pub struct Author {
     reads_back: u64,
     /// The rows that were written last, by anybody.
     pub recent_rows: Rc<Vec<Row>>,
+    /// Ids of clients of several Onramps.
+    pub known_ids: Vec<u32>,
 }
 
 impl Author {
@@ -134,6 +136,7 @@ impl Author {
             just_written: None,
             reads_back: 0,
             recent_rows: Rc::default(),
+            known_ids: Vec::new(),
         }
     }
 
@@ -189,7 +192,7 @@ impl Author {
             (15, habits.prepared, Self::prepared),
             (5, true, Self::simple),
             (4, habits.rare, Self::rare),
-            (4, habits.kills, Self::kill),
+            (if self.known_ids.is_empty() { 4 } else { 30 }, habits.kills, Self::kill),
             (120, habits.popular, Self::popular),
             (60, habits.moves, Self::read_in_a_schema),
         ];
@@ -530,6 +533,11 @@ impl Author {
         let id = match own.saturating_add_signed(i32::try_from(self.random.below(9)).unwrap_or(0) - 4) {
             id if id == own => own + 1,
             id => id,
+        };
+        let id = if self.known_ids.is_empty() || self.random.percent(10) {
+            id
+        } else {
+            *self.random.pick(&self.known_ids)
         };
         Step::Kill(match self.random.below(3) {
             0 => [&[command::PROCESS_KILL][..], &id.to_le_bytes()].concat(),

@@ -2,6 +2,7 @@
 
 use super::database::Database;
 use super::expression::Parser;
+use super::locks;
 use super::reply::{Answer, ServerError, Value};
 use super::session::Session;
 use super::variables::{COLLATIONS, VARIABLES, Variable};
@@ -58,19 +59,6 @@ fn lock_waits(database: &Database) -> Vec<Vec<Value>> {
     waiters.map(|waiter| [waiter.to_string(), holder.to_string()].map(Some).to_vec()).collect()
 }
 
-/// The number behind the first of these locks that nobody else holds, which is taken.
-fn first_free(session: &Session, database: &mut Database, text: &str) -> Value {
-    let locks = text.split("GET_LOCK('").skip(1);
-    let named = locks.filter_map(|lock| lock.split_once("', 0) THEN "));
-    for (name, behind) in named {
-        let holder = *database.locks.entry(name.to_owned()).or_insert(session.thread_id);
-        if holder == session.thread_id {
-            return behind.split_whitespace().next().map(str::to_owned);
-        }
-    }
-    None
-}
-
 /// Answers SELECTs from the server's own tables, known by the table's name; `None` for all others.
 pub fn select(
     session: &mut Session,
@@ -96,7 +84,7 @@ pub fn select(
     } else if text.contains("THREADS_CONNECTED") {
         vec![vec![Some(database.max_connections.to_string()), Some(database.threads.len().to_string())]]
     } else if text.starts_with("SELECT CASE WHEN GET_LOCK(") {
-        vec![vec![first_free(session, database, text), Some(session.thread_id.to_string())]]
+        vec![vec![locks::first_free(session, database, text), Some(session.thread_id.to_string())]]
     } else if text.contains("USER_PRIVILEGES") {
         ["SELECT", "SHOW VIEW", "TRIGGER"].map(|right| vec![Some(right.to_owned())]).to_vec()
     } else if text.contains("Com_grant") {
@@ -108,7 +96,7 @@ pub fn select(
             .iter()
             .map(|account| {
                 let plugin = "mysql_native_password".to_owned();
-                let may_kill = u8::from(account.user == super::SERVICE_USER).to_string();
+                let may_kill = u8::from(account.may_kill).to_string();
                 let stored = stored_text(account.password.as_bytes());
                 let fields = [account.user.clone(), "%".to_owned(), plugin, stored, "0".to_owned(), may_kill];
                 // Nothing of TLS is required.
@@ -121,6 +109,8 @@ pub fn select(
         // No code is stored here.
         let columns = ["name", "parameters", "body", "mode"].map(str::to_owned).to_vec();
         return Some(Ok(Answer::Rows { columns, rows: Vec::new() }));
+    } else if text.starts_with("SELECT ID, USER, HOST FROM information_schema.PROCESSLIST") {
+        locks::own_threads(session, database, text)
     } else if text.contains("information_schema.PROCESSLIST") {
         // The only lock here that is waited for in the server is that row's.
         let columns = vec!["ID".to_owned()];

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::locks::Locks;
 use super::member::{Committed, Member, ServerNumber};
 use crate::token::{ClientKey, Token};
 
@@ -13,6 +14,8 @@ pub struct Account {
     pub user: String,
     /// Its password, empty for none.
     pub password: String,
+    /// It may end everybody's sessions.
+    pub may_kill: bool,
 }
 
 /// A table with ids that the server gives.
@@ -75,11 +78,15 @@ pub struct Database {
     /// Tables by name; the schema plays no part in it.
     pub tables: BTreeMap<String, Table>,
     /// Named locks and the sessions that hold them.
-    pub locks: BTreeMap<String, u32>,
+    pub locks: Locks,
     /// Who may log in.
     pub accounts: Vec<Account>,
     /// Sessions that stand, for KILL.
     pub threads: Vec<u32>,
+    /// And whose they are, once they have logged in.
+    pub users: BTreeMap<u32, String>,
+    /// What the server's clock shows, in microseconds since 1970; where there is one program in front of it, time stands still.
+    pub clock: Option<u64>,
     /// How many sessions there may be, as the server says it.
     pub max_connections: u32,
     /// Statements that ran since somebody looked last.

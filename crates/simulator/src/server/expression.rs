@@ -2,6 +2,7 @@
 
 use super::database::Database;
 use super::lexer::{Lexeme, Piece};
+use super::locks;
 use super::reply::{ServerError, Value};
 use super::session::Session;
 use super::variables;
@@ -233,12 +234,15 @@ impl<'a> Parser<'a> {
         database: &mut Database,
         row: &Source,
     ) -> Result<Value, ServerError> {
+        if name == "if" {
+            return self.choice(session, database, row);
+        }
         let mut arguments = Vec::new();
         while !self.symbol(')') {
             if self.keyword("as") {
                 self.word(); // of a CAST: types are nothing here
             } else if !self.symbol(',') && !self.symbol('*') {
-                arguments.push(self.value(session, database, row)?);
+                arguments.push(self.comparison(session, database, row)?);
             }
         }
         let argument = arguments.first().cloned().flatten();
@@ -268,25 +272,76 @@ impl<'a> Parser<'a> {
             }),
             // Only ever asked of NULL.
             "unhex" => None,
-            "get_lock" => Some(get_lock(session, database, argument)),
-            "release_lock" => {
-                let held = argument.and_then(|lock| database.locks.get(&lock).map(|holder| (lock, *holder)));
-                match held {
-                    Some((lock, holder)) if holder == session.thread_id => {
-                        database.locks.remove(&lock);
-                        Some("1".to_owned())
-                    }
-                    Some(_) => Some("0".to_owned()),
-                    None => None,
-                }
-            }
-            // Time stands still: who asks is only told apart from others by it.
+            // Time stands still, mostly: who asks is only told apart from others by it.
             "now" => Some("2026-01-31 12:00:00.000000".to_owned()),
-            "unix_timestamp" => Some("1769860800.000000".to_owned()),
-            "is_used_lock" => argument.and_then(|lock| database.locks.get(&lock)).map(u32::to_string),
-            _ => return Err(ServerError::new(1305, "42000", format!("FUNCTION {name} does not exist"))),
+            "unix_timestamp" => {
+                let micros = database.clock.unwrap_or(locks::EPOCH);
+                Some(format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000))
+            }
+            "concat" => arguments.into_iter().collect::<Option<Vec<_>>>().map(|all| all.concat()),
+            "concat_ws" => {
+                let all: Vec<String> = arguments.into_iter().skip(1).flatten().collect();
+                argument.map(|between| all.join(&between))
+            }
+            "ifnull" => argument.or_else(|| arguments.get(1).cloned().flatten()),
+            _ => match locks::function(name, session, database, &argument) {
+                Some(value) => value,
+                None => {
+                    return Err(ServerError::new(1305, "42000", format!("FUNCTION {name} does not exist")));
+                }
+            },
         };
         Ok(value)
+    }
+
+    /// A value, or whether two of them are equal.
+    fn comparison(
+        &mut self,
+        session: &mut Session,
+        database: &mut Database,
+        row: &Source,
+    ) -> Result<Value, ServerError> {
+        let value = self.value(session, database, row)?;
+        if !self.symbol('=') {
+            return Ok(value);
+        }
+        let other = self.value(session, database, row)?;
+        Ok(value.zip(other).map(|(one, other)| u8::from(one == other).to_string()))
+    }
+
+    /// `IF(condition, value, value)` behind its opening parenthesis: one of both values is not looked at.
+    fn choice(
+        &mut self,
+        session: &mut Session,
+        database: &mut Database,
+        row: &Source,
+    ) -> Result<Value, ServerError> {
+        let holds = self.comparison(session, database, row)?.is_some_and(|value| value != "0");
+        self.symbol(',');
+        if !holds {
+            self.skip_argument();
+            self.symbol(',');
+        }
+        let value = self.value(session, database, row)?;
+        if holds {
+            self.symbol(',');
+            self.skip_argument();
+        }
+        if self.symbol(')') { Ok(value) } else { Err(ServerError::syntax(self.text)) }
+    }
+
+    /// Goes to the end of an argument.
+    fn skip_argument(&mut self) {
+        let mut depth = 0;
+        while let Some(lexeme) = self.peek() {
+            match lexeme {
+                Lexeme::Symbol('(') => depth += 1,
+                Lexeme::Symbol(',' | ')') if depth == 0 => return,
+                Lexeme::Symbol(')') => depth -= 1,
+                _ => {}
+            }
+            self.place += 1;
+        }
     }
 }
 
@@ -312,10 +367,4 @@ fn column(name: &str, row: &Source) -> Result<Value, ServerError> {
         ("null", _) => Ok(None),
         _ => Err(ServerError::new(1054, "42S22", format!("Unknown column '{name}' in 'SELECT'"))),
     }
-}
-
-/// Waits for nobody: a lock that another session holds is refused at once.
-fn get_lock(session: &Session, database: &mut Database, name: Value) -> String {
-    let holder = *database.locks.entry(name.unwrap_or_default()).or_insert(session.thread_id);
-    u8::from(holder == session.thread_id).to_string()
 }

@@ -5,6 +5,7 @@ mod control;
 pub mod database;
 mod expression;
 mod lexer;
+pub mod locks;
 mod login;
 pub mod member;
 pub mod prepared;
@@ -21,6 +22,7 @@ use memchr::memmem;
 
 use self::commands::Reply;
 use self::database::{Database, Kill};
+use self::locks::Lock;
 use self::login::{Login, Verdict};
 use self::reply::{ReplyWriter, ServerError};
 use self::session::Session;
@@ -33,6 +35,12 @@ pub const VERSION: &str = "5.5.5-10.11.14-MariaDB-virtual";
 
 /// The service account's name.
 pub const SERVICE_USER: &str = "onramp";
+
+/// Before the first session's number.
+const FIRST_THREAD: u32 = 100;
+
+/// And one of those takes so many microseconds at most.
+const LONGEST_COUNT: u64 = 100_000;
 
 /// Microseconds after which a statement that waits for a lock looks again.
 const LOCK_RETRY: u64 = 5_000;
@@ -93,6 +101,10 @@ struct Conversation {
     commands: VecDeque<Packet>,
     phase: Phase,
     running: Option<Packet>,
+    /// Who held which lock as that began, where it asks for that.
+    locks_before: Option<BTreeMap<String, Lock>>,
+    /// By the server's clock, when the peer was heard last.
+    heard: u64,
     /// The peer has closed; what it had sent before may still run.
     gone: bool,
 }
@@ -126,7 +138,7 @@ impl Server {
             speed,
             max_connections,
             // Away from the small ids that the engine gives its clients, and those of each server apart.
-            next_thread: 100 + 1_000_000 * number,
+            next_thread: FIRST_THREAD + 1_000_000 * number,
         }
     }
 
@@ -142,6 +154,8 @@ impl Server {
             commands: VecDeque::new(),
             phase: Phase::LoggingIn(login),
             running: None,
+            locks_before: None,
+            heard: self.database.clock.unwrap_or(0),
             gone: false,
         };
         self.conversations.insert(link, conversation);
@@ -157,6 +171,7 @@ impl Server {
     /// Bytes arrived.
     pub fn receive(&mut self, link: Link, bytes: &[u8]) {
         let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        conversation.heard = self.database.clock.unwrap_or(0);
         conversation.input.push(bytes);
         while let Some(packet) = conversation.input.next_packet() {
             conversation.commands.push_back(packet);
@@ -193,7 +208,12 @@ impl Server {
             }
         }
         self.database.threads.clear();
+        self.database.users.clear();
         self.database.locks.clear();
+        if self.database.clock.is_some() {
+            // It counts from the beginning: a number of before means somebody else.
+            self.next_thread = FIRST_THREAD;
+        }
         self.actions.clear();
     }
 
@@ -219,6 +239,12 @@ impl Server {
         self.conversations.iter().filter(|(_, conversation)| !conversation.gone).map(|(link, _)| *link)
     }
 
+    /// The connection of the session with this number.
+    pub fn link_of(&self, thread_id: u32) -> Option<Link> {
+        let found = self.conversations.iter().find(|(_, conversation)| conversation.thread_id == thread_id);
+        found.map(|(link, _)| *link)
+    }
+
     /// Whether this connection belongs to the service account, as far as the server knows by now.
     pub fn is_service(&self, link: Link) -> bool {
         self.conversations
@@ -232,9 +258,9 @@ impl Server {
         self.conversations.get(&link).and_then(Conversation::session_ref).is_some()
     }
 
-    /// How many statements of clients run now that need a permit, on connections that their peer has not given up.
+    /// How many statements of clients run now that need a permit, on those of these connections that their peer has not given up.
     /// Statements that wait for nobody need none: what ends a transaction must not queue behind those who wait for it.
-    pub fn running_statements(&self) -> usize {
+    pub fn running_statements(&self, is_meant: impl Fn(Link) -> bool) -> usize {
         const WAIT_FREE: [&[u8]; 8] =
             [b"COMMIT", b"ROLLBACK", b"BEGIN", b"START", b"SET", b"USE", b"UNLOCK TABLES", b"KILL"];
         let waits = |text: &[u8]| !WAIT_FREE.iter().any(|verb| text.trim_ascii().starts_with(verb));
@@ -245,9 +271,11 @@ impl Server {
             })
         };
         self.conversations
-            .values()
-            .filter(|conversation| {
-                !conversation.gone && conversation.running.as_ref().is_some_and(of_clients)
+            .iter()
+            .filter(|(link, conversation)| {
+                is_meant(**link)
+                    && !conversation.gone
+                    && conversation.running.as_ref().is_some_and(of_clients)
             })
             .count()
     }
@@ -291,19 +319,23 @@ impl Server {
         }
         let statement = matches!(packet.payload.first(), Some(&(command::QUERY | command::STMT_EXECUTE)));
         let sleeps = memmem::find(&packet.payload, b"SLEEP(").is_some();
+        // Where Onramps count each other, that has to be done in some seconds.
+        let counts = self.database.clock.is_some() && self.is_service(link);
+        let slowly = if counts { LONGEST_COUNT.min(self.speed.usual * 10) } else { self.speed.usual * 100 };
         let duration = match statement {
             false => self.random.between(1, 20),
             // What checks ask: a server that does not answer is a fault, and drawn as one.
             true if packet.payload[1..].starts_with(b"SHOW ") && self.database.member.is_some() => {
                 self.random.between(1, 20)
             }
-            true if sleeps || self.random.percent(self.speed.slow_percent) => {
-                self.random.between(1, self.speed.usual * 100)
-            }
+            true if sleeps || self.random.percent(self.speed.slow_percent) => self.random.between(1, slowly),
             true => self.random.between(1, self.speed.usual),
         };
+        let looks = self.database.clock.is_some() && memmem::find(&packet.payload, b"IS_USED_LOCK").is_some();
+        let locks = looks.then(|| self.database.locks.now());
         if let Some(conversation) = self.conversations.get_mut(&link) {
             conversation.running = Some(packet);
+            conversation.locks_before = locks;
         }
         self.actions.push((link, Action::WakeAfter(duration)));
     }
@@ -321,6 +353,9 @@ impl Server {
         self.database.hot_waiters.remove(&thread_id);
         let Phase::Ready(session) = &mut conversation.phase else { return };
         let before = self.database.executions.len();
+        let asked = || memmem::find_iter(&packet.payload, b"IS_USED_LOCK").count();
+        let earlier = conversation.locks_before.take();
+        self.database.locks.begin_look(earlier.map(|locks| (locks, self.random.index(asked() + 1))));
         let reply = commands::run(session, &mut self.database, &packet.payload);
         for execution in &mut self.database.executions[before..] {
             execution.sent_at = (link, packet.offset);
@@ -386,6 +421,7 @@ impl Server {
                     }
                     _ => return,
                 };
+                self.database.users.insert(thread_id, session.user.clone());
                 let mut writer =
                     ReplyWriter::new(packet.sequence.wrapping_add(1), session.capabilities, false);
                 let ending = session.ending(true);
@@ -433,6 +469,7 @@ impl Server {
                 session.end(&mut self.database);
             }
             self.database.threads.retain(|id| *id != conversation.thread_id);
+            self.database.users.remove(&conversation.thread_id);
         }
     }
 

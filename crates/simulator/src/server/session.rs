@@ -181,7 +181,7 @@ impl Session {
     pub fn end(&mut self, database: &mut Database) {
         self.rollback(database);
         database.prepared_statements -= std::mem::take(&mut self.prepared).len();
-        database.locks.retain(|_, holder| *holder != self.thread_id);
+        database.locks.end(self.thread_id);
     }
 
     /// A variable's value.
@@ -406,7 +406,7 @@ impl Session {
             || self.locked_tables
             || self.transaction.is_some()
             || self.next_isolation.is_some()
-            || database.locks.values().any(|holder| *holder == self.thread_id)
+            || database.locks.has_any(self.thread_id)
     }
 
     /// What the next OK or EOF says. The changes are reported once, and only in packets that can carry them.

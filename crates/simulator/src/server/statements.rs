@@ -541,12 +541,22 @@ fn kill(session: &mut Session, database: &mut Database, parser: &mut Parser<'_>)
     kill_thread(session, database, id, query_only)
 }
 
+/// One's own, or all with the right to it. Where there is one program in front of the server, that has looked before it asks.
+fn may_kill(session: &Session, database: &Database, thread_id: u32) -> bool {
+    let is_own = database.users.get(&thread_id) == Some(&session.user);
+    let has_right = || database.accounts.iter().any(|it| it.user == session.user && it.may_kill);
+    database.clock.is_none() || is_own || has_right()
+}
+
 /// Asks for the end of a session or of its statement.
 pub fn kill_thread(session: &Session, database: &mut Database, id: u64, query_only: bool) -> Outcome {
     let thread_id = u32::try_from(id).ok().filter(|id| database.threads.contains(id));
     let Some(thread_id) = thread_id else {
         return Err(ServerError::new(1094, "HY000", format!("Unknown thread id: {id}")));
     };
+    if !may_kill(session, database, thread_id) {
+        return Err(ServerError::new(1095, "HY000", format!("You are not owner of thread {id}")));
+    }
     if thread_id == session.thread_id {
         return Err(ServerError::new(1317, "70100", "Query execution was interrupted"));
     }

@@ -97,7 +97,7 @@ impl<P: Subject> World<P> {
         if way.origin.is_reader {
             return;
         }
-        let other = self.program.primary().filter(|&primary| primary != way.server);
+        let other = self.program().primary().filter(|&primary| primary != way.server);
         let Some(other) = other.filter(|_| self.cluster.is_some() && !self.network.is_open(link)) else {
             return;
         };
@@ -133,7 +133,7 @@ impl<P: Subject> World<P> {
 
     /// At the end of a turn all workers know the same primary: nothing has been sent to another server in that turn.
     pub(super) fn check_sent(&mut self) {
-        let primary = self.program.primary();
+        let primary = self.program().primary();
         if let Some(place) = primary.filter(|_| primary != self.led_to) {
             self.turns_to(place);
         }

@@ -1,25 +1,34 @@
 //! One run: the program under test in the middle, virtual clients and a virtual server around it, and one clock.
 
 mod cluster;
+mod driver;
+mod kills;
 mod ledger;
+mod onramps;
 mod operator;
+mod peers;
 mod rules;
 mod servers;
 mod turn;
 
 pub use self::cluster::Act;
+pub use self::onramps::Fate;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use engine::{Finding, Histogram, Routed, Task, Work};
-use seam::{ConnectionId, Signal};
+use seam::Signal;
 
 use self::cluster::Cluster;
+use self::driver::{Driver, Life, News};
+use self::kills::Overheard;
+use self::onramps::Onramps;
 use self::servers::{Way, new_servers};
 use crate::checkers::{Checkers, ReadChecks};
 use crate::client::{self, Client};
 use crate::faults::Parameters;
+use crate::kills::Counts;
 use crate::ledger::Fates;
 use crate::network::{Network, Owner, Parcel};
 use crate::random::Random;
@@ -54,6 +63,8 @@ pub struct Outcome {
     pub account_changes: u64,
     /// Where there are several servers, what became of clients.
     pub fates: Fates,
+    /// Where there are several Onramps, how KILLs ended.
+    pub killed: Counts,
     /// Where reads are split, what was checked of them.
     pub reads: ReadChecks,
     /// And how long they have waited for a replica to have what they were to see.
@@ -69,7 +80,8 @@ pub struct Outcome {
 /// A run in progress.
 #[derive(Debug)]
 pub struct World<P> {
-    program: P,
+    /// The program in the middle, or several of them. One that has ended keeps its place, and the one that is started for it gets the next.
+    drivers: Vec<Driver<P>>,
     parameters: Parameters,
     random: Random,
     now: u64,
@@ -80,6 +92,8 @@ pub struct World<P> {
     /// The way of each connection to a server.
     ways: BTreeMap<Link, Way>,
     cluster: Option<Cluster>,
+    onramps: Option<Onramps<P>>,
+    overheard: Overheard,
     /// Clients' statements that were sent in this turn, with the ways to the servers.
     sent: Vec<(Way, Token)>,
     /// The place of the primary that the program has, or has had last.
@@ -87,30 +101,13 @@ pub struct World<P> {
     clients: Vec<Client>,
     client_links: BTreeMap<u32, Link>,
     link_keys: BTreeMap<Link, ClientKey>,
-    /// Inputs about connections that came about, for the next turn.
-    news: Vec<News>,
-    /// What the program has others do, with the worker that wants it.
-    tasks: BTreeMap<u64, (usize, Task)>,
+    /// What programs have others do, with the place of the program, and its worker that wants it.
+    tasks: BTreeMap<u64, (usize, usize, Task)>,
     last_task: u64,
-    next_turn: Option<u64>,
     turn: u64,
-    idle_turns: u32,
     calm: bool,
-    listening: bool,
-    finished: bool,
     checkers: Checkers,
     trace: Trace,
-}
-
-/// What the driver tells once.
-#[derive(Debug)]
-enum News {
-    Accepted(ConnectionId, u32),
-    Connected(u64, ConnectionId),
-    ConnectFailed(u64),
-    Signal(Signal),
-    /// What came of a task of a worker.
-    Found(usize, u64, Finding),
 }
 
 impl<P: Subject> World<P> {
@@ -133,7 +130,7 @@ impl<P: Subject> World<P> {
             })
             .collect();
         Self {
-            program,
+            drivers: vec![Driver::new(program)],
             checkers: checkers_of(&parameters, direct),
             random,
             now: 0,
@@ -141,6 +138,8 @@ impl<P: Subject> World<P> {
             network,
             is_up: vec![true; servers.len()],
             ways: BTreeMap::new(),
+            onramps: None,
+            overheard: Overheard::default(),
             cluster: parameters.cluster.clone().map(|drawn| Cluster::new(drawn, parameters.seed)),
             parameters,
             servers,
@@ -149,22 +148,28 @@ impl<P: Subject> World<P> {
             clients,
             client_links: BTreeMap::new(),
             link_keys: BTreeMap::new(),
-            news: Vec::new(),
             tasks: BTreeMap::new(),
             last_task: 0,
-            next_turn: None,
             turn: 0,
-            idle_turns: 0,
             calm: false,
-            listening: true,
-            finished: false,
             trace: Trace::new(echo),
         }
     }
 
+    /// A world around several Onramps, as many as the seed's run has. Each is made from its number: those that are started in the place of others
+    /// have numbers of their own.
+    pub fn several(make: fn(&Parameters, usize) -> P, parameters: Parameters, echo: bool) -> Self {
+        let drawn = parameters.onramps.clone().expect("drawn for several");
+        let drivers = (0..usize::from(drawn.count)).map(|number| Driver::new(make(&parameters, number)));
+        let drivers: Vec<_> = drivers.collect();
+        let onramps = Some(Onramps::new(drawn, parameters.seed, make));
+        let first = make(&parameters, 0);
+        Self { drivers, onramps, ..Self::new(first, parameters, echo) }
+    }
+
     /// Runs to the end, or to the first violation.
     pub fn run(mut self) -> Outcome {
-        self.wake_program(1);
+        (0..self.drivers.len()).for_each(|program| self.wake_program(program, 1));
         for client in 0..self.parameters.clients {
             let at = self.random.below(50_000);
             self.schedule.at(at, Happening::ClientWake(client));
@@ -174,6 +179,7 @@ impl<P: Subject> World<P> {
             self.schedule.at(at, Happening::Fault);
         }
         self.begin_cluster();
+        self.begin_onramps();
         self.storm();
         if !self.parameters.drains_early && self.checkers.found().is_none() {
             self.begin_calm();
@@ -181,19 +187,23 @@ impl<P: Subject> World<P> {
         }
         let reads_at = self.reads_at();
         self.drain();
+        let shared_reads = self.programs().map(Subject::shared_reads);
+        let shared_reads =
+            shared_reads.fold((0, 0), |(reads, schemas), (more, brought)| (reads + more, schemas + brought));
         Outcome {
+            rescues: self.programs().map(Subject::rescues).sum(),
+            shared_reads,
+            account_changes: self.programs().map(Subject::account_changes).sum(),
+            read_waits: self.program().read_waits(),
+            routed: self.program().routed(),
             violation: self.checkers.found().map(str::to_owned),
             trace: self.trace,
             executed: self.checkers.executed,
             answered: self.checkers.answered,
             popular: (self.checkers.popular_answers, self.checkers.popular_runs),
-            rescues: self.program.rescues(),
-            shared_reads: self.program.shared_reads(),
-            account_changes: self.program.account_changes(),
             fates: self.checkers.fates(),
+            killed: self.checkers.killed(),
             reads: self.checkers.reads,
-            read_waits: self.program.read_waits(),
-            routed: self.program.routed(),
             reads_at,
             micros: self.now,
         }
@@ -201,7 +211,7 @@ impl<P: Subject> World<P> {
 
     fn reads_at(&mut self) -> Vec<u64> {
         let mut all = vec![0; self.servers.len()];
-        for worker in self.program.workers() {
+        for worker in self.program_mut().workers() {
             all.iter_mut().zip(worker.reader_views()).for_each(|(all, view)| *all += view.sent);
         }
         all
@@ -210,6 +220,8 @@ impl<P: Subject> World<P> {
     fn storm(&mut self) {
         for _ in 0..self.parameters.steps {
             let is_over = self.cluster.as_ref().is_some_and(|cluster| self.now >= cluster.drawn.lasts);
+            let is_over =
+                is_over || self.onramps.as_ref().is_some_and(|onramps| self.now >= onramps.drawn.lasts);
             if is_over || !self.step() {
                 return;
             }
@@ -224,6 +236,7 @@ impl<P: Subject> World<P> {
             self.schedule.at(self.now + 1, Happening::ServerUp(place));
         }
         self.calm_cluster();
+        self.calm_onramps();
         for client in 0..self.clients.len() {
             self.clients[client].calm_down();
             self.carry_out_client(client);
@@ -232,10 +245,12 @@ impl<P: Subject> World<P> {
 
     fn run_calm(&mut self) {
         let end = self.now + CALM_LIMIT;
-        while self.checkers.found().is_none() && !self.clients.iter().all(Client::is_satisfied) {
+        while self.checkers.found().is_none()
+            && !(self.clients.iter().all(Client::is_satisfied) && self.are_counted())
+        {
             if self.schedule.next_time().is_none_or(|next| next > end) {
                 let forgotten = self.clients.iter().find(|client| !client.is_satisfied());
-                let text = forgotten.map_or(String::new(), |client| {
+                let text = forgotten.map_or("the Onramps do not count each other".to_owned(), |client| {
                     format!("client {} is forgotten: it waits for {}", client.key, client.waits_for())
                 });
                 self.checkers.violation(text);
@@ -249,19 +264,26 @@ impl<P: Subject> World<P> {
 
     /// SIGTERM: the program must finish by itself.
     fn drain(&mut self) {
-        if self.checkers.found().is_some() || !self.program.keeps_limits() {
+        if self.checkers.found().is_some() || !self.program().keeps_limits() {
             return;
         }
         self.note(format_args!("drain"));
-        self.news.push(News::Signal(Signal::Drain));
-        self.wake_program(0);
+        for program in 0..self.drivers.len() {
+            if self.drivers[program].life != Life::Gone {
+                self.drivers[program].news.push(News::Signal(Signal::Drain));
+                self.wake_program(program, 0);
+            }
+        }
         let end = self.now + CALM_LIMIT;
         self.checkers.accept_losses();
         self.calm = true;
+        if let Some(onramps) = &mut self.onramps {
+            onramps.ends = true;
+        }
         for client in 0..self.clients.len() {
             self.clients[client].stay_away();
         }
-        while !self.finished && self.checkers.found().is_none() {
+        while !self.drivers.iter().all(|driver| driver.finished) && self.checkers.found().is_none() {
             if self.schedule.next_time().is_none_or(|next| next > end) {
                 self.checkers.violation("the program does not finish after Signal::Drain".to_owned());
             }
@@ -276,10 +298,10 @@ impl<P: Subject> World<P> {
         let Some((at, happening)) = self.schedule.pop() else { return false };
         self.now = self.now.max(at);
         match happening {
-            Happening::Turn => {
-                if self.next_turn == Some(at) {
-                    self.next_turn = None;
-                    self.run_turn();
+            Happening::Turn(program) => {
+                if self.drivers[program].next_turn == Some(at) {
+                    self.drivers[program].next_turn = None;
+                    self.run_turn(program);
                 }
             }
             Happening::ArriveAtProgram(link) if self.holds_up(link, false) => {
@@ -288,7 +310,7 @@ impl<P: Subject> World<P> {
             Happening::ArriveAtProgram(link) => {
                 if self.network.arrive_at_program(link) {
                     let delay = self.random.below(60);
-                    self.wake_program(delay);
+                    self.wake_program_of(link, delay);
                 }
             }
             Happening::ArriveAtPeer(link) if self.holds_up(link, true) => {
@@ -297,7 +319,7 @@ impl<P: Subject> World<P> {
             Happening::ArriveAtPeer(link) => self.arrive_at_peer(link),
             Happening::SlowRead(link) => {
                 self.network.slow_read(self.now, &mut self.schedule, link);
-                self.wake_for_news();
+                self.wake_for_news(link);
             }
             Happening::ConnectDone { token, server, origin } => self.connect_done(token, server, origin),
             Happening::Greet(link) => self.greet(link),
@@ -312,6 +334,7 @@ impl<P: Subject> World<P> {
             Happening::Fault => self.fault(),
             Happening::ServerUp(place) => self.server_up(place),
             Happening::Cluster(act) => self.act(act),
+            Happening::Onramps(fate) => self.meet(fate),
         }
         if let Some(violation) = self.checkers.found() {
             let text = violation.to_owned();
@@ -322,7 +345,8 @@ impl<P: Subject> World<P> {
 
     /// Some thread has done what the program wanted done.
     fn task_done(&mut self, number: u64) {
-        let Some((worker, task)) = self.tasks.remove(&number).filter(|(_, task)| task.is_wanted()) else {
+        let Some((program, worker, task)) = self.tasks.remove(&number).filter(|(.., task)| task.is_wanted())
+        else {
             return;
         };
         // Nobody logs in here with what takes long to check.
@@ -331,8 +355,8 @@ impl<P: Subject> World<P> {
             Work::ReadCode(answers) => Finding::Code(answers.read()),
             _ => return,
         };
-        self.news.push(News::Found(worker, task.number, finding));
-        self.wake_program(0);
+        self.drivers[program].news.push(News::Found(worker, task.number, finding));
+        self.wake_program(program, 0);
     }
 
     fn arrive_at_peer(&mut self, link: Link) {
@@ -350,11 +374,13 @@ impl<P: Subject> World<P> {
                 match parcel {
                     Parcel::Bytes(bytes) => self.clients[index].receive(self.now, &bytes, &mut self.checkers),
                     Parcel::End | Parcel::Reset => {
+                        self.note_left(link);
                         self.client_links.remove(&client);
                         self.clients[index].lost(self.now, &mut self.checkers);
                     }
                 }
                 self.carry_out_client(index);
+                self.judge_kills();
             }
         }
     }
@@ -373,13 +399,15 @@ impl<P: Subject> World<P> {
                 }
                 (client::Action::ReadSlowly(slow), Some(link)) => {
                     self.network.set_slow(self.now, &mut self.schedule, link, slow);
-                    self.wake_for_news();
+                    self.wake_for_news(link);
                 }
                 (client::Action::Close, Some(link)) => {
+                    self.note_left(link);
                     self.client_links.remove(&client);
                     self.network.peer_closes(self.now, &mut self.schedule, link);
                 }
                 (client::Action::Reset, Some(link)) => {
+                    self.note_left(link);
                     self.client_links.remove(&client);
                     self.network.peer_resets(self.now, &mut self.schedule, link);
                 }
@@ -389,16 +417,29 @@ impl<P: Subject> World<P> {
     }
 
     fn connect_client(&mut self, index: usize, client: u32) {
-        if !self.listening {
+        let Some(program) = self.program_for(client) else {
             self.clients[index].lost(self.now, &mut self.checkers);
             return;
-        }
-        let (link, connection) = self.network.open(Owner::Client(client));
+        };
+        let (link, connection) = self.network.open(Owner::Client(client), program);
         self.client_links.insert(client, link);
         self.link_keys.insert(link, self.clients[index].key);
-        self.news.push(News::Accepted(connection, client));
+        self.drivers[program].news.push(News::Accepted(connection, client));
         let delay = self.random.below(60);
-        self.wake_program(delay);
+        self.wake_program(program, delay);
+    }
+
+    /// The program in the middle, or the first of several.
+    fn program(&self) -> &P {
+        &self.drivers[0].program
+    }
+
+    fn program_mut(&mut self) -> &mut P {
+        &mut self.drivers[0].program
+    }
+
+    fn programs(&self) -> impl Iterator<Item = &P> {
+        self.drivers.iter().map(|driver| &driver.program)
     }
 
     /// The same without a trace.
@@ -414,7 +455,11 @@ impl<P: Subject> World<P> {
 
 fn checkers_of(parameters: &Parameters, direct: bool) -> Checkers {
     let checkers = Checkers::new(parameters.tolerates_losses(), direct);
-    if parameters.cluster.is_some() { checkers.with_ledger() } else { checkers }
+    match (&parameters.cluster, &parameters.onramps) {
+        (Some(_), _) => checkers.with_ledger(),
+        (None, Some(_)) => checkers.with_kills(),
+        (None, None) => checkers,
+    }
 }
 
 /// What a connection is called in the trace.

@@ -44,7 +44,7 @@ impl<P: Subject> World<P> {
 
     /// An operator has the program change the primary.
     pub(super) fn order_switchover(&mut self) {
-        let Some(from) = self.program.primary() else { return };
+        let Some(from) = self.program().primary() else { return };
         let count = self.servers.len();
         let Some(cluster) = &mut self.cluster else { return };
         let to = cluster.random.index(count);
@@ -68,9 +68,9 @@ impl<P: Subject> World<P> {
     }
 
     fn give_drain(&mut self, order: DrainOrder) -> Option<Result<DrainOutcome, String>> {
-        let outcome = self.program.workers().first_mut()?.drain_server(order);
+        let outcome = self.program_mut().workers().first_mut()?.drain_server(order);
         self.note(format_args!("{order:?}: {outcome:?}"));
-        self.wake_program(0);
+        self.wake_program(0, 0);
         outcome
     }
 
@@ -91,14 +91,14 @@ impl<P: Subject> World<P> {
 
     fn switch(&mut self, step: SwitchStep) {
         self.note(format_args!("{step:?}"));
-        if let Some(first) = self.program.workers().first_mut() {
+        if let Some(first) = self.program_mut().workers().first_mut() {
             first.switch_over(step);
         }
-        self.wake_program(0);
+        self.wake_program(0, 0);
     }
 
     fn views(&mut self) -> Vec<ServerView> {
-        self.program.workers().first().map_or(Vec::new(), |first| first.servers())
+        self.program_mut().workers().first().map_or(Vec::new(), |first| first.servers())
     }
 
     /// Looks whether the next step may begin.
@@ -106,7 +106,7 @@ impl<P: Subject> World<P> {
         let Some(mut order) = self.cluster.as_ref().and_then(|cluster| cluster.order) else { return };
         match order.stage {
             Stage::Ending(until) => {
-                let workers = self.program.workers();
+                let workers = self.program_mut().workers();
                 let is_open = workers.iter().any(|worker| {
                     let view = worker.overview();
                     if order.drains.is_some() { view.leaves_server } else { view.transactions > 0 }

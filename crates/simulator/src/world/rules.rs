@@ -33,10 +33,10 @@ impl<P: Subject> World<P> {
         if let Some(cluster) = &self.cluster {
             cluster.drawn.apply(&mut settings);
         }
-        for worker in self.program.workers() {
+        for worker in self.program_mut().workers() {
             worker.change_settings(&settings);
         }
-        self.wake_program(0);
+        self.wake_program(0, 0);
     }
 
     /// A read has been sent to a server that is read from. `near` says of each worker since when a server of its own zone has taken reads.
@@ -74,14 +74,14 @@ impl<P: Subject> World<P> {
             return Vec::new();
         }
         let reads = &cluster.drawn.reads;
-        let primary = self.program.primary().filter(|_| reads.split == ReadSplit::All);
+        let primary = self.program().primary().filter(|_| reads.split == ReadSplit::All);
         let takes = |(place, readable): (usize, Readable)| {
             let is_replica = matches!(readable, Readable::Yes | Readable::OtherZone);
             is_near(reads, place)
                 && weight_at(reads, place) > 0
                 && (is_replica || (readable == Readable::Primary && primary == Some(place)))
         };
-        let workers = self.program.workers();
+        let workers = self.program_mut().workers();
         cluster.take_reads.resize(workers.len(), Vec::new());
         for (worker, since) in workers.into_iter().zip(&mut cluster.take_reads) {
             let views = worker.reader_views();

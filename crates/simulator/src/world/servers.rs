@@ -1,11 +1,14 @@
 //! The servers' side of a run: who connects to them, what they do, and what becomes of it.
 
-use super::{News, World};
+use super::World;
+use super::driver::{Life, News};
 use crate::faults::Parameters;
+use crate::kills::MAY_KILL;
 use crate::network::{Owner, Parcel};
 use crate::random::Random;
 use crate::schedule::Happening;
 use crate::server::database::Database;
+use crate::server::locks::EPOCH;
 use crate::server::member::Member;
 use crate::server::{Action, Link, Server, Speed};
 use crate::subject::{Origin, Subject};
@@ -26,7 +29,14 @@ pub(super) struct Way {
 pub(super) fn new_servers(parameters: &Parameters, direct: bool, random: &mut Random) -> Vec<Server> {
     let mut database = Database::new(Parameters::accounts());
     // A client of its own would be refused, where a pool makes room.
-    database.most_prepared_statements = (!direct).then_some(MOST_PREPARED_STATEMENTS);
+    if parameters.onramps.is_some() {
+        database.clock = Some(EPOCH);
+        // Some who may end everybody's sessions.
+        database.accounts.iter_mut().for_each(|account| account.may_kill |= account.user == MAY_KILL);
+    }
+    // Nor does one make room for the clients of another.
+    let makes_room = !direct && parameters.onramps.is_none();
+    database.most_prepared_statements = makes_room.then_some(MOST_PREPARED_STATEMENTS);
     // Clients of its own would see what only a pool has to know.
     let speed = match direct {
         true => Speed { refused_change_percent: 0, keeps_roles: false, ..parameters.speed },
@@ -46,6 +56,9 @@ pub(super) fn new_servers(parameters: &Parameters, direct: bool, random: &mut Ra
 
 impl<P: Subject> World<P> {
     pub(super) fn connect_done(&mut self, token: u64, server: usize, origin: Origin) {
+        if self.drivers[origin.program].life == Life::Gone {
+            return;
+        }
         let unlucky = self.parameters.faults.connect_failures && !self.calm && self.random.percent(10);
         let full = self.parameters.faults.refusals && !self.calm && self.random.percent(10);
         if self.is_cut(Way { server, origin }) {
@@ -53,9 +66,9 @@ impl<P: Subject> World<P> {
             return self.schedule.at(self.now + super::cluster::LOOK, happening);
         }
         if self.is_up[server] && !unlucky {
-            let (link, connection) = self.network.open(Owner::Server);
+            let (link, connection) = self.network.open(Owner::Server, origin.program);
             self.ways.insert(link, Way { server, origin });
-            self.news.push(News::Connected(token, connection));
+            self.drivers[origin.program].news.push(News::Connected(token, connection));
             if full {
                 self.servers[server].turn_away(link);
                 self.carry_out_server(server);
@@ -63,9 +76,9 @@ impl<P: Subject> World<P> {
                 self.greet(link);
             }
         } else {
-            self.news.push(News::ConnectFailed(token));
+            self.drivers[origin.program].news.push(News::ConnectFailed(token));
         }
-        self.wake_program(0);
+        self.wake_program(origin.program, 0);
     }
 
     /// Whoever has connected is greeted, as soon as the server runs.
@@ -99,7 +112,9 @@ impl<P: Subject> World<P> {
 
     /// Something happens on a server: statements that run there are numbered with those of all others.
     pub(super) fn with_server(&mut self, place: usize, act: impl FnOnce(&mut Server)) {
+        let clock = self.clock();
         let server = &mut self.servers[place];
+        server.database.clock = clock;
         server.database.moment = self.checkers.moment;
         server.database.popular_runs = self.checkers.popular_runs;
         act(server);
@@ -107,7 +122,7 @@ impl<P: Subject> World<P> {
     }
 
     pub(super) fn carry_out_server(&mut self, place: usize) {
-        let strict = self.program.keeps_limits(); // others pass a client's nonsense on
+        let strict = self.program().keeps_limits(); // others pass a client's nonsense on
         for complaint in std::mem::take(&mut self.servers[place].complaints).into_iter().filter(|_| strict) {
             self.checkers.violation(format!("the server complains: {}", complaint.0));
         }
@@ -146,15 +161,18 @@ impl<P: Subject> World<P> {
 
     fn check_permits(&mut self) {
         // What a server goes on with that is given up is nobody's any more.
-        if self.cluster.is_some() || !self.program.keeps_limits() || !self.parameters.counts_permits() {
+        if self.cluster.is_some() || !self.program().keeps_limits() || !self.parameters.counts_permits() {
             return;
         }
-        let running: usize = self.servers.iter().map(Server::running_statements).sum();
         let permits = self.parameters.permits;
         // A quarter more is kept for clients that hold locks, and at least one.
         let most = permits + (permits / 4).max(1);
-        if running > most as usize {
-            self.checkers.violation(format!("{running} statements run at once, permits = {permits}"));
+        for program in (0..self.drivers.len()).filter(|&program| self.drivers[program].life != Life::Gone) {
+            let is_its = |link: Link| self.ways.get(&link).is_some_and(|way| way.origin.program == program);
+            let running: usize = self.servers.iter().map(|server| server.running_statements(is_its)).sum();
+            if running > most as usize {
+                self.checkers.violation(format!("{running} statements run at once, permits = {permits}"));
+            }
         }
     }
 
