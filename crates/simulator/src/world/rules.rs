@@ -74,14 +74,16 @@ impl<P: Subject> World<P> {
             return Vec::new();
         }
         let reads = &cluster.drawn.reads;
-        let primary = self.program().primary().filter(|_| reads.split == ReadSplit::All);
+        // There is one Onramp in front of a cluster.
+        let program = &mut self.drivers[0].program;
+        let primary = program.primary().filter(|_| reads.split == ReadSplit::All);
         let takes = |(place, readable): (usize, Readable)| {
             let is_replica = matches!(readable, Readable::Yes | Readable::OtherZone);
             is_near(reads, place)
                 && weight_at(reads, place) > 0
                 && (is_replica || (readable == Readable::Primary && primary == Some(place)))
         };
-        let workers = self.program_mut().workers();
+        let workers = program.workers();
         cluster.take_reads.resize(workers.len(), Vec::new());
         for (worker, since) in workers.into_iter().zip(&mut cluster.take_reads) {
             let views = worker.reader_views();
