@@ -279,7 +279,7 @@ fn rates(
 }
 
 fn rate(before: &Snapshot, after: &Snapshot) -> Option<f64> {
-    let statements = after.number("Queries")? - before.number("Queries")?;
+    let statements = after.number("Queries")?.saturating_sub(before.number("Queries")?);
     let milliseconds = after.at.checked_sub(before.at).filter(|milliseconds| *milliseconds > 0)?;
     // An Onramp that was started anew counts from 0.
     (statements >= 0).then(|| statements as f64 * 1000.0 / milliseconds as f64)

@@ -359,3 +359,14 @@ fn rates_of_several_are_summed_where_they_are_known() {
     view.take(several(1));
     assert_eq!(view.rate(), Some(one));
 }
+
+#[test]
+fn a_rate_is_made_of_any_numbers() {
+    let look = |at: u64, queries: i64| {
+        let status = BTreeMap::from([("Queries".to_owned(), queries.to_string())]);
+        Snapshot { at, status, ..Snapshot::default() }
+    };
+    assert_eq!(rate(&look(1_000, 5), &look(2_000, 9)), Some(4.0));
+    assert!(rate(&look(1_000, i64::MIN), &look(2_000, i64::MAX)).is_some_and(f64::is_finite));
+    assert_eq!(rate(&look(1_000, i64::MAX), &look(2_000, i64::MIN)), None);
+}

@@ -59,7 +59,8 @@ pub fn way(look: &Snapshot) -> String {
 /// A bound that each of them has.
 pub fn bound(look: &Snapshot, option: &str) -> Option<i64> {
     let of = |look: &Snapshot| look.options.get(option)?.parse::<i64>().ok().filter(|bound| *bound > 0);
-    look.each().into_iter().map(|(_, look)| of(look)).sum()
+    let bounds: Option<Vec<i64>> = look.each().into_iter().map(|(_, look)| of(look)).collect();
+    Some(bounds?.into_iter().fold(0, i64::saturating_add))
 }
 
 /// Of 100 statements how many ran on any backend. Of several it is made anew from what it is made of: a mean of shares would be none of
@@ -139,4 +140,27 @@ fn waiting(look: &Snapshot, onramp: &str) -> i64 {
     let queues = ["Onramp_queued_high", "Onramp_queued_low", "Onramp_queued_long"];
     let waits = own.into_iter().flat_map(|(_, look)| queues.iter().filter_map(|queue| look.number(queue)));
     waits.fold(0, i64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::snapshot::Part;
+
+    #[test]
+    fn bounds_that_nobody_has_are_summed_as_well_as_others() {
+        let part = |bound: i64| {
+            let options = BTreeMap::from([("max_backends".to_owned(), bound.to_string())]);
+            let look = Snapshot { options, ..Snapshot::default() };
+            Part { name: bound.to_string(), target: String::new(), look: Ok(look) }
+        };
+        let of = |bounds: &[i64]| {
+            let look = Snapshot { parts: bounds.iter().copied().map(part).collect(), ..Snapshot::default() };
+            bound(&look, "max_backends")
+        };
+        assert_eq!((of(&[3, 4]), of(&[3, 0])), (Some(7), None));
+        assert_eq!(of(&[i64::MAX, 1]), Some(i64::MAX), "whatever stands in an Onramp's place may say so");
+    }
 }
