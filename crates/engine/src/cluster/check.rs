@@ -30,6 +30,9 @@ const LARGEST_ANSWER: usize = 1 << 20;
 /// A server that hangs up between two checks is checked at once, but not more often than so: it may go on doing that.
 const SOONEST: Duration = Duration::from_millis(100);
 
+/// Who has waited for so many times a pause waits for one more: what that adds is a hundredth, and all are asked less often.
+const PART_OF_WAIT: u32 = 100;
+
 /// The longest pause after checks that failed in a row. A server that is asked in vain counts that as attempts that were broken off,
 /// and after 100 of them (max_connect_errors) it lets nobody in from here.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -325,16 +328,27 @@ impl Cluster {
             let last = self.standings[primary].verdict();
             primary != place && !(last.is_well && last.is_writable)
         };
-        let is_awaited = self.failovers.is_under_way() || self.primary.is_some_and(has_ended);
+        let is_awaited = self.failovers.under_way_since().is_some() || self.primary.is_some_and(has_ended);
         let is_node = verdict.membership.as_ref().is_some_and(|own| own.place.is_some());
         is_awaited && !verdict.identity.is_empty() && !is_node
+    }
+
+    /// The interval between looks at one that may take over: the longer there has been no primary, the longer. Where nothing takes writes for a
+    /// night, it is the usual one.
+    fn interval_without(&self, now: Instant, usual: Duration) -> Duration {
+        let lasts = self.failovers.under_way_since().map_or(Duration::ZERO, |began| now.since(began));
+        (lasts / PART_OF_WAIT).min(usual).max(SOONEST)
     }
 
     /// The next round begins an interval after this one has, or later.
     fn round_ended(&mut self, step: &mut Step<'_>, place: usize, verdict: Verdict, pause: Duration) {
         // While clients wait for a switchover, or for this server to take writes, as soon as may be.
-        let is_awaited = self.switching.is_some() || self.may_take_over(place, &verdict);
-        let interval = if is_awaited { SOONEST } else { step.settings.cluster.check_interval };
+        let usual = step.settings.cluster.check_interval;
+        let interval = match self.switching.is_some() {
+            true => SOONEST,
+            false if self.may_take_over(place, &verdict) => self.interval_without(step.now, usual),
+            false => usual,
+        };
         let check = &mut self.checks[place];
         check.state = State::Resting;
         if !verdict.is_well && verdict.identity.is_empty() {
@@ -360,11 +374,15 @@ mod tests {
 
     /// The pause behind a check of the second server that ends with this.
     fn pause(cluster: &mut Cluster, verdict: Verdict) -> Duration {
+        pause_at(cluster, at(9), verdict)
+    }
+
+    fn pause_at(cluster: &mut Cluster, now: Instant, verdict: Verdict) -> Duration {
         let (settings, mut outbox) = (two_servers(), Outbox::default());
-        let mut step = Step { now: at(9), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
-        (cluster.checks[1].began, cluster.checks[1].pause) = (at(9), Duration::ZERO);
+        let mut step = Step { now, settings: &settings, outbox: &mut outbox, effects: Vec::new() };
+        (cluster.checks[1].began, cluster.checks[1].pause) = (now, Duration::ZERO);
         cluster.round_ended(&mut step, 1, verdict, Duration::ZERO);
-        cluster.checks[1].due.since(at(9))
+        cluster.checks[1].due.since(now)
     }
 
     #[test]
@@ -393,6 +411,10 @@ mod tests {
         cluster.choose(at(3), &chosen, &settings);
         assert_eq!(chosen.get().place, None);
         assert_eq!(pause(&mut cluster, writes(1, true)), SOONEST, "clients wait until one is read-only");
+        let later = |cluster: &mut Cluster, seconds: u64| pause_at(cluster, at(3 + seconds), writes(1, true));
+        assert_eq!(later(&mut cluster, 10), SOONEST);
+        assert_eq!(later(&mut cluster, 30), 3 * SOONEST, "a hundredth of what it has lasted");
+        assert_eq!(later(&mut cluster, 3_600), usual, "nobody floods servers for a night");
         cluster.seen(at(4), 0, writes(0, false));
         cluster.choose(at(4), &chosen, &settings);
         assert_eq!(pause(&mut cluster, writes(1, true)), usual, "it is the primary now");

@@ -98,9 +98,9 @@ impl Failovers {
         });
     }
 
-    /// There is no primary, since the last one is none any more.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.0.back().is_some_and(|last| last.ended.is_none())
+    /// Since when there is no primary, where the last one is none any more.
+    pub(super) fn under_way_since(&self) -> Option<Instant> {
+        self.0.back().filter(|last| last.ended.is_none()).map(|last| last.began)
     }
 
     fn end(&mut self, now: Instant, to: usize, behind: Behind) {
