@@ -346,13 +346,62 @@ impl MySqlError {
 #[cfg(test)]
 mod tests {
     use seam::{Input, Program as _};
-    use wire::StatusFlags;
+    use wire::{CommandKind, Expect, StatusFlags};
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
+    use crate::cluster::follow::SentBefore;
     use crate::ids::client_key;
     use crate::overload::OverloadSettings;
+    use crate::request::RequestKind;
     use crate::settings::Settings;
+
+    /// All clients have a read in flight on one backend, and the first of them has got a KILL QUERY.
+    fn cancelled_before_others(settings: Settings) -> (Engine, BackendKey, ClientKey) {
+        let mut engine = engine(2, settings);
+        let clients: Vec<ClientKey> = engine.clients.iter().map(|(key, _)| key).collect();
+        let origin = engine.pool.workers.places.take(engine.now, 0, 0).expect("there is room");
+        engine.open_backend(clients[0], origin);
+        let (key, _) = engine.servers.backends().next().expect("it was opened");
+        let mut query = Vec::new();
+        wire::put_message(&mut query, &mut 0, b"\x03SELECT a FROM t");
+        for (index, &client) in (0..).zip(&clients) {
+            engine.handle(Instant::START, Input::Bytes { connection: connection(index), bytes: &query });
+            engine.scheduling.scheduler.remove(client);
+            let owner = Owner::Client { client, command: RequestKind::Query };
+            engine.send_own(key, owner, CommandKind::Query, b"SELECT a FROM t", Expect::ResultSets, 0);
+            engine.clients[client].status = StatusFlags::AUTOCOMMIT;
+            engine.clients[client].backend = Some(key);
+            engine.clients[client].set_phase(Phase::Running(Running::OnServer));
+        }
+        engine.cancel_later(clients[0], key);
+        (engine, key, clients[0])
+    }
+
+    /// Were it not yet stuck for a KILL by then, it would be due again and again.
+    #[test]
+    fn a_cancelled_read_before_others_is_ended_as_soon_as_it_is_stuck() {
+        let (mut engine, ..) = cancelled_before_others(Settings::default());
+        let due = Instant::START + STUCK;
+        assert_eq!((engine.kills.len(), engine.next_ending()), (0, Some(due)));
+        engine.now = due;
+        engine.end_cancelled();
+        assert_eq!((engine.kills.len(), engine.next_ending()), (1, None), "it is asked for once");
+        assert!(engine.scheduling.to_be_cancelled.is_empty());
+    }
+
+    #[test]
+    fn a_cancelled_read_whose_server_is_lost_does_not_run_again() {
+        let (mut engine, key, victim) = cancelled_before_others(Settings::default());
+        let phases = |engine: &mut Engine| {
+            let mut statement = engine.servers[key].in_flight.pop_front().expect("it is in flight");
+            let client = statement.owner.client().expect("it is a client's");
+            engine.wait_again(client, &mut statement, SentBefore::Lost);
+            (client == victim, matches!(engine.clients[client].phase(), Phase::Queued))
+        };
+        assert_eq!(phases(&mut engine), (true, false), "it is told that it was interrupted");
+        assert_eq!(phases(&mut engine), (false, true), "the other one runs elsewhere");
+    }
 
     /// Its connection ends with its statement: that it was refused something is noted of whoever it was.
     #[test]
