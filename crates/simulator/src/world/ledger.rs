@@ -90,11 +90,11 @@ impl<P: Subject> World<P> {
     }
 
     /// What was sent on a connection that the program has ended does not arrive at a server once the program knows another one as the
-    /// primary.
+    /// primary; where it was ended while the server was the primary, it does.
     pub(super) fn check_arrival(&mut self, link: Link, parcel: &Parcel) {
         let (Parcel::Bytes(bytes), Some(way)) = (parcel, self.ways.get(&link)) else { return };
         // A read may arrive late, where it is only read from.
-        if way.origin.is_reader {
+        if way.origin.is_reader || way.is_left_to_it {
             return;
         }
         let other = self.program().primary().filter(|&primary| primary != way.server);
@@ -138,6 +138,11 @@ impl<P: Subject> World<P> {
             self.turns_to(place);
         }
         self.led_to = primary.or(self.led_to);
+        for link in std::mem::take(&mut self.left_in_turn) {
+            if let Some(way) = self.ways.get_mut(&link) {
+                way.is_left_to_it = primary == Some(way.server);
+            }
+        }
         if let Some(cluster) = self.cluster.as_mut().filter(|_| primary.is_some()) {
             cluster.gave_up = false;
         }

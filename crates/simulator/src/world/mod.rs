@@ -98,6 +98,8 @@ pub struct World<P> {
     sent: Vec<(Way, Token)>,
     /// The place of the primary that the program has, or has had last.
     led_to: Option<usize>,
+    /// What the program has closed in this turn.
+    left_in_turn: Vec<Link>,
     clients: Vec<Client>,
     client_links: BTreeMap<u32, Link>,
     link_keys: BTreeMap<Link, ClientKey>,
@@ -145,6 +147,7 @@ impl<P: Subject> World<P> {
             servers,
             sent: Vec::new(),
             led_to: None,
+            left_in_turn: Vec::new(),
             clients,
             client_links: BTreeMap::new(),
             link_keys: BTreeMap::new(),

@@ -23,6 +23,8 @@ pub(super) struct Way {
     /// The place of the server.
     pub(super) server: usize,
     pub(super) origin: Origin,
+    /// The program has ended it while the server was the primary: what is in flight there may arrive whenever it will.
+    pub(super) is_left_to_it: bool,
 }
 
 /// The servers of a run, of which the first takes writes.
@@ -61,13 +63,13 @@ impl<P: Subject> World<P> {
         }
         let unlucky = self.parameters.faults.connect_failures && !self.calm && self.random.percent(10);
         let full = self.parameters.faults.refusals && !self.calm && self.random.percent(10);
-        if self.is_cut(Way { server, origin }) {
+        if self.is_cut(Way { server, origin, is_left_to_it: false }) {
             let happening = Happening::ConnectDone { token, server, origin };
             return self.schedule.at(self.now + super::cluster::LOOK, happening);
         }
         if self.is_up[server] && !unlucky {
             let (link, connection) = self.network.open(Owner::Server, origin.program);
-            self.ways.insert(link, Way { server, origin });
+            self.ways.insert(link, Way { server, origin, is_left_to_it: false });
             self.drivers[origin.program].news.push(News::Connected(token, connection));
             if full {
                 self.servers[server].turn_away(link);

@@ -192,6 +192,7 @@ impl<P: Subject> World<P> {
         let name = name(&self.link_keys, link, self.network.owner(link));
         self.note(format_args!("program closes {name}"));
         self.note_left(link);
+        self.left_in_turn.push(link);
         self.network.program_closes(self.now, &mut self.schedule, link);
     }
 
