@@ -1,5 +1,6 @@
 """How many backends there are where no number is given: as many as the server allows, beside its other users."""
 
+import contextlib
 import threading
 import time
 
@@ -8,6 +9,7 @@ import pytest
 from harness import raw
 from harness.counted import Counted
 from harness.raw import Err, Ok
+from harness.server import ADMIN, APP
 from harness.waiting import in_background, until
 
 
@@ -97,3 +99,38 @@ def test_another_onramp_gets_a_quarter(own_server, own_admin, onramp, bound, fol
         ended.set()
         later.stop()
     assert not [answer for join in joins for answer in join() if isinstance(answer, Err)]
+
+
+def test_a_kill_that_waits_for_room_is_not_for_what_has_come_since(own_server, own_onramp):
+    """The statement that was meant has ended by itself meanwhile; its client, in a transaction, has sent another one."""
+    onramp = own_onramp(own_server, workers=1, max_backends=8)
+    with contextlib.ExitStack() as stack:
+        admin = stack.enter_context(raw.connect(own_server, *ADMIN))
+        victim, killer = (stack.enter_context(raw.connect(onramp, schema="onramp_app")) for _ in range(2))
+        victim.query("BEGIN")
+        victim.command(raw.QUERY, b"SELECT SLEEP(2), 1")
+        running = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(2), %'"
+        until(lambda: admin.value(running) == b"1", "it does not run")
+        # No backend is idle, and no room for another one.
+        idle = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app' AND COMMAND = 'Sleep'"
+        for (thread,) in admin.query(idle).rows:
+            admin.query(f"KILL {thread.decode()}")
+        until(lambda: not admin.query(idle).rows, "they are idle still")
+        connected = admin.value("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Daemon'")
+        assert isinstance(admin.query(f"SET GLOBAL max_connections = {max(10, int(connected))}"), Ok)
+        room = []
+        while True:
+            connection = raw.Connection(own_server)
+            stack.callback(connection.close)
+            if not isinstance(connection.login(*APP), Ok):
+                break
+            room.append(connection)
+        killer.command(raw.QUERY, f"KILL QUERY {victim.id}".encode())
+        assert victim.result().rows[0][1] == b"1"
+        victim.command(raw.QUERY, b"SELECT SLEEP(3), 2")
+        until(lambda: admin.value(running.replace("2)", "3)")) == b"1", "the next one does not run")
+        for connection in room:
+            connection.close()
+        assert isinstance(killer.result(), Ok)
+        # Of a sleep that is interrupted MariaDB says 1, or nothing at all.
+        assert victim.result().rows == [(b"0", b"2")]

@@ -228,7 +228,7 @@ impl Engine {
                 urgent && matches!(client.phase(), Phase::Queued)
             });
             let key = client.key;
-            if !waits {
+            if !waits || self.kill_is_over(key) {
                 continue;
             }
             let held = self.clients[key].backend;

@@ -15,12 +15,13 @@ use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 use super::reading::TEXT_AT;
 use super::{Phase, Running};
 use crate::accounts::IdentityId;
-use crate::backend::{Afterwards, Owner, Summary};
+use crate::backend::{Afterwards, Owner};
 use crate::control::peers::mail::{Delivery, PEER_TIMEOUT};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ServerKey};
 use crate::outside::named::ClosedFor;
+use crate::outside::orders::OutsideKill;
 use crate::pool::Pool;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::steps;
@@ -50,9 +51,6 @@ const MOST_KILLS: u32 = 64;
 
 /// A KILL in front of others takes a few dozen bytes. What is longer is the server's, too.
 const LONGEST_KILL: usize = 4 << 10;
-
-/// ER_NO_SUCH_THREAD.
-const NO_SUCH_THREAD: u16 = 1094;
 
 /// How long another worker may take to answer a KILL. Its turns are milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -197,7 +195,7 @@ impl Engine {
     pub(crate) fn kill_command(&mut self, key: ClientKey, id: u64, answer: u8) {
         let target = KillTarget { query_only: false, whom: Whom::Id(id) };
         if !self.kill_statement(key, target, answer, None) {
-            self.queue_kill(key, Ending { thread_id: id, query_only: false }, false);
+            self.queue_kill(key, Ending { thread_id: id, query_only: false }, false, None);
         }
     }
 
@@ -398,8 +396,11 @@ impl Engine {
                 behind.killed = behind.killed.saturating_add(1);
                 self.go_on_behind_kill(killer, behind, answer);
             }
-            (Outcome::AskServer(ending), None) => self.queue_kill(killer, ending, true),
-            (Outcome::OfServer(ending), None) => self.queue_kill(killer, ending, false),
+            (Outcome::AskServer(ending), None) => {
+                let kills = self.outside_kill(killing.victim, query_only, ending, killing.since);
+                self.queue_kill(killer, ending, true, kills);
+            }
+            (Outcome::OfServer(ending), None) => self.queue_kill(killer, ending, false, None),
             (Outcome::AskServer(ending) | Outcome::OfServer(ending), Some(behind)) => {
                 let kill = ending.text() + ";";
                 self.query_behind_kill(killer, &behind, kill.as_bytes(), answer);
@@ -580,19 +581,15 @@ impl Engine {
         is_only && (stalls || matches!(state.phase(), Phase::Running(Running::Uploading { .. })))
     }
 
-    fn queue_kill(&mut self, killer: ClientKey, ending: Ending, of_client: bool) {
-        let request = Request::query(&ending.text());
-        self.queue_request(killer, Request { urgent: true, kills_client: of_client, ..request });
-    }
-
-    /// The server has ended what a client of ours had there, as another one wants it. A thread that it does not know any more has
-    /// come to its end meanwhile, and the client with it: that is no error, and the thread's id none that the killer has named.
-    pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary) {
-        if summary.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD) {
-            summary.error = None;
-            return self.answer_ok(killer, answer);
-        }
-        self.io.outbox.send(self.clients[killer].connection, &summary.kept);
+    fn queue_kill(
+        &mut self,
+        killer: ClientKey,
+        ending: Ending,
+        kills_client: bool,
+        kills: Option<OutsideKill>,
+    ) {
+        let (request, kills) = (Request::query(&ending.text()), kills.map(Box::new));
+        self.queue_request(killer, Request { urgent: true, kills_client, kills, ..request });
     }
 }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use seam::Instant;
 use wire::{CommandKind, Expect};
 
-use crate::backend::{Owner, Permit};
+use crate::backend::{Owner, Permit, Summary};
 use crate::client::Phase;
 use crate::client::kill::{PEER_ANSWER_TIMEOUT, slot_of};
 use crate::declared::Declared;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientRef};
+use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::named::ClosedFor;
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Outcome, Rights};
@@ -19,8 +19,12 @@ use crate::workers::letter::{Ending, Kill, Killed, Killer, Outcome, Rights};
 /// So long an order to kill a client of another Onramp may take.
 pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
 
+/// ER_NO_SUCH_THREAD.
+const NO_SUCH_THREAD: u16 = 1094;
+
 /// A statement or connection that the server has to end. The victim's own user asks for it, whom the server lets end what is its
 /// own.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct OutsideKill {
     victim: ClientRef,
     ending: Ending,
@@ -128,24 +132,60 @@ impl Engine {
 
     /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here.
     pub(crate) fn end_by_its_user(&mut self, id: u32, query_only: bool, ending: Ending) {
-        let Some(&key) = self.client_ids.get(&id) else { return };
-        self.kills.push(OutsideKill { victim: ClientRef { key, id }, ending, query_only, since: self.now });
+        self.kills.extend(self.outside_kill(id, query_only, ending, self.now));
+    }
+
+    /// What is to be ended of one of this worker's clients, as somebody said at this time.
+    pub(crate) fn outside_kill(
+        &self,
+        id: u32,
+        query_only: bool,
+        ending: Ending,
+        since: Instant,
+    ) -> Option<OutsideKill> {
+        let &key = self.client_ids.get(&id)?;
+        Some(OutsideKill { victim: ClientRef { key, id }, ending, query_only, since })
+    }
+
+    /// The backend on which runs still what is to be ended: what has ended by itself is not, nor what its client has begun since.
+    fn still_runs(&self, kill: &OutsideKill) -> Option<BackendKey> {
+        self.clients
+            .find(kill.victim)
+            .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
+            .filter(|client| !kill.query_only || client.command_age(self.now) >= self.now.since(kill.since))
+            .and_then(|client| client.backend)
+            .filter(|&backend| self.runs_thread(backend, kill.ending.thread_id))
+    }
+
+    /// A client's KILL has waited for a backend to ask on, and what it was to end has ended by itself: it is answered, and asked of nobody.
+    pub(crate) fn kill_is_over(&mut self, killer: ClientKey) -> bool {
+        let kill = self.clients[killer].request.as_ref().and_then(|request| request.kills.as_deref());
+        if kill.is_none_or(|kill| self.still_runs(kill).is_some()) {
+            return false;
+        }
+        self.scheduling.scheduler.remove(killer);
+        let answer = self.take_request(killer).map_or(1, |request| request.answer);
+        self.clients[killer].cancel();
+        self.answer_ok(killer, answer);
+        self.resume.push(killer);
+        true
+    }
+
+    /// The server has ended what a client of ours had there, as another one wants it. A thread that it does not know any more has
+    /// come to its end meanwhile, and the client with it: that is no error, and the thread's id none that the killer has named.
+    pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary) {
+        if summary.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD) {
+            summary.error = None;
+            return self.answer_ok(killer, answer);
+        }
+        self.io.outbox.send(self.clients[killer].connection, &summary.kept);
     }
 
     /// Asks the server to end what is to be ended, as soon as there is a backend of the victim's user to ask on.
     pub(crate) fn carry_out_kills(&mut self) {
         for kill in std::mem::take(&mut self.kills) {
             let victim = kill.victim.key;
-            let runs_on = self
-                .clients
-                .find(kill.victim)
-                .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
-                .filter(|client| {
-                    !kill.query_only || client.command_age(self.now) >= self.now.since(kill.since)
-                })
-                .and_then(|client| client.backend)
-                .filter(|&backend| self.runs_thread(backend, kill.ending.thread_id));
-            let Some(runs_on) = runs_on else { continue }; // it has ended by itself
+            let Some(runs_on) = self.still_runs(&kill) else { continue }; // it has ended by itself
             if self.is_on_former_server(runs_on) {
                 // Another server has become the primary since. There the number means another thread.
                 self.clients[victim].killed = !kill.query_only;
