@@ -47,7 +47,7 @@ def ask_often(clients, read):
 def miss(clients, code, missed):
     """Those that are to read such a row have this error."""
     for (_, row), answer in zip(clients, answers(clients), strict=True):
-        assert (answer.code if isinstance(answer, Err) else answer) == (code if missed(row) else row)
+        assert (answer.code if isinstance(answer, Err) else answer) == (code if missed(row) else row), (answer, row, code)
 
 
 def leave_in_the_middle(clients, read):
