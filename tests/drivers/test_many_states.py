@@ -4,7 +4,7 @@ import pytest
 
 from harness import raw
 from harness.admin import count, start
-from harness.crowd import CLIENTS, FEW, answers, ask, ask_often, expected, leave_in_the_middle, miss, schemas
+from harness.crowd import CLIENTS, FEW, answers, ask, ask_often, expected, leave_in_the_middle, miss_schema, schemas
 from harness.raw import Err
 from harness.waiting import until
 
@@ -59,9 +59,7 @@ def test_reads_follow_each_other_in_their_states(crowd):
 def test_a_schema_that_is_dropped_is_missed_by_those_in_it_alone(crowd, admin):
     _, clients = crowd
     admin.query(f"DROP DATABASE {SCHEMAS[1]}")
-    for code in (1049, 1046):
-        ask(clients, READ)
-        miss(clients, code, lambda row: row[0] == SCHEMAS[1])
+    miss_schema(clients, READ, lambda row: row[0] == SCHEMAS[1])
 
 
 def test_clients_that_leave_in_the_middle_leave_no_state_behind(crowd):

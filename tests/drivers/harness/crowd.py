@@ -44,10 +44,22 @@ def ask_often(clients, read):
         assert answers(clients) == expected(clients)
 
 
-def miss(clients, code, missed):
-    """Those that are to read such a row have this error."""
-    for (_, row), answer in zip(clients, answers(clients), strict=True):
-        assert (answer.code if isinstance(answer, Err) else answer) == (code if missed(row) else row), (answer, row, code)
+# By what one of those has been told before that miss a schema, what it may be told. A USE of it fails (1049), and behind that there is none (1046). On
+# a backend that stands in it, its tables are missed (1146), as on a connection of the client's own.
+BEHIND = {None: (1049, 1146), 1146: (1049, 1146), 1049: (1046,)}
+
+
+def miss_schema(clients, read, missed):
+    """The schema of those has been dropped that are to read such a row."""
+    told = [None] * len(clients)
+    for _ in range(2):
+        ask(clients, read)
+        for place, ((_, row), answer) in enumerate(zip(clients, answers(clients), strict=True)):
+            if missed(row):
+                assert isinstance(answer, Err) and answer.code in BEHIND[told[place]], (answer, row, told[place])
+                told[place] = answer.code
+            else:
+                assert answer == row, (answer, row)
 
 
 def leave_in_the_middle(clients, read):
