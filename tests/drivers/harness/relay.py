@@ -30,7 +30,12 @@ class Relay:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            far = socket.create_connection((self.server.host, self.server.port))
+            try:
+                far = socket.create_connection((self.server.host, self.server.port))
+            except OSError:
+                # The server is gone: whoever wants it hears that, and the relay stays.
+                near.close()
+                continue
             for end in (near, far):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for hear, source, target in ((self.to_server, near, far), (self.from_server, far, near)):
