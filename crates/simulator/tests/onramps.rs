@@ -11,8 +11,8 @@ use simulator::{Fleet, Parameters, Subject, World, fleet, run_engine};
 /// Seeds that run on every change, for some seconds.
 const SEEDS: u64 = 30;
 
-/// And those that only `make test-all` runs.
-const ALL_SEEDS: u64 = 300;
+/// And those that only `make test-all` runs: of each kind some ten seconds.
+const ALL_SEEDS: u64 = 50;
 
 /// Runs that once went wrong: seed, number of Onramps, number of workers of each.
 const REGRESSIONS: &str = include_str!("../seeds/onramps.txt");
