@@ -19,7 +19,7 @@ use crate::client::priority::Priority;
 use crate::client::reading::FoundAhead;
 use crate::cluster::follow::SentBefore;
 use crate::found::Found;
-use crate::outside::orders::OutsideKill;
+use crate::outside::orders::Kills;
 use crate::outside::slow_log::AtStart;
 use crate::outside::waits::Arrival;
 use crate::scheduler::Lane;
@@ -96,9 +96,7 @@ pub(crate) struct Request {
     /// Its answer is held to its end, and what becomes of it then.
     pub(crate) held: Option<Held>,
     /// It ends what another client has on the server.
-    pub(crate) kills_client: bool,
-    /// What that is, where the client is this worker's.
-    pub(crate) kills: Option<Box<OutsideKill>>,
+    pub(crate) kills: Option<Kills>,
     /// What it may do by stored code, as of this library; see [`crate::stored_code`].
     pub(crate) hidden: Hidden,
     pub(crate) library: Option<u64>,
@@ -326,7 +324,6 @@ impl Request {
             remember: None,
             sets_globals: false,
             held: None,
-            kills_client: false,
             kills: None,
             hidden: Hidden::default(),
             library: None,

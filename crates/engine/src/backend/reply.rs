@@ -56,7 +56,7 @@ impl Client {
 
     /// Whether the answer to its statement is held until it is whole.
     fn holds_answer(&self) -> bool {
-        self.request.as_ref().is_some_and(|request| request.held.is_some() || request.kills_client)
+        self.request.as_ref().is_some_and(|request| request.held.is_some() || request.kills.is_some())
     }
 
     /// Whether what its statement changes of the session is remembered.

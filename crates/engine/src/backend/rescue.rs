@@ -190,12 +190,9 @@ impl Engine {
             statement.owner = Owner::Abandoned;
             statement.fingerprint = 0;
             let group = statement.group.take();
-            let is_cancelled = statement.ends == Ends::WhenAlone;
+            let ends = statement.ends;
             self.views.totals.rescues += 1;
-            self.queue_again(client);
-            if is_cancelled {
-                self.cancel_queued(client, &MySqlError::interrupted());
-            }
+            self.queue_again(client, ends);
             // Others that wait for the same answer ask for themselves.
             for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
                 self.goes_alone(follower);
@@ -203,8 +200,8 @@ impl Engine {
         }
     }
 
-    /// A client's statement goes back to where it stood in its queue.
-    pub(crate) fn queue_again(&mut self, key: ClientKey) {
+    /// A client's statement goes back to where it stood in its queue, unless a KILL QUERY waits to end it: then it is over.
+    pub(crate) fn queue_again(&mut self, key: ClientKey, ends: Ends) {
         let client = &mut self.clients[key];
         client.backend = None;
         client.queue_again();
@@ -216,6 +213,9 @@ impl Engine {
         let (since, lane) = (request.arrival.at, request.lane.unwrap_or(Lane::Low));
         let standing = Standing { began, ..Standing::default() };
         self.scheduling.scheduler.enqueue(since, key, lane, Need::Any, standing);
+        if ends == Ends::WhenAlone {
+            self.cancel_queued(key, &MySqlError::interrupted());
+        }
     }
 }
 

@@ -120,7 +120,7 @@ impl Engine {
         let whole = summary.has_kept_all() && !summary.prelude_failed;
         if let Some(held) = request.held.take().filter(|_| whole) {
             self.answer_held(client, held, summary.error.is_some(), &summary.kept);
-        } else if request.kills_client && whole {
+        } else if request.kills.is_some() && whole {
             self.answer_kill(client, request.answer, summary);
         }
     }

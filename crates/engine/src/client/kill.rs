@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ServerKey};
 use crate::outside::named::ClosedFor;
-use crate::outside::orders::OutsideKill;
+use crate::outside::orders::Kills;
 use crate::pool::Pool;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::steps;
@@ -195,7 +195,7 @@ impl Engine {
     pub(crate) fn kill_command(&mut self, key: ClientKey, id: u64, answer: u8) {
         let target = KillTarget { query_only: false, whom: Whom::Id(id) };
         if !self.kill_statement(key, target, answer, None) {
-            self.queue_kill(key, Ending { thread_id: id, query_only: false }, false, None);
+            self.queue_kill(key, Ending { thread_id: id, query_only: false }, None);
         }
     }
 
@@ -397,10 +397,11 @@ impl Engine {
                 self.go_on_behind_kill(killer, behind, answer);
             }
             (Outcome::AskServer(ending), None) => {
-                let kills = self.outside_kill(killing.victim, query_only, ending, killing.since);
-                self.queue_kill(killer, ending, true, kills);
+                let own = self.outside_kill(killing.victim, query_only, ending, killing.since);
+                let kills = own.map_or(Kills::OfOtherWorker, |kill| Kills::Own(Box::new(kill)));
+                self.queue_kill(killer, ending, Some(kills));
             }
-            (Outcome::OfServer(ending), None) => self.queue_kill(killer, ending, false, None),
+            (Outcome::OfServer(ending), None) => self.queue_kill(killer, ending, None),
             (Outcome::AskServer(ending) | Outcome::OfServer(ending), Some(behind)) => {
                 let kill = ending.text() + ";";
                 self.query_behind_kill(killer, &behind, kill.as_bytes(), answer);
@@ -581,15 +582,9 @@ impl Engine {
         is_only && (stalls || matches!(state.phase(), Phase::Running(Running::Uploading { .. })))
     }
 
-    fn queue_kill(
-        &mut self,
-        killer: ClientKey,
-        ending: Ending,
-        kills_client: bool,
-        kills: Option<OutsideKill>,
-    ) {
-        let (request, kills) = (Request::query(&ending.text()), kills.map(Box::new));
-        self.queue_request(killer, Request { urgent: true, kills_client, kills, ..request });
+    fn queue_kill(&mut self, killer: ClientKey, ending: Ending, kills: Option<Kills>) {
+        let request = Request::query(&ending.text());
+        self.queue_request(killer, Request { urgent: true, kills, ..request });
     }
 }
 

@@ -11,7 +11,7 @@ use super::chosen::Choice;
 use super::drain::{DrainOrder, DrainOutcome};
 use super::switchover::{SwitchStep, Switching};
 use crate::accounts::task::Asker;
-use crate::backend::{Afterwards, Ends, InFlight, Owner, ServerError};
+use crate::backend::{Afterwards, InFlight, Owner, ServerError};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
 use crate::engine::{Engine, Role};
@@ -398,12 +398,9 @@ impl Engine {
     pub(crate) fn wait_again(&mut self, key: ClientKey, statement: &mut InFlight, sent_before: SentBefore) {
         let group = statement.group.take();
         let followers: Vec<_> = group.iter().flat_map(|group| self.followers(group)).collect();
-        self.queue_again(key);
+        self.queue_again(key, statement.ends);
         if let Some(request) = &mut self.clients[key].request {
             request.sent_before = sent_before;
-        }
-        if statement.ends == Ends::WhenAlone {
-            self.cancel_queued(key, &MySqlError::interrupted());
         }
         for follower in followers {
             self.goes_alone(follower);

@@ -33,6 +33,14 @@ pub(crate) struct OutsideKill {
     since: Instant,
 }
 
+/// What a client's KILL of another client has the server end.
+pub(crate) enum Kills {
+    /// What runs of a client of this worker's, which is looked at until the server is asked.
+    Own(Box<OutsideKill>),
+    /// Of another worker's, which alone could see that it has ended meanwhile.
+    OfOtherWorker,
+}
+
 /// What has become of an operator's KILL of a client that another Onramp has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KilledAtPeer {
@@ -159,8 +167,9 @@ impl Engine {
 
     /// A client's KILL has waited for a backend to ask on, and what it was to end has ended by itself: it is answered, and asked of nobody.
     pub(crate) fn kill_is_over(&mut self, killer: ClientKey) -> bool {
-        let kill = self.clients[killer].request.as_ref().and_then(|request| request.kills.as_deref());
-        if kill.is_none_or(|kill| self.still_runs(kill).is_some()) {
+        let kills = self.clients[killer].request.as_ref().and_then(|request| request.kills.as_ref());
+        let Some(Kills::Own(kill)) = kills else { return false };
+        if self.still_runs(kill).is_some() {
             return false;
         }
         self.scheduling.scheduler.remove(killer);

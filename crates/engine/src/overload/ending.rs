@@ -54,11 +54,12 @@ impl Engine {
             .backends()
             .filter(|_| limited)
             .filter_map(|(_, backend)| self.query_timeout_of(backend));
-        let abandoned = self.scheduling.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
-        // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
         let cancelled = self.scheduling.to_be_cancelled.iter();
         let cancelled = cancelled.filter_map(|&key| cancelled_due(self.servers.get(key)?));
-        slow.chain(abandoned.filter(|&due| due > self.now)).chain(cancelled).min()
+        let abandoned = self.scheduling.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
+        // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
+        let abandoned = abandoned.filter(|&due| due > self.now);
+        slow.chain(cancelled).chain(abandoned).min()
     }
 
     /// A KILL QUERY of a read that shares its backend with others': it is asked for when the read is the last one there, or stuck.
