@@ -185,9 +185,10 @@ class Replicas(Cluster):
 
     undecided = ()
     missing = staticmethod(lambda: None)
+    count = 2
 
     def __init__(self, folder, clients):
-        super().__init__(folder, make_template(folder))
+        super().__init__(folder, make_template(folder), count=self.count)
         self.hold_markers()
 
     def writer(self):
@@ -197,11 +198,8 @@ class Replicas(Cluster):
 class ReadReplicas(Replicas):
     """A primary and two replicas, from which is read."""
 
+    count = 3
     front_options = {"read_split": "replicas"}
-
-    def __init__(self, folder, clients):
-        Cluster.__init__(self, folder, make_template(folder), count=3)
-        self.hold_markers()
 
 
 class Nodes(Galera):

@@ -158,7 +158,7 @@ def test_kill_query_queued(site, client, admin, note):
     def killed():
         # That the statement is in the queue nothing outside shows: a KILL that comes before it finds nothing to end.
         assert isinstance(killer.query(f"KILL QUERY {victim.id}"), Ok)
-        return select.select([victim.socket], [], [], 0)[0]
+        return victim.has_answer()
 
     until(killed, "the statement goes on")
     answer = victim.results()[0]

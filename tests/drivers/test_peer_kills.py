@@ -1,7 +1,6 @@
 """KILL of clients of another Onramp in front of the same server, with everybody who could stand in its way."""
 
 import contextlib
-import select
 import signal
 import threading
 import time
@@ -22,11 +21,6 @@ def state(onramp, client):
         return admin.value(f"SELECT state FROM clients WHERE id = {client.id}")
 
 
-def has_answer(client):
-    """It may have come before anybody has looked at the client's state."""
-    return bool(select.select([client.socket], [], [], 0)[0])
-
-
 def is_killing(onramp, killer):
     return lambda: state(onramp, killer) == b"killing"
 
@@ -37,9 +31,10 @@ def test_what_comes_behind_a_cancelled_statement_goes_on(own_admin, both):
     for _ in range(3):
         with raw.connect(one) as killer, raw.connect(two) as victim:
             victim.command(raw.QUERY, b"SELECT SLEEP(0.3)")
-            until(lambda: state(two, victim) == b"running" or has_answer(victim), "it does not run")
+            # What has ended before anybody has looked is as good.
+            until(lambda: state(two, victim) == b"running" or victim.has_answer(), "it does not run")
             killer.command(raw.QUERY, f"KILL QUERY {victim.id}".encode())
-            until(lambda: state(one, killer) != b"idle" or has_answer(killer), "it has not come")
+            until(lambda: state(one, killer) != b"idle" or killer.has_answer(), "it has not come")
             victim.result()
             # Clocks are not read more exactly than that.
             time.sleep(0.1)
@@ -58,7 +53,7 @@ def test_a_transaction_goes_on_behind_a_cancel_that_comes_late(both):
     with raw.connect(one) as killer, raw.connect(two) as victim:
         assert isinstance(victim.query("BEGIN"), Ok)
         victim.command(raw.QUERY, b"SELECT SLEEP(0.3)")
-        until(lambda: state(two, victim) == b"running" or has_answer(victim), "it does not run")
+        until(lambda: state(two, victim) == b"running" or victim.has_answer(), "it does not run")
         killer.command(raw.QUERY, f"KILL QUERY {victim.id}".encode())
         victim.result()
         time.sleep(0.1)
@@ -196,7 +191,8 @@ def test_hundreds_are_cancelled_at_once(own_admin, start):
         print(f"{len(answers)} KILLs took {time.monotonic() - began:.2f} s")
         others = [answer for answer in answers if not isinstance(answer, Ok)]
         assert all(answer.code == 1105 and "has not answered within" in answer.message for answer in others), others
-        # On a machine that has much else to do some take too long: who hears that says it again.
+        # On a machine that has much else to do some take too long, not all: who hears that says it again.
+        assert len(others) < len(answers)
         for killer, victim, answer in zip(killers, victims, answers):
             if not isinstance(answer, Ok):
                 until(lambda: isinstance(cancel_by_statement(killer, victim.id), Ok), "it is not cancelled")

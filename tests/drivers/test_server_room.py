@@ -110,7 +110,7 @@ def test_a_kill_that_waits_for_room_is_not_for_what_has_come_since(own_server, o
         victim.query("BEGIN")
         victim.command(raw.QUERY, b"SELECT SLEEP(2), 1")
         running = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(2), %'"
-        until(lambda: admin.value(running) == b"1", "it does not run")
+        until(lambda: admin.value(running) == b"1" or victim.has_answer(), "it does not run")
         # No backend is idle, and no room for another one.
         idle = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app' AND COMMAND = 'Sleep'"
         for (thread,) in admin.query(idle).rows:
@@ -128,7 +128,7 @@ def test_a_kill_that_waits_for_room_is_not_for_what_has_come_since(own_server, o
         killer.command(raw.QUERY, f"KILL QUERY {victim.id}".encode())
         assert victim.result().rows[0][1] == b"1"
         victim.command(raw.QUERY, b"SELECT SLEEP(3), 2")
-        until(lambda: admin.value(running.replace("2)", "3)")) == b"1", "the next one does not run")
+        until(lambda: admin.value(running.replace("2)", "3)")) == b"1" or victim.has_answer(), "the next one does not run")
         for connection in room:
             connection.close()
         assert isinstance(killer.result(), Ok)

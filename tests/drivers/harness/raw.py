@@ -4,6 +4,7 @@ Packet layouts follow the MySQL manual's "Client/Server Protocol" chapter and Ma
 """
 
 import hashlib
+import select
 import socket
 import struct
 from typing import NamedTuple
@@ -388,6 +389,10 @@ class Connection:
         """Sends a command; replies are read by the caller."""
         self.sequence = 0
         self.send(bytes([kind]) + body)
+
+    def has_answer(self):
+        """Whether something has come that nobody has read."""
+        return bool(self.buffer or select.select([self.socket], [], [], 0)[0])
 
     def simple(self, kind, body=b""):
         """A command whose reply is one OK or ERR (or EOF, as COM_DEBUG's and COM_SET_OPTION's)."""
