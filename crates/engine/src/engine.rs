@@ -161,7 +161,7 @@ impl Engine {
             sessions: SessionTables::default(),
             servers: Servers::new(),
             cluster: Cluster::new(&settings, worker),
-            following: Following::new(),
+            following: Following::new(settings.cluster.several),
             readers,
             guests: None,
             views: Views::default(),
@@ -204,6 +204,7 @@ impl Engine {
             Letter::RoomMade { server } => self.servers[*server].room_was_made(),
             Letter::DefaultsChanged => self.servers.defaults_are_wanted(),
             Letter::CodeFound => self.renew_backends(),
+            Letter::ServerMoves { place, to } => self.server_moves(*place, to),
             Letter::OfReader { place, letter } => {
                 self.readers.enter(*place, now, &mut self.io, |reader| reader.read_letter(now, letter));
             }

@@ -11,7 +11,7 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 use super::prepared::Prepared;
 use super::rights::Rights;
 use super::state::State;
-use super::{Afterwards, Backend, Ends, InFlight, Owner, Phase, PreludeEffects, Summary};
+use super::{Afterwards, Backend, Ends, InFlight, Owner, Phase, Place, PreludeEffects, Summary};
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::client::delegation::Unproved;
@@ -185,7 +185,7 @@ impl Engine {
             token: self.io.last_token,
             connection: None,
             state: State::new(self.now),
-            place: server.reachability.address,
+            place: Place::At(server.reachability.address),
             origin,
             fresh: true,
             companions_until: None,

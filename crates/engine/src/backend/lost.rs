@@ -115,7 +115,9 @@ impl Engine {
         match backend.connection {
             // Its end is all that is to arrive, and tells the server at once that the session is over, which frees its locks.
             Some(connection) if backend.in_flight.is_empty() => self.io.outbox.close(connection),
-            Some(connection) if may_be_chosen_again => self.following.leave_open(connection, backend.place),
+            Some(connection) if may_be_chosen_again => {
+                self.following.leave_open(connection, backend.place.clone())
+            }
             Some(connection) => self.io.outbox.abort(connection),
             None => {}
         }
@@ -126,7 +128,7 @@ impl Engine {
     /// server is closed: the end arrives behind what was in flight, and frees the locks of the session.
     pub(crate) fn end_left_open(&mut self, primary: Option<usize>) {
         for (connection, place) in self.following.take_left_open() {
-            match primary == Some(place) {
+            match primary.is_some_and(|primary| place.is(primary)) {
                 true => self.io.outbox.close(connection),
                 false => self.io.outbox.abort(connection),
             }

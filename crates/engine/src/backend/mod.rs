@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use seam::{ConnectionId, Instant};
+use seam::{Address, ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
@@ -67,8 +67,8 @@ pub(crate) struct Backend {
     pub(crate) token: u64,
     pub(crate) connection: Option<ConnectionId>,
     state: State,
-    /// The place of its server in the list of addresses.
-    pub(crate) place: usize,
+    /// Where its server is.
+    pub(crate) place: Place,
     /// How we came by its place.
     pub(crate) origin: Origin,
     /// No client's statement has run on it yet.
@@ -140,6 +140,26 @@ pub(crate) struct Backend {
     pub(crate) afterwards: Afterwards,
     /// Bytes for the server, collected over a turn so that all statements of the turn leave in one write.
     pub(crate) out: Vec<u8>,
+}
+
+/// Where a backend's connection leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To the server at this place in the list of addresses.
+    At(usize),
+    /// To an address that stood there before: what runs there ends there, and nobody else is given the backend. What a thread's number means
+    /// there it does not mean on the server that is asked now.
+    Former(Rc<Address>),
+}
+
+impl Place {
+    pub(crate) fn is(&self, place: usize) -> bool {
+        *self == Self::At(place)
+    }
+
+    pub(crate) fn is_former(&self) -> bool {
+        matches!(self, Self::Former(_))
+    }
 }
 
 /// What happens to a backend once nothing runs on it.

@@ -67,6 +67,7 @@ impl Engine {
         backend.serves.nobody();
         backend.used = None;
         match backend.afterwards {
+            _ if backend.place.is_former() => self.quit_backend(key),
             Afterwards::Keep if backend.wait_timeout.is_some() => self.restore_wait_timeout(key),
             Afterwards::Keep => {
                 backend.since = self.now;

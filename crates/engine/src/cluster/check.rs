@@ -312,6 +312,20 @@ impl Cluster {
         self.round_ended(step, place, Verdict::unreached(reason), pause);
     }
 
+    /// The server at this place is at another address from now on: it is asked there at once, and is nothing before it has answered.
+    pub(crate) fn check_elsewhere(&mut self, step: &mut Step<'_>, place: usize) {
+        if !self.is_watching() {
+            return;
+        }
+        self.end_check_connection(step, place);
+        self.checks[place] = Check { due: step.now, ..Check::new() };
+        let address = &step.settings.server[place];
+        let reason = format!("its name leads to {address} now, where it has not answered yet");
+        self.standings[place].begin_anew(step.now, &reason);
+        self.has_news = true;
+        step.effects.push(Effect::Changed { place });
+    }
+
     fn end_check_connection(&mut self, step: &mut Step<'_>, place: usize) {
         let check = &mut self.checks[place];
         check.out.zeroize();

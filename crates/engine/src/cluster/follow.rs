@@ -11,7 +11,7 @@ use super::chosen::Choice;
 use super::drain::{DrainOrder, DrainOutcome};
 use super::switchover::{SwitchStep, Switching};
 use crate::accounts::task::Asker;
-use crate::backend::{Afterwards, InFlight, Owner, ServerError};
+use crate::backend::{Afterwards, InFlight, Owner, Place, ServerError};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
 use crate::engine::{Engine, Role};
@@ -51,7 +51,7 @@ pub(crate) struct Following {
     distrusted: Option<Instant>,
     /// Connections that were lost with their server, with something in flight, and the place of that. They are nobody's any more, and end
     /// with the next choice. No more than there were backends: without a primary none are opened.
-    left_open: Vec<(ConnectionId, usize)>,
+    left_open: Vec<(ConnectionId, Place)>,
 }
 
 /// Whether a statement was on a server before, and waits to be sent once more.
@@ -71,13 +71,13 @@ impl SentBefore {
 }
 
 impl Following {
-    /// Of a worker that has not heard of any; with one server it never will.
-    pub(crate) fn new() -> Self {
+    /// Of a worker that has not heard of any; with one server it never will, and what that is it finds out before anybody is let in.
+    pub(crate) fn new(several: bool) -> Self {
         Self {
             choice: Choice::default(),
             leaves: None,
             held_since: Some(Instant::START),
-            is_known: false,
+            is_known: !several,
             repeated: Vec::new(),
             refused: Vec::new(),
             distrusted: None,
@@ -90,11 +90,6 @@ impl Following {
         self.choice.place.is_some()
     }
 
-    /// Whether it is also known what the primary is.
-    pub(crate) fn knows_primary(&self) -> bool {
-        self.has_primary() && self.is_known
-    }
-
     /// A busy backend is lost: says whether the idle ones are to be closed too.
     pub(crate) fn distrusts_idle(&mut self, now: Instant) -> bool {
         let does = self.distrusted.is_none_or(|at| now.since(at) >= TRUST_AGAIN);
@@ -104,17 +99,22 @@ impl Following {
         does
     }
 
+    /// There are backends where the primary is not.
+    pub(crate) fn leave(&mut self, now: Instant) {
+        self.leaves = Some(now);
+    }
+
     /// What becomes of a connection to the server at this place follows from which one is chosen next.
-    pub(crate) fn leave_open(&mut self, connection: ConnectionId, place: usize) {
+    pub(crate) fn leave_open(&mut self, connection: ConnectionId, place: Place) {
         self.left_open.push((connection, place));
     }
 
-    pub(crate) fn take_left_open(&mut self) -> Vec<(ConnectionId, usize)> {
+    pub(crate) fn take_left_open(&mut self) -> Vec<(ConnectionId, Place)> {
         std::mem::take(&mut self.left_open)
     }
 
-    fn is_left(&self, place: usize) -> bool {
-        self.choice.place != Some(place)
+    fn is_left(&self, place: &Place) -> bool {
+        !self.choice.place.is_some_and(|primary| place.is(primary))
     }
 
     /// When backends that were to come to their end have had the time.
@@ -248,7 +248,7 @@ impl Engine {
     }
 
     /// The service account goes to another server, and backends behind it once it has found out what that is.
-    fn move_to(&mut self, place: usize) {
+    pub(crate) fn move_to(&mut self, place: usize) {
         // For all workers.
         if self.cluster.is_watching() && self.servers.primary().reachability.address != place {
             self.pool.workers.begin_elsewhere(self.now);
@@ -266,7 +266,8 @@ impl Engine {
 
     /// Says whether a backend stands on a server that is not the primary.
     pub(crate) fn is_on_former_server(&self, backend: BackendKey) -> bool {
-        self.settings.cluster.several && self.following.is_left(self.servers[backend].place)
+        let place = &self.servers[backend].place;
+        place.is_former() || (self.settings.cluster.several && self.following.is_left(place))
     }
 
     /// Closes backends on servers that are not the primary. What runs there comes to its end, where the server is up; nothing more is sent
@@ -304,7 +305,7 @@ impl Engine {
 
     /// The service account has found out what the server is, and whether it has functions that a view could call.
     pub(crate) fn primary_is_known(&mut self, has_no_functions: bool) {
-        if !self.settings.cluster.several || std::mem::replace(&mut self.following.is_known, true) {
+        if std::mem::replace(&mut self.following.is_known, true) {
             return;
         }
         for client in std::mem::take(&mut self.following.repeated) {
@@ -331,7 +332,7 @@ impl Engine {
 
     /// Says whether backends may be opened.
     pub(crate) fn knows_primary(&self) -> bool {
-        !self.settings.cluster.several || self.following.knows_primary()
+        self.following.is_known && (!self.settings.cluster.several || self.following.has_primary())
     }
 
     /// What becomes of a statement whose backend is lost, where there may be another server: true where that is settled here, and its

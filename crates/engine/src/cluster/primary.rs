@@ -256,7 +256,7 @@ impl Cluster {
             }
             self.failovers.end(now, place, behind.clone());
         }
-        chosen.set(Some(place), former.is_none_or(|former| self.is_up(former)));
+        chosen.set(Some(place), former.is_none_or(|former| self.standings[former].may_end()));
         let address = |place: usize| addresses[place].clone();
         Event::PrimaryFound {
             address: address(place),
@@ -288,7 +288,7 @@ impl Cluster {
             chosen.say(Arc::from(reason.as_str()));
         }
         if let Some(former) = present {
-            chosen.set(None, self.is_up(former));
+            chosen.set(None, self.standings[former].may_end());
         }
         // A switchover that is over has led to no primary: who holds a backend goes on no more at the former one.
         chosen.end_transactions();

@@ -47,6 +47,8 @@ pub(crate) struct Standing {
     was_well: bool,
     /// Its check has lost its connection since.
     is_cut_off: bool,
+    /// It has come to another address, where it has not been asked yet.
+    has_moved: bool,
     history: VecDeque<Checked>,
 }
 
@@ -63,6 +65,7 @@ impl Standing {
             in_a_row: 0,
             was_well: false,
             is_cut_off: false,
+            has_moved: false,
             history: VecDeque::new(),
         }
     }
@@ -72,7 +75,7 @@ impl Standing {
         let (now, verdict) = (checked.at, checked.verdict.clone());
         self.in_a_row = if verdict.is_well == self.was_well { self.in_a_row.saturating_add(1) } else { 1 };
         self.was_well = verdict.is_well;
-        self.is_cut_off = false;
+        (self.is_cut_off, self.has_moved) = (false, false);
         let answered = !verdict.identity.is_empty();
         if answered {
             self.last_identity.clone_from(&verdict.identity);
@@ -107,6 +110,19 @@ impl Standing {
             self.since = now;
         }
         is_new
+    }
+
+    /// Another server may be at its place from now on, which has yet to be asked. What this one was is not known of that.
+    pub(crate) fn begin_anew(&mut self, now: Instant, reason: &str) {
+        let unreached = Verdict::unreached(reason);
+        let believed = Verdict { role: self.believed.role, ..unreached.clone() };
+        let state = ServerState::Down;
+        *self = Self { state, since: now, verdict: unreached, believed, has_moved: true, ..Self::new() };
+    }
+
+    /// Whether what runs on it may come to its end: it is up, or was that before it came to another address.
+    pub(crate) fn may_end(&self) -> bool {
+        self.state == ServerState::Up || self.has_moved
     }
 
     /// The connection of its check has ended between two rounds: it may be another one by now than it has said.

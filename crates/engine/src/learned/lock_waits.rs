@@ -210,7 +210,9 @@ impl Engine {
         let waits_too = |thread: u32| waits.binary_search_by_key(&thread, |wait| wait.waiter).is_ok();
         let mut holders: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
         holders.sort_unstable();
-        let keys: Vec<_> = self.servers[server].backends.iter().map(|(key, _)| key).collect();
+        // At a former address of the server the same number is another thread.
+        let backends = self.servers[server].backends.iter().filter(|(_, backend)| !backend.place.is_former());
+        let keys: Vec<_> = backends.map(|(key, _)| key).collect();
         for key in keys {
             let backend = &mut self.servers[key];
             let thread = backend.thread_id;

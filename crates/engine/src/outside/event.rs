@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use seam::{Address, Peer};
 
@@ -45,6 +46,15 @@ pub enum Event {
         role: ServerRole,
         /// Why.
         reason: String,
+    },
+    /// The name of a server leads to another address than before.
+    ServerMoved {
+        /// The name.
+        name: Arc<str>,
+        /// Its address so far.
+        from: Address,
+        /// From now on.
+        to: Address,
     },
     /// Another server than before is the primary, or the first one has been found.
     PrimaryFound {
@@ -189,7 +199,8 @@ impl fmt::Display for Event {
             Self::ServerLost { address, reason } => {
                 write!(f, "server {address} cannot be used: {}", OneLine(reason))
             }
-            Self::ServerChanged { .. }
+            Self::ServerMoved { .. }
+            | Self::ServerChanged { .. }
             | Self::PrimaryFound { .. }
             | Self::SwitchoverBegan { .. }
             | Self::DrainChanged { .. }
@@ -284,6 +295,10 @@ impl Event {
     /// What there is to say where there are several servers.
     fn say_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ServerMoved { name, from, to } => write!(
+                f,
+                "server {name} is at {to} now, no more at {from}: its name leads there (backend_lookup_interval)"
+            ),
             Self::ServerChanged { address, state, role, reason } => {
                 write!(f, "server {address} is {state}, role {role}: {}", OneLine(reason))
             }

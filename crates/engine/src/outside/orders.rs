@@ -1,20 +1,23 @@
 //! Orders from outside: an operator's, who is nobody's client.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use seam::Instant;
+use seam::{Address, Instant};
 use wire::{CommandKind, Expect};
 
-use crate::backend::{Owner, Permit, Summary};
+use crate::backend::{Afterwards, Owner, Permit, Place, Summary};
 use crate::client::Phase;
 use crate::client::kill::{PEER_ANSWER_TIMEOUT, slot_of};
 use crate::declared::Declared;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
+use crate::outside::event::Event;
 use crate::outside::named::ClosedFor;
 use crate::settings::Settings;
-use crate::workers::letter::{Ending, Kill, Killed, Killer, Outcome, Rights};
+use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
+use crate::workers::serving::Serves;
 
 /// So long an order to kill a client of another Onramp may take.
 pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
@@ -68,6 +71,60 @@ impl Engine {
         if !self.scheduling.scheduler.keeps_permits() {
             self.give_kept_permits();
         }
+    }
+
+    /// The server at this place in the list of addresses is at another one from now on. New statements go there, once it has been found out
+    /// what it is, and among several servers once its check has answered. What runs at the former address comes to its end: with one server
+    /// open transactions and whatever keeps a backend too, as on a connection of the client's own; among several servers as behind any change
+    /// of the primary. Only the first worker needs to hear of it; the others do nothing. A turn has to follow, with an end.
+    pub fn move_server(&mut self, place: usize, to: &Address) {
+        let Some(from) = self.settings.server.get(place).filter(|from| self.pool.worker == 0 && *from != to)
+        else {
+            return;
+        };
+        let name = self.settings.server_names.get(place).cloned().unwrap_or_default();
+        self.views.event(Event::ServerMoved { name, from: from.clone(), to: to.clone() });
+        if self.servers.primary().reachability.address == place {
+            self.pool.workers.begin_elsewhere(self.now);
+        }
+        self.server_moves(place, to);
+        self.in_cluster(|cluster, step| cluster.check_elsewhere(step, place));
+        // By the time they read it nobody takes the server for the primary any more.
+        self.pool.write_to_others(&Letter::ServerMoves { place, to: to.clone() });
+    }
+
+    /// See [`Self::move_server`].
+    pub(crate) fn server_moves(&mut self, place: usize, to: &Address) {
+        let from = Rc::new(std::mem::replace(&mut self.settings.server[place], to.clone()));
+        if !self.readers.is_empty() {
+            self.readers.enter(place, self.now, &mut self.io, |reader| reader.server_moves(0, to));
+        }
+        let backends = self.servers.backends().filter(|(_, backend)| backend.place.is(place));
+        for key in backends.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.leave_at_former(key, &from);
+        }
+        if self.servers.primary().reachability.address == place {
+            self.move_to(place);
+            if self.settings.cluster.several {
+                self.following.leave(self.now);
+            }
+        }
+    }
+
+    /// A backend leads to where its server is not any more.
+    fn leave_at_former(&mut self, key: BackendKey, from: &Rc<Address>) {
+        let backend = &mut self.servers[key];
+        backend.place = Place::Former(Rc::clone(from));
+        backend.afterwards = Afterwards::Close;
+        // The number of its thread is another one's where the server is now.
+        backend.serves = Serves::default();
+        if backend.is_changing() {
+            return self.give_up_backend(key, "the name of its server leads elsewhere");
+        }
+        if backend.is_idle() || !backend.is_ready() {
+            return self.quit_backend(key);
+        }
+        self.servers.of_mut(key).sharing.remove(key);
     }
 
     /// Under other rules open transactions may have kept their permits between their statements.

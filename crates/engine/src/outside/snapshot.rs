@@ -10,7 +10,7 @@ use seam::Address;
 use sql::Kind;
 
 use crate::accounts::Account;
-use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
+use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase, Place};
 use crate::client::{Client, Phase};
 use crate::cluster::view::{FailoverView, ServerView};
 use crate::control::peers::PeerView;
@@ -366,7 +366,10 @@ impl Engine {
     }
 
     fn server_of(&self, backend: &Backend) -> Address {
-        self.settings.server[backend.place].clone()
+        match &backend.place {
+            Place::At(place) => self.settings.server[*place].clone(),
+            Place::Former(address) => Address::clone(address),
+        }
     }
 
     fn backend_view(&self, backend: &Backend) -> BackendView {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seam::Address;
+
 use crate::accounts::secret::Secret;
 use crate::accounts::{Account, IdentityKey};
 use crate::control::peers::mail::Sender;
@@ -44,6 +46,13 @@ pub enum Letter {
     DefaultsChanged,
     /// The server has stored code of which nobody knew, and which may have left something on backends.
     CodeFound,
+    /// The server at this place in the list of addresses is at another one from now on.
+    ServerMoves {
+        /// Its place.
+        place: usize,
+        /// The new address.
+        to: Address,
+    },
     /// For the recipient's reader at the server of this place, from the sender's there.
     OfReader {
         /// The server's place in the list of addresses.

@@ -1,4 +1,4 @@
-use seam::{Output, Program};
+use seam::{Address, Output, Program};
 use wire::Expect;
 
 use super::*;
@@ -184,4 +184,40 @@ fn what_runs_on_a_server_that_is_up_has_its_time() {
     engine.now = engine.now + engine.settings.cluster.hold;
     engine.cluster_turn();
     assert_eq!(ends(&mut engine), [End::Aborted(2)]);
+}
+
+/// One is held by a client, on the other one something is in flight.
+#[test]
+fn at_the_former_address_of_a_server_what_is_there_ends_and_nothing_begins() {
+    let mut engine = with_backends();
+    engine.settings.cluster.several = false;
+    let to = Address::Unix("/elsewhere".into());
+    engine.move_server(0, &to);
+    assert_eq!(ends(&mut engine), []);
+    let keys: Vec<_> = engine.servers.backends().map(|(key, _)| key).collect();
+    assert!(keys.iter().all(|&key| engine.is_on_former_server(key)));
+    assert!(!engine.knows_primary(), "what the new one is has to be found out");
+    engine.control_turn();
+    let mut asked = false;
+    while let Some(output) = engine.poll_output() {
+        asked |= matches!(output, Output::Connect { address, .. } if address == to);
+    }
+    assert!(asked, "the service account goes there");
+    engine.clients[client_key(0)].backend = None;
+    engine.servers[keys[0]].holder = None;
+    engine.free_backend(keys[0]);
+    assert_eq!(ends(&mut engine), [End::Closed(1)]);
+    engine.move_server(0, &to);
+    assert!(engine.poll_output().is_none(), "it is there already");
+}
+
+#[test]
+fn an_idle_backend_at_the_former_address_is_closed() {
+    let mut engine = with_backends();
+    engine.settings.cluster.several = false;
+    let key = engine.clients[client_key(0)].backend.take().expect("it holds one");
+    engine.servers[key].holder = None;
+    engine.free_backend(key);
+    engine.move_server(0, &Address::Unix("/elsewhere".into()));
+    assert_eq!(ends(&mut engine), [End::Closed(1)]);
 }
