@@ -52,6 +52,9 @@ settings! {
         pub data_dir: PathBuf = PathBuf::from("./onramp-data"), start;
         /// The folder that holds the private server's programs; empty for those of the system.
         pub server_directory: PathBuf = PathBuf::new(), start;
+        /// How often the names of servers are looked up anew; zero for at the start alone.
+        // As long as the names of managed servers may be remembered (RDS, Aurora).
+        pub lookup_interval: Duration = Duration::from_secs(5), live;
         /// The program that changes the roles of servers in a planned switchover; empty where there is none.
         pub switchover_command: PathBuf = PathBuf::new(), start;
         /// How long a switchover waits for transactions to end, and for the new primary to have what the former one has.

@@ -1,4 +1,4 @@
-//! From names to addresses, and from addresses to listening sockets. Before the start: nothing is looked up later.
+//! From names to addresses, and from addresses to listening sockets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
@@ -9,12 +9,15 @@ use drivers::{InheritedSocket, ListenSocket};
 use seam::Address;
 
 use crate::Failure;
+use crate::names::Name;
 
 /// What the names of servers have led to.
 #[derive(Debug, Default)]
 pub(crate) struct Resolved {
     /// All addresses, in order, each with the host that its certificate has to be for.
     pub(crate) found: Vec<(Address, Arc<str>)>,
+    /// The names among them, which may lead elsewhere later.
+    pub(crate) names: Vec<Name>,
     /// Servers whose names lead nowhere, while those of others do.
     pub(crate) missing: Vec<Missing>,
 }
@@ -42,6 +45,10 @@ pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Resolved, Failure> {
             }
             BackendTarget::Tcp { host, port } => match look_up(host, *port) {
                 Ok(addresses) => {
+                    if host.parse::<IpAddr>().is_err() {
+                        let first = resolved.found.len();
+                        resolved.names.push(Name::new(host, *port, first, addresses.clone()));
+                    }
                     let named = |remote| (Address::Tcp { remote, local: None }, Arc::from(host.as_str()));
                     resolved.found.extend(addresses.into_iter().map(named));
                 }

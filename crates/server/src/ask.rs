@@ -10,7 +10,7 @@ use engine::{
     KilledAtPeer, Measures, Memory, MemoryParts, PeerView, Piece, PinReport, ReaderView, RoutedView,
     ServerView, Settings, SwitchStep, TalliesByName, Use, Waits, WorkerView,
 };
-use seam::Signal;
+use seam::{Address, Signal};
 
 /// Slots of a table that are looked at in one turn. 4,096 clients take about 1.2 ms (measured by the engine's test
 /// `a_thousand_looks`; 100,000 at once would take 40), which is less than a scheduling delay of a busy machine.
@@ -30,6 +30,8 @@ pub(crate) enum Ask {
     Switch { step: SwitchStep, answer: Sender<Answer> },
     /// See [`Engine::drain_server`]. Answered with [`Sight::Drain`] or [`Sight::NotHere`].
     Drain { order: DrainOrder, answer: Sender<Answer> },
+    /// See [`Engine::move_server`].
+    MoveServer { place: usize, to: Address, answer: Sender<Answer> },
     /// See [`Engine::change_settings`].
     Change { settings: Arc<Settings>, answer: Sender<Answer> },
 }
@@ -182,6 +184,10 @@ impl Desk {
             }
             Ask::Drain { order, answer } => {
                 (answer, engine.drain_server(order).map_or(Sight::NotHere, Sight::Drain))
+            }
+            Ask::MoveServer { place, to, answer } => {
+                engine.move_server(place, &to);
+                (answer, Sight::Done)
             }
             Ask::Change { settings, answer } => {
                 engine.change_settings(&settings);

@@ -100,6 +100,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
     match event {
         Event::ServerFound { .. } => (Level::INFO, "server_found"),
         Event::ServerLost { .. } => (Level::ERROR, "server_lost"),
+        Event::ServerMoved { .. } => (Level::WARN, "server_moved"),
         Event::ServerChanged { state: ServerState::Up, .. } => (Level::INFO, "server_changed"),
         Event::ServerChanged { .. } => (Level::WARN, "server_changed"),
         Event::PrimaryFound { behind: Behind::Lacks(_), .. } => (Level::WARN, "primary_found"),

@@ -33,6 +33,7 @@ mod kinds;
 mod logging;
 mod manual;
 mod memory;
+mod names;
 mod open_files;
 mod program;
 mod reads;

@@ -24,12 +24,13 @@ use crate::history::History;
 use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
+use crate::names::Name;
 use crate::slow_log::SlowLog;
 use crate::supervisor::{Sockets, Supervisor};
 use crate::tls_files::TlsFiles;
 use crate::trial::{Plan, Watching};
 use crate::workers::{Reach, Workers};
-use crate::{addresses, check, core_dumps, logging, open_files, supervisor, tls_files};
+use crate::{addresses, check, core_dumps, logging, names as host_names, open_files, supervisor, tls_files};
 
 /// Runs `onramp serve` with the arguments after that word. Exit code 2 for options that cannot be used, 1 where
 /// something else prevents serving, 0 after an orderly end. With [`check::FLAG`] it only says whether it would.
@@ -91,9 +92,10 @@ pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode 
     }
 }
 
-/// Where the servers are, and as whom they are asked. Returns those that cannot be found, while others can.
-fn name_servers(configuration: &mut Configuration) -> Result<Vec<Missing>, Failure> {
-    let Resolved { found, missing } = addresses::resolve(&configuration.backends)?;
+/// Where the servers are, and as whom they are asked. Returns those that are given by name, and those that cannot be found, while others
+/// can.
+fn name_servers(configuration: &mut Configuration) -> Result<(Vec<Name>, Vec<Missing>), Failure> {
+    let Resolved { found, names, missing } = addresses::resolve(&configuration.backends)?;
     missing.iter().for_each(|missing| tracing::warn!("{}", missing.warning()));
     (configuration.engine.server, configuration.engine.server_names) = found.into_iter().unzip();
     // A name with two addresses is one server.
@@ -102,7 +104,7 @@ fn name_servers(configuration: &mut Configuration) -> Result<Vec<Missing>, Failu
         configuration.engine.service_user.clone_from(&backend.user);
         configuration.engine.service_password = backend.password.clone();
     }
-    Ok(missing)
+    Ok((names, missing))
 }
 
 fn serve(
@@ -117,7 +119,7 @@ fn serve(
     handed_over.replace(&mut configuration)?;
     handed_over.say();
     open_files::raise(&configuration);
-    let missing = name_servers(&mut configuration)?;
+    let (names, missing) = name_servers(&mut configuration)?;
     configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     let tls = Arc::new(TlsFiles::read(&configuration)?);
     let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())?;
@@ -179,6 +181,7 @@ fn serve(
             open_history(&glances, http_port)?;
         }
         admin_port.open(Arc::clone(&glances.control), access.as_ref())?;
+        host_names::watch(names, Arc::clone(&glances.control))?;
         Ok(glances)
     };
     let served = run(configuration, &running, &happenings, open_ports, trial);

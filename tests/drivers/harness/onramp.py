@@ -29,14 +29,16 @@ USUAL = {"failed_login_delay": "0s", "backend_connect_timeout": f"{PATIENCE}s", 
 class Onramp:
     """One `onramp serve` process."""
 
-    def __init__(self, server, folder, by_socket=False, service=SERVICE, sockets=None, **options):
+    def __init__(self, server, folder, by_socket=False, service=SERVICE, sockets=None, names=None, **options):
         """`by_socket` has it connect to the server's Unix socket instead of its port; `service` is the service account; `sockets`
-        are handed over to it as a supervisor does, by their names, and the one named `mysql` is its port."""
+        are handed over to it as a supervisor does, by their names, and the one named `mysql` is its port; `names` are those of
+        harness/names.py that it sees."""
         self.server = server
         self.by_socket = by_socket
         self.service = service
         self.host = "127.0.0.1"
         self.sockets = sockets or {}
+        self.before = names.before() if names else []
         self.port = self.sockets["mysql"].getsockname()[1] if self.sockets else free_port()
         self.options = options
         self.process = None
@@ -45,7 +47,7 @@ class Onramp:
     def start(self, wait=True):
         """Starts; with `wait`, until it has found the server and greets a client."""
         user, password = self.service
-        command = [binary(), "serve", "--listen", f"{self.host}:{self.port}"]
+        command = [*self.before, binary(), "serve", "--listen", f"{self.host}:{self.port}"]
         for name, value in {**USUAL, **self.trust(), **self.options}.items():
             values = value if isinstance(value, list) else [value]
             for each in values:

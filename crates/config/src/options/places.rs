@@ -16,7 +16,7 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
               which reads the server's accounts; parts that hold one of `:/?#[]@%` are percent-encoded. Given more \
               than once, these are addresses of one server or servers of one cluster, of which Onramp finds out the primary \
               (docs/CLUSTERS.md); all carry the same user and password. A host name stands for all of its addresses; it is looked \
-              up once, at the start. Put a password into the file or the environment rather than on the command \
+              up at the start and every backend_lookup_interval. Put a password into the file or the environment rather than on the command \
               line, where everybody on the machine can read it.",
         section: Section::Addresses,
         limit: None,

@@ -233,6 +233,15 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         limit: None,
     },
     OptionSpec {
+        name: "backend_lookup_interval",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, setting!(lookup_interval)),
+        example: "30s",
+        doc: "Host names in backend are looked up this often. Where two look-ups in a row say that a name leads to another \
+              address, new statements go there (docs/CLUSTERS.md). 0s looks them up at the start alone.",
+        section: Section::Timeouts,
+        limit: None,
+    },
+    OptionSpec {
         name: "server_check_interval",
         kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(engine.cluster.check_interval)),
         example: "1s",

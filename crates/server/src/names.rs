@@ -1,0 +1,200 @@
+//! Looks the names of servers up again and again: behind a name another address may stand than at the start, as after the failover of a
+//! managed server, or where a container has been started anew.
+//!
+//! A name has as many places in the engine's list of addresses as it had addresses at the start. An address that the name still leads to
+//! keeps its place. The others are taken by new ones, once two look-ups in a row say so: a name whose answers go round, such as that of
+//! all of a cluster's readers, does not drive everybody from server to server with each of them.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use seam::Address;
+
+use crate::Failure;
+use crate::addresses::look_up;
+use crate::ask::Ask;
+use crate::control::Control;
+
+/// A change of the option, and the end of the program, are noticed after so long.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// The host of a server that was given by its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Name {
+    host: String,
+    port: u16,
+    /// The first of its places in the list of addresses.
+    first: usize,
+    /// Where it leads to, by its places.
+    addresses: Vec<SocketAddr>,
+    /// What the last look-up has found, where a place would change by it.
+    doubt: Option<BTreeSet<SocketAddr>>,
+    /// The last look-up has found nothing.
+    is_lost: bool,
+}
+
+/// An address that takes the place of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Move {
+    place: usize,
+    to: SocketAddr,
+}
+
+impl Name {
+    pub(crate) fn new(host: &str, port: u16, first: usize, addresses: Vec<SocketAddr>) -> Self {
+        Self { host: String::from(host), port, first, addresses, doubt: None, is_lost: false }
+    }
+
+    /// Takes in what a look-up has found. Returns what changes by it.
+    fn take(&mut self, found: &[SocketAddr]) -> Vec<Move> {
+        let mut new = found.iter().filter(|address| !self.addresses.contains(address));
+        let places = self.addresses.iter().enumerate();
+        let moves: Vec<_> = places
+            .filter(|(_, address)| !found.contains(address))
+            .filter_map(|(place, _)| Some(Move { place: self.first + place, to: *new.next()? }))
+            .collect();
+        let set: BTreeSet<_> = found.iter().copied().collect();
+        if moves.is_empty() {
+            self.doubt = None;
+        } else if self.doubt.as_ref() != Some(&set) {
+            self.doubt = Some(set);
+            return Vec::new();
+        }
+        moves
+    }
+
+    fn has_moved(&mut self, moved: Move) {
+        self.addresses[moved.place - self.first] = moved.to;
+    }
+
+    fn places(&self) -> Range<usize> {
+        self.first..self.first + self.addresses.len()
+    }
+
+    /// Says what is worth a line in the log: that there is nothing to be found, and that there is again.
+    fn note(&mut self, error: Option<&Failure>) {
+        match (error, self.is_lost) {
+            (Some(error), false) => tracing::warn!(
+                event = "name_lost",
+                "backend: the host {:?} cannot be found any more: {error}; the server is taken to be where it was",
+                self.host
+            ),
+            (None, true) => {
+                tracing::info!(event = "name_found", "backend: the host {:?} is found again", self.host)
+            }
+            _ => {}
+        }
+        self.is_lost = error.is_some();
+    }
+}
+
+/// Begins to look names up every `backend_lookup_interval`, on a thread of its own: the system may take its time with each.
+///
+/// # Errors
+/// Where there is no thread to be had.
+pub(crate) fn watch(mut names: Vec<Name>, control: Arc<Control>) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let run = move || {
+        let mut last = Instant::now();
+        while !control.is_ending() {
+            let interval = control.configuration().lookup_interval;
+            let due = last + interval;
+            let now = Instant::now();
+            if interval.is_zero() || due > now {
+                let pause = if interval.is_zero() { GLANCE } else { (due - now).min(GLANCE) };
+                thread::sleep(pause);
+                continue;
+            }
+            names.iter_mut().for_each(|name| look_at(name, &control));
+            last = Instant::now();
+        }
+    };
+    thread::Builder::new()
+        .name(String::from("names"))
+        .spawn(run)
+        .map(|_| ())
+        .map_err(|error| format!("no thread for the names of servers: {error}").into())
+}
+
+fn look_at(name: &mut Name, control: &Control) {
+    let found = look_up(&name.host, name.port);
+    name.note(found.as_ref().err());
+    for moved in found.map(|found| name.take(&found)).unwrap_or_default() {
+        debug_assert!(name.places().contains(&moved.place), "a place of this name");
+        let to = Address::Tcp { remote: moved.to, local: None };
+        match control.order(|answer| Ask::MoveServer { place: moved.place, to: to.clone(), answer }) {
+            Ok(()) => name.has_moved(moved),
+            // The next look-up says the same.
+            Err(error) => tracing::warn!("backend: {} leads to {} now, but {error}", name.host, moved.to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 3306))
+    }
+
+    /// What a name of these addresses, from place 3 on, makes of answers, one after the other.
+    fn moves(name: &mut Name, found: &[u8]) -> Vec<(usize, u8)> {
+        let found: Vec<_> = found.iter().map(|&last| address(last)).collect();
+        let moves = name.take(&found);
+        moves.iter().for_each(|&moved| name.has_moved(moved));
+        let last = |to: SocketAddr| match to {
+            SocketAddr::V4(to) => to.ip().octets()[3],
+            SocketAddr::V6(_) => unreachable!("none here"),
+        };
+        moves.iter().map(|moved| (moved.place, last(moved.to))).collect()
+    }
+
+    fn name(addresses: &[u8]) -> Name {
+        Name::new("db", 3306, 3, addresses.iter().map(|&last| address(last)).collect())
+    }
+
+    #[test]
+    fn an_address_changes_once_two_look_ups_agree() {
+        let mut name = name(&[1]);
+        assert_eq!(moves(&mut name, &[2]), []);
+        assert_eq!(moves(&mut name, &[2]), [(3, 2)]);
+        assert_eq!(moves(&mut name, &[2]), []);
+        assert_eq!((moves(&mut name, &[1]), moves(&mut name, &[1])), (vec![], vec![(3, 1)]), "and back");
+    }
+
+    #[test]
+    fn answers_that_go_round_change_nothing() {
+        let mut name = name(&[1]);
+        for found in [[2], [3], [2], [1], [2], [3]] {
+            assert_eq!(moves(&mut name, &found), []);
+        }
+    }
+
+    #[test]
+    fn addresses_that_stay_keep_their_places() {
+        let mut name = name(&[1, 2, 3]);
+        for order in [[3, 2, 1], [2, 3, 1]] {
+            assert_eq!(moves(&mut name, &order), [], "their order says nothing");
+        }
+        let found = [3, 4, 1];
+        assert_eq!((moves(&mut name, &found), moves(&mut name, &found)), (vec![], vec![(4, 4)]));
+    }
+
+    #[test]
+    fn places_that_no_new_address_takes_stay_as_they_were() {
+        let mut name = name(&[1, 2]);
+        for _ in 0..3 {
+            assert_eq!(moves(&mut name, &[1]), []);
+        }
+        let found = [5, 6, 7];
+        assert_eq!((moves(&mut name, &found), moves(&mut name, &found)), (vec![], vec![(3, 5), (4, 6)]));
+        assert_eq!((moves(&mut name, &found), moves(&mut name, &found)), (vec![], vec![]), "7 has no place");
+    }
+}
