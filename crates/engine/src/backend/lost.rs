@@ -149,9 +149,9 @@ impl Engine {
             || self.was_to_end(&statements);
         self.remove_backend(key);
         for (place, mut statement) in statements.into_iter().enumerate() {
-            // Only the first can have been answered in part.
-            let kept = matches!(statement.owner, Owner::Client { command: RequestKind::Prepare, .. });
-            let begun = place == 0 && statement.summary.relayed > 0 && statement.group.is_none() && !kept;
+            // Only the first can have been answered in part, and only where its client has heard of that does it matter.
+            let is_heard = statement.owner.is_heard() && statement.group.is_none();
+            let begun = place == 0 && statement.summary.relayed > 0 && is_heard;
             if place == 0 && statement.fingerprint != 0 {
                 self.count_execution(&statement, self.now.since(first_since), true);
             }

@@ -257,6 +257,12 @@ pub(crate) enum Ends {
 }
 
 impl Owner {
+    /// Whether a client hears the answer as it comes, and not once it is whole, or not at all.
+    pub(crate) fn is_heard(self) -> bool {
+        let Self::Client { command, .. } = self else { return false };
+        !matches!(command, RequestKind::LoginSchema | RequestKind::ChangeUser | RequestKind::Prepare)
+    }
+
     pub(crate) fn client(self) -> Option<ClientKey> {
         match self {
             Self::Client { client, .. }

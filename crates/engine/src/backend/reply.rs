@@ -280,14 +280,13 @@ impl Engine {
     /// The client that hears an answer as it comes, and how much of it is kept here.
     fn goes_to(&self, owner: Owner) -> (Option<seam::ConnectionId>, usize) {
         match owner {
-            Owner::Client { command: RequestKind::LoginSchema | RequestKind::ChangeUser, .. }
-            | Owner::Abandoned => (None, 0),
-            // The client has a number of its own for the statement, and the server may have to be asked again.
-            Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
-            Owner::Client { client, .. } => {
+            Owner::Client { client, .. } if owner.is_heard() => {
                 let client = &self.clients[client];
                 (Some(client.connection), client.keeps())
             }
+            // The client has a number of its own for the statement, and the server may have to be asked again.
+            Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
+            Owner::Client { .. } | Owner::Abandoned => (None, 0),
             _ => (None, LARGEST_KEPT),
         }
     }

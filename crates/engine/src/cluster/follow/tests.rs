@@ -1,5 +1,5 @@
 use seam::{Address, Output, Program};
-use wire::Expect;
+use wire::{CommandKind, Expect};
 
 use super::*;
 use crate::backend::Phase as BackendPhase;
@@ -125,6 +125,49 @@ fn with_backends() -> Engine {
     engine.send_reset(keys[1]);
     while engine.poll_output().is_some() {}
     engine
+}
+
+/// How a client stands, and how many bytes it was sent, once the server is lost while this was in flight for it and answered in part.
+fn answered_in_part(owner: Owner, reads: Expect, answer: &[u8]) -> (bool, usize) {
+    let mut engine = with_backends();
+    let client = client_key(0);
+    let key = engine.clients[client].backend.expect("it holds one");
+    engine.clients[client].request = Some(Box::new(request("UPDATE t SET a = 1")));
+    match owner {
+        Owner::Client { .. } => engine.clients[client].set_phase(Phase::Running(Running::OnServer)),
+        _ => engine.clients[client].set_phase(Phase::Preparing),
+    }
+    engine.send_own(key, owner, CommandKind::Query, b"UPDATE t SET a = 1", reads, 0);
+    engine.handle(Instant::START, seam::Input::Bytes { connection: connection(1), bytes: answer });
+    assert!(engine.servers[key].in_flight[0].summary.relayed > 0, "the answer has begun");
+    while engine.poll_output().is_some() {}
+    engine.pool.workers.chosen.set(None, false);
+    engine.cluster_turn();
+    let mut sent = 0;
+    while let Some(output) = engine.poll_output() {
+        if let Output::Send { connection: to, bytes } = output
+            && to == connection(0)
+        {
+            sent += bytes.len();
+        }
+    }
+    (engine.clients.get(client).is_some_and(|client| matches!(client.phase(), Phase::Queued)), sent)
+}
+
+/// The answer to what goes ahead of a statement is nobody's but ours, so that the statement waits for the next primary.
+#[test]
+fn what_is_lost_ahead_of_a_statement_leaves_it_waiting() {
+    let client = client_key(0);
+    // COM_STMT_PREPARE's OK, whose parameter is not described yet, and the number of a result set's columns.
+    let prepared: &[u8] = &[12, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+    let columns: &[u8] = &[1, 0, 0, 1, 1];
+    assert_eq!(answered_in_part(Owner::Prepare { client }, Expect::Prepare, prepared), (true, 0));
+    for owner in [Owner::ApplyState { client }, Owner::ApplyDefinition { client }] {
+        assert_eq!(answered_in_part(owner, Expect::ResultSets, columns), (true, 0), "{owner:?}");
+    }
+    let own = Owner::Client { client, command: RequestKind::Query };
+    let (waits, _) = answered_in_part(own, Expect::ResultSets, columns);
+    assert!(!waits, "the client has got a part of it");
 }
 
 /// How both connections end.
