@@ -119,10 +119,10 @@ impl Checkers {
         }
     }
 
-    /// There are several servers.
+    /// There are several servers, for one of which to take writes clients wait for so many microseconds.
     #[must_use]
-    pub fn with_ledger(mut self) -> Self {
-        self.ledger = Some(Ledger::default());
+    pub fn with_ledger(mut self, hold: u64) -> Self {
+        self.ledger = Some(Ledger::new(hold));
         self
     }
 
@@ -308,6 +308,11 @@ impl Checkers {
     /// Whether there are.
     pub fn has_several(&self) -> bool {
         self.ledger.is_some()
+    }
+
+    /// For how many microseconds clients wait for a server that takes writes, where there are several.
+    pub fn hold(&self) -> Option<u64> {
+        self.ledger.as_ref().map(|ledger| ledger.hold)
     }
 
     /// What became of clients.

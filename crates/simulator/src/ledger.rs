@@ -55,6 +55,8 @@ impl Fates {
 /// The ledger of a run.
 #[derive(Debug, Default)]
 pub struct Ledger {
+    /// `failover_hold`, in microseconds.
+    pub hold: u64,
     /// Statements whose changes a server has committed.
     stored: BTreeSet<Token>,
     /// Statements of which a client has been told that nothing of them has run, or is left.
@@ -78,6 +80,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// An empty one.
+    pub fn new(hold: u64) -> Self {
+        Self { hold, ..Self::default() }
+    }
+
     /// A server has committed a transaction; one that `is_lost` from the start did so as another one was the primary.
     ///
     /// # Errors

@@ -23,6 +23,9 @@ const ALL_SEEDS: u64 = 300;
 /// Runs that once went wrong: seed and number of workers.
 const REGRESSIONS: &str = include_str!("../seeds/clusters.txt");
 
+/// The same of those for many checks of reads.
+const REGRESSIONS_OF_READERS: &str = include_str!("../seeds/reads.txt");
+
 /// What happened in some runs.
 #[derive(Debug, Default)]
 struct Happened {
@@ -154,11 +157,27 @@ fn reads_stay_in_the_zone_and_go_elsewhere_while_it_is_empty() {
 
 #[test]
 fn runs_that_once_went_wrong_stay_right() {
-    for line in REGRESSIONS.lines().filter(|line| !line.starts_with('#')) {
-        let mut numbers = line.split_whitespace().map_while(|word| word.parse::<u32>().ok());
-        let (Some(seed), Some(workers)) = (numbers.next(), numbers.next()) else { panic!("{line}") };
-        check(std::iter::once(u64::from(seed)), workers);
+    for (seed, workers) in kept(REGRESSIONS) {
+        check(std::iter::once(seed), workers);
     }
+    for (seed, workers) in kept(REGRESSIONS_OF_READERS) {
+        let outcome = run_engine(Parameters::of_reads(seed, 0).with_workers(workers), false);
+        assert_eq!(
+            outcome.violation, None,
+            "replay: cargo run -p simulator -- --seed {seed} --workers {workers} --cluster --reads 1"
+        );
+    }
+}
+
+/// Seeds and numbers of workers.
+fn kept(lines: &str) -> Vec<(u64, u32)> {
+    let lines = lines.lines().filter(|line| !line.starts_with('#'));
+    let parsed = lines.map(|line| {
+        let mut words = line.split_whitespace();
+        let seed = words.next().and_then(|word| word.parse().ok());
+        seed.zip(words.next().and_then(|word| word.parse().ok())).unwrap_or_else(|| panic!("{line}"))
+    });
+    parsed.collect()
 }
 
 #[test]

@@ -49,14 +49,22 @@ pub struct LoginRequest {
     pub capabilities: u32,
     /// Who.
     pub credentials: Credentials,
+    /// When it was sent.
+    pub sent_at: u64,
     scramble: Vec<u8>,
     /// Says that it uses a plugin of MySQL 8, and must be asked to change to another.
     other_plugin: bool,
 }
 
 impl LoginRequest {
-    /// The answer to a greeting; `None` where that is malformed.
-    pub fn new(greeting: &[u8], accounts: &[Account], right: bool, random: &mut Random) -> Option<Self> {
+    /// The answer at this time to a greeting; `None` where that is malformed.
+    pub fn new(
+        sent_at: u64,
+        greeting: &[u8],
+        accounts: &[Account],
+        right: bool,
+        random: &mut Random,
+    ) -> Option<Self> {
         let mut cursor = Cursor(greeting);
         if cursor.byte()? != 10 {
             return None;
@@ -73,7 +81,8 @@ impl LoginRequest {
         let offered = u32::from(high) << 16 | u32::from(low);
         let credentials = Credentials::draw(accounts, right, random);
         let capabilities = draw_capabilities(random, credentials.schema.is_some()) & (offered | 1);
-        Some(Self { thread_id, capabilities, credentials, scramble, other_plugin: random.percent(15) })
+        let other_plugin = random.percent(15);
+        Some(Self { thread_id, capabilities, credentials, sent_at, scramble, other_plugin })
     }
 
     /// Protocol::HandshakeResponse41.

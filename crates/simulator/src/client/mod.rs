@@ -235,7 +235,7 @@ impl Client {
 
     fn greeting(&mut self, now: u64, sequence: u8, payload: &[u8], checkers: &mut Checkers) {
         if payload.first() == Some(&0xff) {
-            self.refused(now, payload, false, checkers);
+            self.refused(now, payload, None, checkers);
             return;
         }
         // Most of those that ask for the same log in alike, so that they may be answered together.
@@ -243,7 +243,7 @@ impl Client {
         let right = alike || self.calm || !self.habits.rare;
         let mut common = Random::new(1);
         let random = if alike { &mut common } else { &mut self.random };
-        match LoginRequest::new(payload, &self.accounts, right, random) {
+        match LoginRequest::new(now, payload, &self.accounts, right, random) {
             Some(request) if sequence == 0 => {
                 self.actions.push(Action::Send(packet(1, &request.payload())));
                 if let Some(kills) = checkers.kills() {
@@ -266,8 +266,8 @@ impl Client {
                 None => checkers.violation(format!("client {} was asked for an unknown plugin", self.key)),
             },
             Some(0xff) => {
-                let wrong = request.credentials.wrong;
-                self.refused(now, payload, wrong, checkers);
+                let request = request.clone();
+                self.refused(now, payload, Some(&request), checkers);
             }
             Some(0x00) => {
                 let request = request.clone();
@@ -280,11 +280,13 @@ impl Client {
         }
     }
 
-    /// An ERR packet in the place of a login's end.
-    fn refused(&mut self, now: u64, payload: &[u8], wrong: bool, checkers: &mut Checkers) {
+    /// An ERR packet in the place of a greeting, or of a login's end.
+    fn refused(&mut self, now: u64, payload: &[u8], request: Option<&LoginRequest>, checkers: &mut Checkers) {
         let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
-        // Nothing of a login has run before its end: another server does it.
-        let is_repeated = code == failover::LOST && checkers.has_several();
+        let wrong = request.is_some_and(|request| request.credentials.wrong);
+        let lasts = now - request.map_or(now, |request| request.sent_at);
+        // Nothing of a login has run before its end: another server does it, as long as clients are held.
+        let is_repeated = code == failover::LOST && checkers.hold().is_some_and(|hold| lasts < hold);
         let tolerated = checkers.tolerates_losses() && INTERRUPTIONS.contains(&code) && !is_repeated;
         if !wrong && !tolerated {
             let text = crate::trace::Shown(payload);

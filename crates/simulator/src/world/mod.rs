@@ -459,7 +459,7 @@ impl<P: Subject> World<P> {
 fn checkers_of(parameters: &Parameters, direct: bool) -> Checkers {
     let checkers = Checkers::new(parameters.tolerates_losses(), direct);
     match (&parameters.cluster, &parameters.onramps) {
-        (Some(_), _) => checkers.with_ledger(),
+        (Some(cluster), _) => checkers.with_ledger(u64::try_from(cluster.hold.as_micros()).expect("seconds")),
         (None, Some(_)) => checkers.with_kills(),
         (None, None) => checkers,
     }
