@@ -197,12 +197,15 @@ impl Engine {
         let error = summary.error.clone().expect("a failure has an error");
         self.servers[key].afterwards = Afterwards::Close;
         self.answer_server_error(client, request, &error);
+        let Some(state) = self.clients.get(client) else { return };
+        if state.killed {
+            return self.close_client(client, ClosedFor::Killed, "killed");
+        }
         if self.is_reader() {
             // The session state is the primary's affair, and the statement has not run.
             return self.let_go(key, client);
         }
-        let Some(state) = self.clients.get(client) else { return };
-        if state.killed || state.in_transaction() || !state.pins.is_empty() {
+        if state.in_transaction() || !state.pins.is_empty() {
             return self.close_client(
                 client,
                 ClosedFor::BackendLost,

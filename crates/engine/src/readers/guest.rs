@@ -259,3 +259,37 @@ impl Engine {
         guests.returned.push(Returned { id, status, aftermath, ended, is_paused });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use seam::Instant;
+
+    use super::*;
+    use crate::backend::{ServerError, Summary};
+    use crate::client::Running;
+    use crate::client::commands::tests::engine;
+    use crate::ids::client_key;
+    use crate::settings::Settings;
+
+    /// What sets the session state runs first, and may be what the server ends.
+    #[test]
+    fn a_guest_that_is_killed_ahead_of_its_statement_does_not_go_on() {
+        let mut engine = engine(1, Settings::default());
+        engine.be_reader(1 << 48);
+        let client = client_key(0);
+        let identity = engine.clients[client].identity.expect("it has logged in");
+        let class = engine.clients[client].class();
+        let origin = engine.pool.take_place(Instant::START).expect("there is room");
+        engine.open_backend_as(engine.servers.primary().key, identity, class, 45, origin);
+        let (backend, _) = engine.servers.backends().next().expect("it is being opened");
+        engine.clients[client].set_phase(Phase::Running(Running::OnServer));
+        engine.clients[client].killed = true;
+        let message = b"Connection was killed".to_vec();
+        let error = Some(ServerError { code: 1927, sql_state: *b"70100", message });
+        let summary = Summary { error, prelude_failed: true, ..Summary::default() };
+        engine.prelude_failed(backend, client, &Request::query("SELECT a FROM t"), &summary);
+        let returned = engine.guests.as_mut().map(Guests::take_returned).unwrap_or_default();
+        let ended: Vec<Ended> = returned.into_iter().map(|returned| returned.ended).collect();
+        assert_eq!(ended, [Ended::Broken]);
+    }
+}
