@@ -327,6 +327,13 @@ impl Checkers {
         }
     }
 
+    /// Several Onramps have the same primary, as they should.
+    pub fn agreed(&mut self) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.fates.agreed += 1;
+        }
+    }
+
     /// See [`Ledger::committed`].
     pub fn committed(&mut self, committed: &Committed, is_lost: bool) {
         self.in_ledger(|ledger| ledger.committed(committed, is_lost));
@@ -423,7 +430,12 @@ impl Checkers {
         promise: Promise,
         is_free: bool,
     ) -> Question {
-        let known = self.ledger.as_ref().map_or(0, |ledger| ledger.told(&row));
+        // An Onramp promises what it has told its own clients.
+        let is_here = |kills: &Kills| {
+            kills.login(owner).map(|login| login.program) == kills.login(key).map(|login| login.program)
+        };
+        let is_told = self.kills.as_ref().is_none_or(is_here);
+        let known = self.ledger.as_ref().filter(|_| is_told).map_or(0, |ledger| ledger.told(&row));
         let is_check = is_free && owner == key && known > 0 && promise.covers_own_writes();
         if is_check {
             self.asked.push((row.clone(), known));

@@ -34,6 +34,8 @@ pub struct Fates {
     pub eventual_reads: u64,
     /// Statements of which the servers that clients were led to have no trace.
     pub lost: u64,
+    /// Several Onramps were to have the same primary, and had it.
+    pub agreed: u64,
 }
 
 impl Fates {
@@ -48,6 +50,7 @@ impl Fates {
             older_reads: self.older_reads + other.older_reads,
             eventual_reads: self.eventual_reads + other.eventual_reads,
             lost: self.lost + other.lost,
+            agreed: self.agreed + other.agreed,
         }
     }
 }

@@ -11,14 +11,14 @@ use simulator::ledger::Fates;
 use simulator::{Outcome, Parameters, Traced, run_engine_traced, run_pass_through};
 
 const USAGE: &str =
-    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--reads N] | --onramps N] [--pass-through] [--strict] [--quiet]
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--reads N]] [--onramps N] [--pass-through] [--strict] [--quiet]
   --seed N        run one seed and print its trace
   --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
   --jobs N        so many of them at a time, each on a thread of its own; 1 if not given
   --steps N       happenings before the calm; drawn from the seed if not given
   --workers N     so many engines with common permits in the middle; 1 if not given
   --cluster       several servers, a primary and its replicas, and what befalls them
-  --onramps N     2 to 4 Onramps in front of one server, with so many workers each, and what befalls them
+  --onramps N     2 to 4 Onramps in front of one server, or of the cluster's, with so many workers each, and what befalls them
   --reads N       more clients that write and read back at once, with reads split in each run; there is no end of runs before so
                   many reads behind writes have been checked. One is a plain SELECT that a replica answered, or could have: outside of
                   transactions, of a login that holds nothing on a server and was promised its own writes, of a row that this login has
@@ -34,7 +34,7 @@ struct Arguments {
     steps: u64,
     workers: u32,
     cluster: bool,
-    /// So many in front of one server; 0 for one alone.
+    /// So many Onramps; 0 for one alone.
     onramps: u8,
     /// So many checks of reads are wanted; 0 for whatever the seeds give.
     reads: u64,
@@ -90,7 +90,8 @@ impl Reads {
 impl Arguments {
     fn parameters(&self, seed: u64) -> Parameters {
         if self.onramps > 0 {
-            let mut parameters = Parameters::of_onramps(seed, self.steps, self.onramps);
+            let draw = if self.cluster { Parameters::of_onramps_and_cluster } else { Parameters::of_onramps };
+            let mut parameters = draw(seed, self.steps, self.onramps);
             parameters.habits.strict = self.strict;
             return parameters.with_workers(self.workers);
         }
@@ -281,7 +282,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
     if arguments.reads > 0 && arguments.count == 0 {
         arguments.count = u64::MAX;
     }
-    let several = arguments.onramps > 0 && (arguments.cluster || arguments.pass_through);
+    let several = arguments.onramps > 0 && (arguments.reads > 0 || arguments.pass_through);
     let is_whole = arguments.count > 0 && (arguments.cluster || arguments.reads == 0) && !several;
     is_whole.then_some(arguments)
 }
@@ -294,12 +295,15 @@ fn report(seed: u64, arguments: &Arguments, outcome: &Outcome) {
     let workers =
         if arguments.workers == 1 { String::new() } else { format!(" --workers {}", arguments.workers) };
     let mode = if arguments.pass_through { " --pass-through" } else { "" };
-    let cluster = match (arguments.cluster, arguments.reads, arguments.onramps) {
-        (true, 0, _) => " --cluster".to_owned(),
-        (true, ..) => " --cluster --reads 1".to_owned(),
-        (false, _, 0) => String::new(),
-        (false, _, onramps) => format!(" --onramps {onramps}"),
+    let cluster = match (arguments.cluster, arguments.reads) {
+        (true, 0) => " --cluster",
+        (true, _) => " --cluster --reads 1",
+        (false, _) => "",
     };
+    let onramps =
+        if arguments.onramps == 0 { String::new() } else { format!(" --onramps {}", arguments.onramps) };
     let strict = if arguments.strict { " --strict" } else { "" };
-    println!("replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{cluster}{mode}{strict}");
+    println!(
+        "replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{cluster}{onramps}{mode}{strict}"
+    );
 }

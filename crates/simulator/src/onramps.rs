@@ -1,4 +1,4 @@
-//! What a seed decides of a run with several Onramps in front of one server: how many, how clients come to them, and what befalls them.
+//! What a seed decides of a run with several Onramps in front of one server or of several: how many, how clients come to them, and what befalls them.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -10,6 +10,9 @@ use crate::random::Random;
 
 /// Mixed into the seed, so that the run of one Onramp with the same seed tells nothing of this one.
 const OTHER_SEED: u64 = 0x0a1b_0e7e_12d5;
+
+/// Likewise for what else is drawn of those in front of several servers.
+const OF_BOTH: u64 = 0x0b07_0c1e;
 
 /// Onramps look at each other every second: clients think so many times as long as those of one, so that a run has some seconds.
 const PACE: u64 = 20;
@@ -96,6 +99,34 @@ impl OnrampParameters {
 }
 
 impl Parameters {
+    /// What this seed decides of a run with so many Onramps in front of several servers.
+    pub fn of_onramps_and_cluster(seed: u64, steps: u64, count: u8) -> Self {
+        let mut random = Random::new(seed ^ OF_BOTH);
+        let mut parameters = Self::of_cluster(seed, steps);
+        let mut lasts = 0;
+        if let Some(cluster) = &mut parameters.cluster {
+            // Now and then long enough for all of them to find out what has become of the servers.
+            cluster.fault_interval = *random.pick(&[500_000, 3_000_000, 20_000_000]);
+            lasts = cluster.lasts;
+        }
+        let few = [Trouble::Die, Trouble::Vanish, Trouble::Freeze, Trouble::Connection];
+        parameters.onramps = Some(OnrampParameters {
+            count,
+            balances: random.percent(50),
+            lasts,
+            fault_interval: *random.pick(&[1_000_000, 5_000_000]),
+            troubles: few.into_iter().filter(|_| random.percent(40)).collect(),
+        });
+        parameters.clients = u32::try_from(random.between(3, 10)).expect("small");
+        parameters.thread_handling = ThreadHandling::PoolOfThreads;
+        parameters.overload = engine::OverloadSettings::default();
+        parameters.server_connections = u32::MAX;
+        parameters.speed.usual = *random.pick(&[1_000, 10_000, 30_000]);
+        parameters.speed.slow_percent = *random.pick(&[2, 20]);
+        parameters.habits.kills = random.percent(60);
+        parameters
+    }
+
     /// What this seed decides of a run with so many Onramps.
     pub fn of_onramps(seed: u64, steps: u64, count: u8) -> Self {
         let mut random = Random::new(seed ^ OTHER_SEED);

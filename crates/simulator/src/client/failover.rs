@@ -39,8 +39,9 @@ impl Client {
             READ_ONLY => checkers.refused(code, &Token::find_all(message.as_bytes())),
             NO_PRIMARY => checkers.refused(code, &front.tokens),
             _ => {
-                // Why Onramp has kept its backend is not always to be seen from here; that it did is what it says.
-                let holds = work.has_held || message.contains("the session state was lost");
+                // Why Onramp has kept its backend is not always to be seen from here; that it did is what it says. A KILL goes to the server in
+                // words of Onramp's own.
+                let holds = work.has_held || front.kill || message.contains("the session state was lost");
                 checkers.unknown(&front.tokens, holds, front.shown());
             }
         }

@@ -107,6 +107,8 @@ pub struct Database {
     pub popular_runs: u64,
     /// What it is to others, where there are several.
     pub member: Option<Member>,
+    /// The place of the program whose statement runs.
+    pub asker: usize,
     /// What it has committed since somebody looked last.
     pub news: Vec<Rc<Committed>>,
     /// Rows that a statement has changed which is a transaction of its own.

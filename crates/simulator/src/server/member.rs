@@ -71,8 +71,8 @@ pub struct Member {
     own_commits: u64,
     /// The last that it has got from another one.
     received: Option<Gtid>,
-    /// The last numbers of its domain that it has shown, the latest first, and that are known to have come to whoever asked.
-    shown: [u64; 2],
+    /// The last numbers of its domain that it has shown to each program, the latest first, and that are known to have come to that.
+    shown: BTreeMap<usize, [u64; 2]>,
     /// What it has shown last on each session: that it has come shows when the same one asks again.
     shown_on: BTreeMap<u32, u64>,
 }
@@ -90,7 +90,7 @@ impl Member {
             has: BTreeSet::new(),
             own_commits: 0,
             received: None,
-            shown: [0; 2],
+            shown: BTreeMap::new(),
             shown_on: BTreeMap::new(),
         }
     }
@@ -131,10 +131,10 @@ impl Member {
         other.has.is_subset(&self.has)
     }
 
-    /// What whoever asks it again and again knows it to have had for a while: what the last answer that has come shows may still have been on its
-    /// way to replicas.
-    pub fn known(&self) -> u64 {
-        self.shown[1]
+    /// What a program that asks it again and again knows it to have had for a while: what the last answer that has come shows may still
+    /// have been on its way to replicas.
+    pub fn known(&self, program: usize) -> u64 {
+        self.shown.get(&program).map_or(0, |shown| shown[1])
     }
 
     /// `gtid_current_pos` of MariaDB.
@@ -275,7 +275,8 @@ impl Database {
         }
         let last = member.log.last().map_or(0, |last| last.gtid.of_domain);
         if let Some(came) = member.shown_on.insert(session.thread_id, last) {
-            member.shown = [came, member.shown[0]];
+            let shown = member.shown.entry(self.asker).or_default();
+            *shown = [came, shown[0]];
         }
         Some(Answer::Rows { columns, rows: member.variables() })
     }
@@ -324,7 +325,8 @@ impl Database {
         let Some(member) = &mut self.member else { return };
         (member.log, member.has, member.received) = (Vec::new(), BTreeSet::new(), None);
         // Who asks again hears that it has less, before it is the primary.
-        (member.shown, member.shown_on) = ([0; 2], BTreeMap::new());
+        member.shown.clear();
+        member.shown_on.clear();
         self.tables.clear();
         self.committed_rows.clear();
         self.replicate(log);

@@ -1,5 +1,7 @@
 //! What befalls several servers in a run, and what operators do about it who know nothing of the program.
 
+use std::collections::BTreeMap;
+
 use super::World;
 use super::operator::Order;
 use super::servers::Way;
@@ -60,6 +62,23 @@ enum Whose {
     Worker(usize),
 }
 
+/// A network that passes nothing on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    /// The place of the server.
+    server: usize,
+    whose: Whose,
+    /// Only for the Onramps that are, one after the other, at this site; for everybody where there is none.
+    site: Option<usize>,
+}
+
+impl Cut {
+    /// Nobody reaches the server.
+    fn of_all(server: usize) -> Self {
+        Self { server, whose: Whose::All, site: None }
+    }
+}
+
 /// How the servers of a run stand.
 #[derive(Debug)]
 pub(super) struct Cluster {
@@ -69,11 +88,17 @@ pub(super) struct Cluster {
     pub(super) named: usize,
     /// Until when each hangs.
     hangs_until: Vec<u64>,
-    cuts: Vec<(usize, Whose)>,
+    cuts: Vec<Cut>,
+    /// Of each server when it was last not reached by everybody, and when anybody's role changed.
+    pub(super) disturbed: Vec<u64>,
+    pub(super) changed: u64,
+    /// What operators have made of each server when somebody looked last: whether it takes writes.
+    pub(super) roles: Vec<bool>,
     /// What the program is doing for an operator.
     pub(super) order: Option<Order>,
-    /// It was given up before roles changed, and the program has not said again which is the primary: what is open goes on there.
-    pub(super) gave_up: bool,
+    /// It was given up before roles changed, and this program, which was to do it, has not said again which is the primary: what is open
+    /// goes on there.
+    pub(super) gave_up: Option<usize>,
     /// A replica is about to get what is next.
     replicates: Vec<bool>,
     /// The server there dies as soon as it has committed something, before anybody hears of that.
@@ -84,8 +109,8 @@ pub(super) struct Cluster {
     several_since: Option<u64>,
     /// When an operator said something of servers that are read from, last and in mid-run.
     pub(super) ruled_since: Option<u64>,
-    /// Of each worker and server since when that takes reads, and is of the own zone.
-    pub(super) take_reads: Vec<Vec<Option<u64>>>,
+    /// Of each program by its place, and of each of its workers and servers, since when that takes reads, and is of the own zone.
+    pub(super) take_reads: BTreeMap<usize, Vec<Vec<Option<u64>>>>,
 }
 
 impl Cluster {
@@ -97,14 +122,17 @@ impl Cluster {
             named: 0,
             hangs_until: vec![0; count],
             cuts: Vec::new(),
+            disturbed: vec![0; count],
+            changed: 0,
+            roles: Vec::new(),
             order: None,
-            gave_up: false,
+            gave_up: None,
             replicates: vec![false; count],
             dies_at_commit: None,
             steady_since: Some(0),
             several_since: None,
             ruled_since: None,
-            take_reads: Vec::new(),
+            take_reads: BTreeMap::new(),
         }
     }
 }
@@ -140,9 +168,10 @@ impl<P: Subject> World<P> {
     /// Whether this connection passes nothing on.
     pub(super) fn is_cut(&self, way: Way) -> bool {
         let Some(cluster) = &self.cluster else { return false };
-        cluster.cuts.iter().any(|&(server, whose)| {
-            server == way.server
-                && match whose {
+        cluster.cuts.iter().any(|cut| {
+            cut.server == way.server
+                && cut.site.is_none_or(|site| self.site_of(way.origin.program) == Some(site))
+                && match cut.whose {
                     Whose::All => true,
                     Whose::Checks => way.origin.is_check,
                     Whose::Worker(worker) => way.origin.worker == worker && !way.origin.is_check,
@@ -158,6 +187,32 @@ impl<P: Subject> World<P> {
         self.ways.get(&link).is_some_and(|&way| self.is_cut(way) || (to_server && self.hangs(way.server)))
     }
 
+    /// Whether a connection is one of a program at this site.
+    fn is_of(&self, link: Link, site: Option<usize>) -> bool {
+        let program = self.ways.get(&link).map(|way| way.origin.program);
+        site.is_none() || program.is_some_and(|program| self.site_of(program) == site)
+    }
+
+    /// Notes what is not as it was when somebody looked last.
+    pub(super) fn note_disturbances(&mut self) {
+        if self.cluster.is_none() {
+            return;
+        }
+        let is_well = |place: usize| self.is_up[place] && !self.hangs(place);
+        let well: Vec<bool> = (0..self.servers.len()).map(is_well).collect();
+        let roles: Vec<bool> = (0..self.servers.len()).map(|place| self.member(place).read_only).collect();
+        let now = self.now;
+        let Some(cluster) = &mut self.cluster else { return };
+        for (place, disturbed) in cluster.disturbed.iter_mut().enumerate() {
+            if !well[place] || cluster.cuts.iter().any(|cut| cut.server == place) {
+                *disturbed = now;
+            }
+        }
+        if cluster.roles != roles || cluster.order.is_some() {
+            (cluster.roles, cluster.changed) = (roles, now);
+        }
+    }
+
     pub(super) fn hangs(&self, place: usize) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| cluster.hangs_until[place] > self.now)
     }
@@ -165,21 +220,23 @@ impl<P: Subject> World<P> {
     /// Whether an operator, or another server, reaches this one.
     pub(super) fn is_reached(&self, place: usize) -> bool {
         let Some(cluster) = &self.cluster else { return true };
-        self.is_up[place] && !self.hangs(place) && !cluster.cuts.contains(&(place, Whose::All))
+        self.is_up[place] && !self.hangs(place) && !cluster.cuts.contains(&Cut::of_all(place))
     }
 
-    /// Whether several servers take writes, and whoever asks them has had the time to find that out. A drained one does not count.
-    pub(super) fn several_are_known(&mut self) -> bool {
+    /// Whether several servers take writes, and a program that asks them has had the time to find that out. A drained one does not count.
+    pub(super) fn several_are_known(&mut self, program: usize) -> bool {
         let is_steady = (0..self.servers.len()).all(|place| self.is_up[place] && !self.hangs(place));
         let writers = (0..self.servers.len()).filter(|&place| !self.member(place).read_only).count();
         let now = self.now;
+        let is_awake = now >= self.drivers[program].since + STEADY;
         let Some(cluster) = &mut self.cluster else { return false };
         let keep = |since: &mut Option<u64>, holds: bool| *since = holds.then(|| since.unwrap_or(now));
         keep(&mut cluster.steady_since, is_steady && cluster.cuts.is_empty());
         keep(&mut cluster.several_since, writers > 1);
         let interval = u64::try_from(cluster.drawn.check_interval.as_micros()).expect("short");
         let has_passed = |since: Option<u64>, time: u64| since.is_some_and(|since| now >= since + time);
-        !cluster.drawn.troubles.contains(&Trouble::Drain)
+        is_awake
+            && !cluster.drawn.troubles.contains(&Trouble::Drain)
             && has_passed(cluster.steady_since, STEADY)
             && has_passed(cluster.several_since, 2 * interval + LOOK)
     }
@@ -193,10 +250,16 @@ impl<P: Subject> World<P> {
     }
 
     pub(super) fn act(&mut self, act: Act) {
+        self.carry_out_act(act);
+        self.note_disturbances();
+    }
+
+    fn carry_out_act(&mut self, act: Act) {
         match act {
             Act::Replicate(place) => self.replicate(place),
             Act::Operate => self.operate(),
             Act::Heal => self.heal(),
+            Act::Undrain => self.undrain(),
             _ if self.calm => {}
             Act::Trouble => self.trouble(),
             Act::Promote => self.promote_someone(),
@@ -206,7 +269,6 @@ impl<P: Subject> World<P> {
                 self.member_mut(place).resume();
                 self.plan_replication(place);
             }
-            Act::Undrain => self.undrain(),
             Act::Rule(place) => self.change_rules(place),
         }
     }
@@ -289,14 +351,18 @@ impl<P: Subject> World<P> {
 
     fn cut(&mut self, place: usize, lasts: u64) {
         let workers = self.parameters.workers as usize;
+        let sites = self.onramps.as_ref().map(|onramps| onramps.sites.len());
         let Some(cluster) = &mut self.cluster else { return };
         let whose = match cluster.random.below(5) {
             0 | 1 => Whose::All,
             2 => Whose::Checks,
             _ => Whose::Worker(cluster.random.index(workers)),
         };
-        cluster.cuts.push((place, whose));
-        self.say(place, &format!("is cut off: {whose:?}"));
+        let of_one = sites.filter(|_| cluster.random.percent(60));
+        let site = of_one.map(|sites| cluster.random.index(sites));
+        let cut = Cut { server: place, whose, site };
+        cluster.cuts.push(cut);
+        self.say(place, &format!("is cut off: {cut:?}"));
         self.plan(lasts, Act::Heal);
         if whose == Whose::All {
             self.may_be_replaced(place);
@@ -309,11 +375,12 @@ impl<P: Subject> World<P> {
         if cluster.cuts.is_empty() {
             return;
         }
-        let (place, whose) = cluster.cuts.remove(0);
-        let goes_on = cluster.random.percent(50);
-        self.say(place, &format!("is reached again: {whose:?}"));
+        let cut = cluster.cuts.remove(0);
+        let (place, goes_on) = (cut.server, cluster.random.percent(50));
+        self.say(place, &format!("is reached again: {cut:?}"));
         if !goes_on {
-            let links: Vec<Link> = self.servers[place].links().collect();
+            let is_cut = |link: &Link| self.is_of(*link, cut.site);
+            let links: Vec<Link> = self.servers[place].links().filter(is_cut).collect();
             for link in links {
                 self.servers[place].drop_link(link);
                 self.network.peer_resets(self.now, &mut self.schedule, link);

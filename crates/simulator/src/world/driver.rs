@@ -14,6 +14,10 @@ pub(super) struct Driver<P> {
     pub(super) listening: bool,
     pub(super) finished: bool,
     pub(super) life: Life,
+    /// Since when it runs without having been stopped.
+    pub(super) since: u64,
+    /// The place of the primary that it has, or has had last.
+    pub(super) led_to: Option<usize>,
 }
 
 /// Whether a program does anything.
@@ -38,7 +42,7 @@ pub(super) enum News {
 }
 
 impl<P> Driver<P> {
-    pub(super) fn new(program: P) -> Self {
+    pub(super) fn new(program: P, now: u64) -> Self {
         Self {
             program,
             news: Vec::new(),
@@ -47,6 +51,8 @@ impl<P> Driver<P> {
             listening: true,
             finished: false,
             life: Life::Runs,
+            since: now,
+            led_to: None,
         }
     }
 }

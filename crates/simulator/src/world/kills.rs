@@ -206,10 +206,14 @@ impl<P: Subject> World<P> {
         }
         let Some(onramps) = &self.onramps else { return false };
         let holds = |program: usize| {
-            let (slot, since) = onramps.slot_of(program)?;
-            (self.drivers[program].life == Life::Runs && since + STEADY < kill.sent).then_some(slot)
+            let (slot, held) = onramps.slot_of(program)?;
+            let is_steady =
+                held.since + STEADY < kill.sent && self.has_been_steady(program, held.server, kill.sent);
+            (self.drivers[program].life == Life::Runs && is_steady).then_some((slot, held.server))
         };
         let is_quiet = onramps.squatted + STEADY < kill.sent;
-        is_quiet && holds(killer.program).is_some() && holds(victim.program) == Some(slot_of(kill.victim))
+        let (from, to) = (holds(killer.program), holds(victim.program));
+        let are_together = from.zip(to).is_some_and(|(from, to)| from.1 == to.1);
+        is_quiet && are_together && to.is_some_and(|(slot, _)| slot == slot_of(kill.victim))
     }
 }

@@ -3,6 +3,7 @@
 use engine::{Behind, compare_positions};
 
 use super::World;
+use super::driver::Life;
 use crate::network::Parcel;
 use crate::server::Link;
 use crate::subject::Subject;
@@ -68,10 +69,11 @@ impl<P: Subject> World<P> {
         }
     }
 
-    /// The program turns to another primary: what that lacks is lost to clients. That may be more than what the former one was known to
+    /// A program turns to another primary: what that lacks is lost to clients. That may be more than what the former one was known to
     /// have only where an operator has said so.
-    fn turns_to(&mut self, place: usize) {
-        let known = self.led_to.filter(|_| !self.takes_behind()).map(|former| self.member(former).known());
+    fn turns_to(&mut self, program: usize, place: usize) {
+        let former = self.drivers[program].led_to.filter(|_| !self.takes_behind());
+        let known = former.map(|former| self.member(former).known(program));
         let own = self.member(place).log().last().map_or(0, |last| last.gtid.of_domain);
         // By the numbers of the domain alone, as MariaDB has it: what two servers have written under the same number counts as one.
         if let Some(known) = known.filter(|&known| known > own) {
@@ -85,7 +87,7 @@ impl<P: Subject> World<P> {
         self.checkers.turned();
     }
 
-    fn takes_behind(&self) -> bool {
+    pub(super) fn takes_behind(&self) -> bool {
         self.calm || self.cluster.as_ref().is_some_and(|cluster| cluster.drawn.takes_behind)
     }
 
@@ -97,7 +99,10 @@ impl<P: Subject> World<P> {
         if way.origin.is_reader || way.is_left_to_it {
             return;
         }
-        let other = self.program().primary().filter(|&primary| primary != way.server);
+        // What one that has died had sent its system goes on to deliver.
+        let driver = &self.drivers[way.origin.program];
+        let primary = driver.program.primary().filter(|_| driver.life != Life::Gone);
+        let other = primary.filter(|&primary| primary != way.server);
         let Some(other) = other.filter(|_| self.cluster.is_some() && !self.network.is_open(link)) else {
             return;
         };
@@ -131,24 +136,25 @@ impl<P: Subject> World<P> {
         }
     }
 
-    /// At the end of a turn all workers know the same primary: nothing has been sent to another server in that turn.
-    pub(super) fn check_sent(&mut self) {
-        let primary = self.program().primary();
-        if let Some(place) = primary.filter(|_| primary != self.led_to) {
-            self.turns_to(place);
+    /// At the end of a turn of a program all its workers know the same primary: nothing has been sent to another server in that turn.
+    pub(super) fn check_sent(&mut self, program: usize) {
+        let driver = &self.drivers[program];
+        let (primary, former) = (driver.program.primary(), driver.led_to);
+        if let Some(place) = primary.filter(|_| primary != former) {
+            self.turns_to(program, place);
         }
-        self.led_to = primary.or(self.led_to);
+        self.drivers[program].led_to = primary.or(former);
         for link in std::mem::take(&mut self.left_in_turn) {
             if let Some(way) = self.ways.get_mut(&link) {
                 way.is_left_to_it = primary == Some(way.server);
             }
         }
         if let Some(cluster) = self.cluster.as_mut().filter(|_| primary.is_some()) {
-            cluster.gave_up = false;
+            cluster.gave_up = cluster.gave_up.filter(|&other| other != program);
         }
-        let goes_on = self.transactions_go_on();
-        let several = self.cluster.is_some() && self.several_are_known();
-        let near = self.near_takes_reads();
+        let goes_on = self.transactions_go_on(program);
+        let several = self.cluster.is_some() && self.several_are_known(program);
+        let near = self.near_takes_reads(program);
         for (way, token) in std::mem::take(&mut self.sent) {
             let place = way.server;
             if way.origin.is_reader {

@@ -1,5 +1,6 @@
 //! One run: the program under test in the middle, virtual clients and a virtual server around it, and one clock.
 
+mod agreement;
 mod cluster;
 mod driver;
 mod kills;
@@ -96,8 +97,6 @@ pub struct World<P> {
     overheard: Overheard,
     /// Clients' statements that were sent in this turn, with the ways to the servers.
     sent: Vec<(Way, Token)>,
-    /// The place of the primary that the program has, or has had last.
-    led_to: Option<usize>,
     /// What the program has closed in this turn.
     left_in_turn: Vec<Link>,
     clients: Vec<Client>,
@@ -132,7 +131,7 @@ impl<P: Subject> World<P> {
             })
             .collect();
         Self {
-            drivers: vec![Driver::new(program)],
+            drivers: vec![Driver::new(program, 0)],
             checkers: checkers_of(&parameters, direct),
             random,
             now: 0,
@@ -146,7 +145,6 @@ impl<P: Subject> World<P> {
             parameters,
             servers,
             sent: Vec::new(),
-            led_to: None,
             left_in_turn: Vec::new(),
             clients,
             client_links: BTreeMap::new(),
@@ -163,7 +161,7 @@ impl<P: Subject> World<P> {
     /// have numbers of their own.
     pub fn several(make: fn(&Parameters, usize) -> P, parameters: Parameters, echo: bool) -> Self {
         let drawn = parameters.onramps.clone().expect("drawn for several");
-        let drivers = (0..usize::from(drawn.count)).map(|number| Driver::new(make(&parameters, number)));
+        let drivers = (0..usize::from(drawn.count)).map(|number| Driver::new(make(&parameters, number), 0));
         let drivers: Vec<_> = drivers.collect();
         let onramps = Some(Onramps::new(drawn, parameters.seed, make));
         let first = make(&parameters, 0);
@@ -197,8 +195,8 @@ impl<P: Subject> World<P> {
             rescues: self.programs().map(Subject::rescues).sum(),
             shared_reads,
             account_changes: self.programs().map(Subject::account_changes).sum(),
-            read_waits: self.program().read_waits(),
-            routed: self.program().routed(),
+            read_waits: self.summed(|all, program| *all += &program.read_waits()),
+            routed: self.summed(|all, program| *all += &program.routed()),
             violation: self.checkers.found().map(str::to_owned),
             trace: self.trace,
             executed: self.checkers.executed,
@@ -214,7 +212,7 @@ impl<P: Subject> World<P> {
 
     fn reads_at(&mut self) -> Vec<u64> {
         let mut all = vec![0; self.servers.len()];
-        for worker in self.program_mut().workers() {
+        for worker in self.drivers.iter_mut().flat_map(|driver| driver.program.workers()) {
             all.iter_mut().zip(worker.reader_views()).for_each(|(all, view)| *all += view.sent);
         }
         all
@@ -249,13 +247,16 @@ impl<P: Subject> World<P> {
     fn run_calm(&mut self) {
         let end = self.now + CALM_LIMIT;
         while self.checkers.found().is_none()
-            && !(self.clients.iter().all(Client::is_satisfied) && self.are_counted())
+            && !(self.clients.iter().all(Client::is_satisfied) && self.are_counted() && self.agree())
         {
             if self.schedule.next_time().is_none_or(|next| next > end) {
                 let forgotten = self.clients.iter().find(|client| !client.is_satisfied());
-                let text = forgotten.map_or("the Onramps do not count each other".to_owned(), |client| {
-                    format!("client {} is forgotten: it waits for {}", client.key, client.waits_for())
-                });
+                let text = forgotten.map_or(
+                    "the Onramps do not know of each other or of the primary".to_owned(),
+                    |client| {
+                        format!("client {} is forgotten: it waits for {}", client.key, client.waits_for())
+                    },
+                );
                 self.checkers.violation(text);
                 return;
             }
@@ -437,8 +438,11 @@ impl<P: Subject> World<P> {
         &self.drivers[0].program
     }
 
-    fn program_mut(&mut self) -> &mut P {
-        &mut self.drivers[0].program
+    /// What all programs have together.
+    fn summed<T: Default>(&self, add: impl Fn(&mut T, &P)) -> T {
+        let mut all = T::default();
+        self.programs().for_each(|program| add(&mut all, program));
+        all
     }
 
     fn programs(&self) -> impl Iterator<Item = &P> {
@@ -457,12 +461,11 @@ impl<P: Subject> World<P> {
 }
 
 fn checkers_of(parameters: &Parameters, direct: bool) -> Checkers {
-    let checkers = Checkers::new(parameters.tolerates_losses(), direct);
-    match (&parameters.cluster, &parameters.onramps) {
-        (Some(cluster), _) => checkers.with_ledger(u64::try_from(cluster.hold.as_micros()).expect("seconds")),
-        (None, Some(_)) => checkers.with_kills(),
-        (None, None) => checkers,
+    let mut checkers = Checkers::new(parameters.tolerates_losses(), direct);
+    if let Some(cluster) = &parameters.cluster {
+        checkers = checkers.with_ledger(u64::try_from(cluster.hold.as_micros()).expect("seconds"));
     }
+    if parameters.onramps.is_some() { checkers.with_kills() } else { checkers }
 }
 
 /// What a connection is called in the trace.

@@ -9,8 +9,8 @@ use crate::network::Owner;
 use crate::onramps::{OnrampParameters, Trouble};
 use crate::random::Random;
 use crate::schedule::Happening;
-use crate::server::Link;
 use crate::server::locks::{EPOCH, OF_PROGRAM};
+use crate::server::{Link, Server};
 use crate::subject::Subject;
 
 /// Mixed into the seed for all that befalls Onramps.
@@ -30,6 +30,9 @@ pub(super) const FREED: u64 = 61_000_000;
 
 /// When the troubles have ended, all count each other within so much time.
 pub(super) const COUNTED: u64 = 15_000_000;
+
+/// In front of several servers they have to find the same primary first.
+pub(super) const COUNTED_IN_CLUSTER: u64 = 30_000_000;
 
 /// So many questions about locks one may have in the time of [`LOOK`] while letters are under way, each of which takes some beside a look in
 /// 5 milliseconds; and so many at other times.
@@ -68,6 +71,19 @@ pub enum Fate {
     Look,
 }
 
+/// A slot that somebody holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// The place of the program.
+    pub(super) program: usize,
+    /// That of the server.
+    pub(super) server: usize,
+    /// Since when it has that, and goes on.
+    pub(super) since: u64,
+    /// Whether it says that its statements wait, and since when that is so.
+    pub(super) at_work: (bool, u64),
+}
+
 /// The Onramps of a run.
 #[derive(Debug)]
 pub(super) struct Onramps<P> {
@@ -76,13 +92,15 @@ pub(super) struct Onramps<P> {
     make: fn(&Parameters, usize) -> P,
     /// The places of those that are there, or were last.
     pub(super) sites: Vec<usize>,
+    /// Of each that has ever been there its site: the place of its own among these.
+    site_of: Vec<usize>,
     direct: u32,
     /// When somebody has last been seen with locks that are not his.
     pub(super) squatted: u64,
-    /// Who holds which slot since when: the place of the program, its session's number and its slot.
-    pub(super) slots: BTreeMap<(u32, u32), (usize, u64)>,
+    /// Who holds which slot, by the place of the server, its number and that of the session.
+    pub(super) slots: BTreeMap<(usize, u32, u32), Slot>,
     /// And who has held it until when.
-    pub(super) former: BTreeMap<(u32, u32), u64>,
+    pub(super) former: BTreeMap<(usize, u32, u32), u64>,
     /// Since when the calm has come, and whether all count each other since.
     /// Since when a program that has gone has.
     pub(super) gone: BTreeMap<usize, u64>,
@@ -93,15 +111,16 @@ pub(super) struct Onramps<P> {
 }
 
 impl<P> Onramps<P> {
-    /// The slot of the program at this place, and since when it has that and goes on.
-    pub(super) fn slot_of(&self, program: usize) -> Option<(u32, u64)> {
-        let mut of_it = self.slots.iter().filter(|(_, (holder, _))| *holder == program);
-        of_it.next().map(|((slot, _), (_, since))| (*slot, *since))
+    /// The slot of the program at this place, on the server where it has taken one last.
+    pub(super) fn slot_of(&self, program: usize) -> Option<(u32, Slot)> {
+        let of_it = self.slots.iter().filter(|(_, held)| held.program == program);
+        of_it.max_by_key(|(_, held)| held.since).map(|((_, slot, _), held)| (*slot, *held))
     }
 
     pub(super) fn new(drawn: OnrampParameters, seed: u64, make: fn(&Parameters, usize) -> P) -> Self {
-        let sites = (0..usize::from(drawn.count)).collect();
+        let sites: Vec<usize> = (0..usize::from(drawn.count)).collect();
         Self {
+            site_of: sites.clone(),
             drawn,
             random: Random::new(seed ^ OF_TROUBLES),
             make,
@@ -138,6 +157,11 @@ impl<P: Subject> World<P> {
         }
     }
 
+    /// The site of a program, where there are several.
+    pub(super) fn site_of(&self, program: usize) -> Option<usize> {
+        self.onramps.as_ref().map(|onramps| onramps.site_of[program])
+    }
+
     /// What the server's clock shows.
     pub(super) fn clock(&self) -> Option<u64> {
         self.onramps.as_ref().map(|_| EPOCH + self.now)
@@ -166,8 +190,13 @@ impl<P: Subject> World<P> {
             }
             Fate::Look => {
                 let clock = EPOCH + self.now;
-                self.with_server(0, |server| server.close_silent(clock));
+                for place in 0..self.servers.len() {
+                    if self.is_up[place] && !self.hangs(place) {
+                        self.with_server(place, |server| server.close_silent(clock));
+                    }
+                }
                 self.check_peers();
+                self.check_agreement();
                 self.plan_fate(LOOK, Fate::Look);
             }
             Fate::Trouble if !self.calm => self.trouble_of_onramps(),
@@ -215,6 +244,7 @@ impl<P: Subject> World<P> {
         let driver = &mut self.drivers[program];
         (driver.life, driver.listening, driver.finished) = (Life::Gone, false, true);
         driver.news.clear();
+        self.order_goes_with(program);
         self.tasks.retain(|_, (of, ..)| *of != program);
         for link in self.network.links_of(program) {
             if at_once {
@@ -241,19 +271,24 @@ impl<P: Subject> World<P> {
                 self.clients[client as usize].lost(self.now, &mut self.checkers);
                 self.carry_out_client(client as usize);
             }
-            Some(Owner::Server) => self.with_server(0, |server| server.drop_link(link)),
+            Some(Owner::Server) => {
+                let place = self.ways.get(&link).map_or(0, |way| way.server);
+                self.with_server(place, |server| server.drop_link(link));
+            }
             _ => {}
         }
     }
 
     fn start(&mut self, site: usize) {
+        let parameters = self.parameters_now();
         let Some(onramps) = &mut self.onramps else { return };
         if self.drivers[onramps.sites[site]].life != Life::Gone {
             return;
         }
         let program = self.drivers.len();
         onramps.sites[site] = program;
-        self.drivers.push(Driver::new((onramps.make)(&self.parameters, program)));
+        onramps.site_of.push(site);
+        self.drivers.push(Driver::new((onramps.make)(&parameters, program), self.now));
         self.note(format_args!("Onramp {program} is started"));
         self.wake_program(program, 1);
     }
@@ -271,26 +306,28 @@ impl<P: Subject> World<P> {
     fn thaw(&mut self, program: usize) {
         if self.drivers[program].life == Life::Frozen {
             self.note(format_args!("Onramp {program} goes on"));
-            self.drivers[program].life = Life::Runs;
+            (self.drivers[program].life, self.drivers[program].since) = (Life::Runs, self.now);
             self.begins_anew(program);
             self.wake_program(program, 0);
         }
     }
 
     fn end_service_connection(&mut self, program: usize) {
-        let is_its = |link: &Link| {
-            self.servers[0].is_service(*link)
-                && self.ways.get(link).is_some_and(|way| way.origin.program == program)
+        let is_its = |server: &Server, link: &Link| {
+            server.is_service(*link) && self.ways.get(link).is_some_and(|way| way.origin.program == program)
         };
-        let links: Vec<Link> = self.servers[0].links().filter(is_its).collect();
+        let of_one = |server| Server::links(server).filter(move |link| is_its(server, link));
+        let links: Vec<Link> = self.servers.iter().flat_map(of_one).collect();
         let Some(onramps) = self.onramps.as_mut().filter(|_| !links.is_empty()) else { return };
         let link = *onramps.random.pick(&links);
         let is_killed = onramps.random.percent(50);
         self.note(format_args!("backend {link} is lost, of the service account"));
+        let place = self.ways.get(&link).map_or(0, |way| way.server);
+        self.note_disturbed(place);
         if is_killed {
-            self.with_server(0, |server| server.close(link));
+            self.with_server(place, |server| server.close(link));
         } else {
-            self.servers[0].drop_link(link);
+            self.servers[place].drop_link(link);
             self.network.peer_resets(self.now, &mut self.schedule, link);
         }
     }
@@ -345,7 +382,7 @@ impl<P: Subject> World<P> {
 
     /// The system's keepalive finds out that this one has gone.
     fn find_out(&mut self, program: usize) {
-        let left: Vec<Link> = self.servers[0].links().collect();
+        let left: Vec<Link> = self.servers.iter().flat_map(Server::links).collect();
         for link in left {
             if self.ways.get(&link).is_some_and(|way| way.origin.program == program) {
                 self.notice(link);

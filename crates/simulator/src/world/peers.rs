@@ -1,11 +1,15 @@
 //! Whether Onramps in front of one server know of each other what is so, and how much they ask for that.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::World;
 use super::driver::Life;
 use super::kills::slot_of;
 use super::onramps::{
-    COUNTED, FREED, GONE, LETTERS, LOOK, MOST_CONNECTS, MOST_IDLE_QUESTIONS, MOST_LOGINS, MOST_QUESTIONS, NEW,
+    COUNTED, COUNTED_IN_CLUSTER, FREED, GONE, LETTERS, LOOK, MOST_CONNECTS, MOST_IDLE_QUESTIONS, MOST_LOGINS,
+    MOST_QUESTIONS, NEW, Slot,
 };
+use crate::kills::Login;
 use crate::server::SERVICE_USER;
 use crate::server::locks::OF_PROGRAM;
 use crate::subject::Subject;
@@ -15,36 +19,48 @@ impl<P: Subject> World<P> {
     pub(super) fn begins_anew(&mut self, program: usize) {
         let now = self.now;
         if let Some(onramps) = &mut self.onramps {
-            let of_it = onramps.slots.values_mut().filter(|(holder, _)| *holder == program);
-            of_it.for_each(|(_, since)| *since = now);
+            let of_it = onramps.slots.values_mut().filter(|held| held.program == program);
+            of_it.for_each(|held| held.since = now);
         }
     }
 
     /// Notes who holds which slot.
     pub(super) fn look_at_slots(&mut self) {
         let now = self.now;
-        let slot_in = |name: &str| name.strip_prefix(OF_PROGRAM)?.strip_prefix("slot.")?.parse::<u32>().ok();
-        let former = std::mem::take(&mut self.servers[0].database.locks.former);
-        let server = &self.servers[0];
-        let held = server.database.locks.held().filter_map(|(name, thread_id)| {
-            let slot = slot_in(name)?;
-            let is_service = server.database.users.get(&thread_id).is_some_and(|user| user == SERVICE_USER);
-            let link = server.link_of(thread_id).filter(|_| is_service)?;
-            Some(((slot, thread_id), self.ways.get(&link)?.origin.program))
-        });
-        let held: std::collections::BTreeMap<_, _> = held.collect();
+        let numbered = |name: &str, of: &str| name.strip_prefix(of)?.parse::<u32>().ok();
+        let slot_in = |name: &str| numbered(name.strip_prefix(OF_PROGRAM)?, "slot.");
+        let works_in = |name: &str| numbered(name.strip_prefix(OF_PROGRAM)?, "at_work.");
+        let (mut held, mut former) = (BTreeMap::new(), Vec::new());
+        for (place, server) in self.servers.iter_mut().enumerate() {
+            let had = std::mem::take(&mut server.database.locks.former).into_iter();
+            former.extend(had.filter_map(|(name, session)| Some((place, slot_in(&name)?, session))));
+            let locks = &server.database.locks;
+            let at_work: BTreeSet<_> =
+                locks.held().filter_map(|(name, session)| Some((works_in(name)?, session))).collect();
+            for (slot, session) in locks.held().filter_map(|(name, session)| Some((slot_in(name)?, session)))
+            {
+                let is_service = server.database.users.get(&session).is_some_and(|user| user == SERVICE_USER);
+                let link = server.link_of(session).filter(|_| is_service);
+                let Some(way) = link.and_then(|link| self.ways.get(&link)) else { continue };
+                let at_work = (at_work.contains(&(slot, session)), now);
+                let of_it = Slot { program: way.origin.program, server: way.server, since: now, at_work };
+                held.insert((place, slot, session), of_it);
+            }
+        }
         let Some(onramps) = &mut self.onramps else { return };
-        let former = former.iter().filter_map(|(name, session)| Some((slot_in(name)?, *session)));
-        onramps.former.extend(former.map(|key| (key, now)));
-        onramps.slots.retain(|key, (program, _)| {
-            let stays = held.get(key) == Some(program);
+        onramps.former.extend(former.into_iter().map(|key| (key, now)));
+        onramps.slots.retain(|key, before| {
+            let stays = held.get(key).is_some_and(|held| held.program == before.program);
             if !stays {
                 onramps.former.insert(*key, now);
             }
             stays
         });
-        for (key, program) in held {
-            onramps.slots.entry(key).or_insert((program, now));
+        for (key, held) in held {
+            let slot = onramps.slots.entry(key).or_insert(held);
+            if slot.at_work.0 != held.at_work.0 {
+                slot.at_work = held.at_work;
+            }
         }
     }
 
@@ -57,43 +73,58 @@ impl<P: Subject> World<P> {
         let Some(onramps) = self.onramps.as_ref().filter(|onramps| !onramps.ends) else { return };
         let mut wrong = Vec::new();
         let mut counted = 0;
-        for (&(slot, _), &(program, _)) in &onramps.slots {
+        for (&(_, slot, _), &Slot { program, .. }) in &onramps.slots {
             if onramps.gone.get(&program).is_some_and(|&gone| gone + FREED + LOOK < now) {
                 wrong.push(format!("slot {slot} is held still by Onramp {program}, which has gone"));
             }
         }
         for &program in &onramps.sites {
-            let Some((slot, since)) = onramps.slot_of(program) else { continue };
-            if self.drivers[program].life != Life::Runs || since + NEW > now {
+            let Some((slot, own)) = onramps.slot_of(program) else { continue };
+            let driver = &self.drivers[program];
+            if driver.life != Life::Runs || own.since + NEW > now || !self.is_steady_for(program, own.server)
+            {
                 continue;
             }
-            let views = self.drivers[program].program.peers();
-            let sees = |slot: u32, thread_id: u32, is_own: bool| {
-                views.iter().any(|view| {
+            let views = driver.program.peers();
+            let seen = |slot: u32, thread_id: u32, is_own: bool| {
+                views.iter().find(|view| {
                     view.slot == Some(slot) && view.connection == thread_id.into() && view.is_own == is_own
                 })
             };
-            for (&(held, thread_id), &(holder, since)) in &onramps.slots {
-                if !sees(held, thread_id, holder == program) && since + NEW <= now {
+            for (&(_, held, thread_id), of_it) in &onramps.slots {
+                let (since, (at_work, works_since)) = (of_it.since, of_it.at_work);
+                if of_it.server != own.server || since + NEW > now {
+                    continue;
+                }
+                let Some(view) = seen(held, thread_id, of_it.program == program) else {
                     wrong.push(format!("Onramp {program} does not see slot {held} of session {thread_id}, held since {since} us"));
+                    continue;
+                };
+                if !view.is_own && view.at_work != at_work && works_since + NEW <= now {
+                    wrong.push(format!(
+                        "Onramp {program} takes slot {held} for at work: {}; it says so: {at_work}, since {works_since} us",
+                        view.at_work
+                    ));
                 }
             }
             let others = views.iter().filter(|view| !view.is_own);
             counted +=
                 usize::from(others.clone().count() + 1 == onramps.sites.len() && sees_own(&views, slot));
             for view in others {
-                let key = (view.slot.unwrap_or(0), u32::try_from(view.connection).unwrap_or(0));
+                let (slot, session) = (view.slot.unwrap_or(0), u32::try_from(view.connection).unwrap_or(0));
+                let key = (own.server, slot, session);
                 let is_there = onramps.slots.contains_key(&key);
                 if !is_there && onramps.former.get(&key).is_none_or(|until| until + GONE < now) {
                     wrong.push(format!(
-                        "Onramp {program} sees slot {} of session {}, which nobody has",
-                        key.0, key.1
+                        "Onramp {program} sees slot {slot} of session {session}, which nobody has"
                     ));
                 }
             }
         }
         let all = counted == onramps.sites.len();
-        if self.calm && !all && onramps.calm_since + COUNTED < now {
+        let counted_by =
+            onramps.calm_since + if self.cluster.is_some() { COUNTED_IN_CLUSTER } else { COUNTED };
+        if self.calm && !all && counted_by < now {
             let views: Vec<_> =
                 onramps.sites.iter().map(|&it| (it, self.drivers[it].program.peers())).collect();
             let slots = &onramps.slots;
@@ -114,12 +145,14 @@ impl<P: Subject> World<P> {
 
     /// Whoever has a slot gives out ids of it, which nobody else has.
     fn check_ids(&mut self) {
-        let (Some(onramps), Some(kills)) = (&self.onramps, self.checkers.kills()) else { return };
+        let Some(kills) = self.checkers.kills() else { return };
+        let unseen = std::mem::take(&mut kills.unseen).into_iter();
+        let unseen: Vec<Login> = unseen.map(|place| kills.logins()[place].clone()).collect();
+        let slots: Vec<Option<u32>> = unseen.iter().map(|login| self.known_slot_of(login)).collect();
+        let Some(kills) = self.checkers.kills() else { return };
         let mut wrong = None;
-        for place in std::mem::take(&mut kills.unseen) {
-            let login = &kills.logins()[place];
-            let slot = onramps.slot_of(login.program).filter(|(_, since)| since + NEW < login.given);
-            if let Some((slot, _)) = slot.filter(|(slot, _)| *slot != slot_of(login.id)) {
+        for (login, slot) in unseen.iter().zip(slots) {
+            if let Some(slot) = slot.filter(|slot| *slot != slot_of(login.id)) {
                 wrong = Some(format!(
                     "Onramp {} has slot {slot}, and gives out the id {}",
                     login.program, login.id
@@ -134,6 +167,13 @@ impl<P: Subject> World<P> {
         if let Some(text) = wrong {
             self.checkers.violation(text);
         }
+    }
+
+    /// The slot that its Onramp has had for a while as a client was greeted.
+    fn known_slot_of(&self, login: &Login) -> Option<u32> {
+        let (slot, held) = self.onramps.as_ref()?.slot_of(login.program)?;
+        let is_steady = self.has_been_steady(login.program, held.server, login.given);
+        (is_steady && held.since + NEW < login.given).then_some(slot)
     }
 
     /// Nobody asks more than what it takes.
@@ -157,7 +197,7 @@ impl<P: Subject> World<P> {
             }
         }
         for (program, count) in std::mem::take(&mut self.overheard.logins) {
-            if count > MOST_LOGINS * u64::from(self.parameters.workers) {
+            if count > MOST_LOGINS * u64::from(self.parameters.workers) * self.servers.len() as u64 {
                 let text = format!(
                     "the service account of Onramp {program} has logged in {count} times in a quarter of a second"
                 );

@@ -7,6 +7,7 @@ use engine::{ReadSplit, Readable};
 use super::World;
 use super::servers::Way;
 use crate::client::promise::Promise;
+use crate::faults::Parameters;
 use crate::rules::{is_near, weight_at};
 use crate::subject::Subject;
 use crate::token::Token;
@@ -29,14 +30,20 @@ impl<P: Subject> World<P> {
 
     /// All workers hear of the options as they are now.
     pub(super) fn tell_settings(&mut self) {
-        let mut settings = self.parameters.settings();
-        if let Some(cluster) = &self.cluster {
-            cluster.drawn.apply(&mut settings);
+        let parameters = self.parameters_now();
+        for program in 0..self.drivers.len() {
+            let settings = parameters.settings_of(program);
+            for worker in self.drivers[program].program.workers() {
+                worker.change_settings(&settings);
+            }
+            self.wake_program(program, 0);
         }
-        for worker in self.program_mut().workers() {
-            worker.change_settings(&settings);
-        }
-        self.wake_program(0, 0);
+    }
+
+    /// What a program that is started now is told.
+    pub(super) fn parameters_now(&self) -> Parameters {
+        let cluster = self.cluster.as_ref().map(|cluster| cluster.drawn.clone());
+        Parameters { cluster, ..self.parameters.clone() }
     }
 
     /// A read has been sent to a server that is read from. `near` says of each worker since when a server of its own zone has taken reads.
@@ -66,16 +73,17 @@ impl<P: Subject> World<P> {
         }
     }
 
-    /// Says of each worker since when some server of its own zone takes reads; nobody looks where nobody has said anything of zones.
-    pub(super) fn near_takes_reads(&mut self) -> Vec<Option<u64>> {
+    /// Says of each worker of a program since when some server of its own zone takes reads; nobody looks where nobody has said anything of
+    /// zones.
+    pub(super) fn near_takes_reads(&mut self, program: usize) -> Vec<Option<u64>> {
         let now = self.now;
         let Some(cluster) = &mut self.cluster else { return Vec::new() };
         if cluster.drawn.rules.iter().all(|rules| rules.zone.is_none()) {
             return Vec::new();
         }
         let reads = &cluster.drawn.reads;
-        // There is one Onramp in front of a cluster.
-        let program = &mut self.drivers[0].program;
+        let take_reads = cluster.take_reads.entry(program).or_default();
+        let program = &mut self.drivers[program].program;
         let primary = program.primary().filter(|_| reads.split == ReadSplit::All);
         let takes = |(place, readable): (usize, Readable)| {
             let is_replica = matches!(readable, Readable::Yes | Readable::OtherZone);
@@ -84,8 +92,8 @@ impl<P: Subject> World<P> {
                 && (is_replica || (readable == Readable::Primary && primary == Some(place)))
         };
         let workers = program.workers();
-        cluster.take_reads.resize(workers.len(), Vec::new());
-        for (worker, since) in workers.into_iter().zip(&mut cluster.take_reads) {
+        take_reads.resize(workers.len(), Vec::new());
+        for (worker, since) in workers.into_iter().zip(&mut *take_reads) {
             let views = worker.reader_views();
             since.resize(views.len(), None);
             let taking = views.iter().map(|view| view.readable).enumerate().map(takes);
@@ -93,6 +101,6 @@ impl<P: Subject> World<P> {
                 *since = takes.then(|| since.unwrap_or(now));
             }
         }
-        cluster.take_reads.iter().map(|since| since.iter().copied().flatten().min()).collect()
+        take_reads.iter().map(|since| since.iter().copied().flatten().min()).collect()
     }
 }

@@ -100,15 +100,21 @@ impl<P: Subject> World<P> {
             return self.schedule.at(self.now + super::cluster::LOOK, Happening::ServerWake(link));
         }
         if self.is_up[way.server] {
-            self.with_server(way.server, |server| server.wake(link));
+            self.with_server(way.server, |server| {
+                server.database.asker = way.origin.program;
+                server.wake(link);
+            });
         }
     }
 
     pub(super) fn arrive_at_server(&mut self, link: Link, parcel: Parcel) {
         let Some(&way) = self.ways.get(&link) else { return };
-        self.with_server(way.server, |server| match parcel {
-            Parcel::Bytes(bytes) => server.receive(link, &bytes),
-            Parcel::End | Parcel::Reset => server.lost(link),
+        self.with_server(way.server, |server| {
+            server.database.asker = way.origin.program;
+            match parcel {
+                Parcel::Bytes(bytes) => server.receive(link, &bytes),
+                Parcel::End | Parcel::Reset => server.lost(link),
+            }
         });
     }
 
@@ -162,15 +168,23 @@ impl<P: Subject> World<P> {
     }
 
     fn check_permits(&mut self) {
-        // What a server goes on with that is given up is nobody's any more.
-        if self.cluster.is_some() || !self.program().keeps_limits() || !self.parameters.counts_permits() {
+        if !self.program().keeps_limits() || !self.parameters.counts_permits() {
             return;
         }
         let permits = self.parameters.permits;
         // A quarter more is kept for clients that hold locks, and at least one.
         let most = permits + (permits / 4).max(1);
         for program in (0..self.drivers.len()).filter(|&program| self.drivers[program].life != Life::Gone) {
-            let is_its = |link: Link| self.ways.get(&link).is_some_and(|way| way.origin.program == program);
+            // What a server goes on with that is given up, or is the primary no more, counts for nobody.
+            let primary = self.drivers[program].program.primary();
+            let counts = |link: Link, way: &Way| {
+                let is_there = self.cluster.is_none() || primary == Some(way.server);
+                way.origin.program == program
+                    && is_there
+                    && !way.origin.is_reader
+                    && self.network.is_open(link)
+            };
+            let is_its = |link: Link| self.ways.get(&link).is_some_and(|way| counts(link, way));
             let running: usize = self.servers.iter().map(|server| server.running_statements(is_its)).sum();
             if running > most as usize {
                 self.checkers.violation(format!("{running} statements run at once, permits = {permits}"));
@@ -197,6 +211,7 @@ impl<P: Subject> World<P> {
                 let link = *self.random.pick(&links);
                 self.note(format_args!("backend {link} is lost"));
                 let place = self.ways.get(&link).map_or(0, |way| way.server);
+                self.note_disturbed(place);
                 if self.random.percent(50) {
                     self.servers[place].close(link);
                     self.carry_out_server(place);

@@ -50,7 +50,7 @@ impl<P: Subject> World<P> {
             }
         }
         self.check_killed(program);
-        self.check_sent();
+        self.check_sent(program);
         self.check_limits(program);
         self.plan_next_turn(program, busy);
     }
