@@ -108,6 +108,13 @@ impl Counts {
 }
 
 impl Login {
+    /// Whether it is nobody else than it has always been, and is not about to be.
+    pub fn has_one_user(&self) -> bool {
+        let mut names = self.names();
+        let first = names.next();
+        names.all(|other| Some(other) == first)
+    }
+
     /// All users that it is, was or may be.
     fn names(&self) -> impl Iterator<Item = &String> {
         self.users.iter().map(|(_, user)| user).chain(&self.tries)

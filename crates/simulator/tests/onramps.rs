@@ -1,10 +1,11 @@
-//! Several Onramps in front of one server: they count each other, and KILL each other's clients, whatever befalls them.
+//! Several Onramps in front of one server, or of a cluster: they count each other, KILL each other's clients, and find the same primary, whatever befalls them.
 
 use std::cell::Cell;
 
-use engine::{Finding, PeerView, Task};
+use engine::{Engine, Finding, PeerView, Task};
 use seam::{ConnectionId, Input, Instant, Output, Program};
 use simulator::kills::Counts;
+use simulator::ledger::Fates;
 use simulator::subject::{Origin, Owned};
 use simulator::{Fleet, Parameters, Subject, World, fleet, run_engine};
 
@@ -16,6 +17,9 @@ const ALL_SEEDS: u64 = 50;
 
 /// Runs that once went wrong: seed, number of Onramps, number of workers of each.
 const REGRESSIONS: &str = include_str!("../seeds/onramps.txt");
+
+/// The same of those in front of a cluster.
+const REGRESSIONS_IN_CLUSTERS: &str = include_str!("../seeds/onramps_and_clusters.txt");
 
 fn check(seeds: impl Iterator<Item = u64>, onramps: u8, workers: u32) -> Counts {
     let mut killed = Counts::default();
@@ -32,6 +36,21 @@ fn check(seeds: impl Iterator<Item = u64>, onramps: u8, workers: u32) -> Counts 
         killed = killed.and(outcome.killed);
     }
     killed
+}
+
+/// What happened in runs in front of a cluster.
+fn check_in_clusters(seeds: impl Iterator<Item = u64>, onramps: u8, workers: u32) -> (Fates, Counts) {
+    let mut happened = (Fates::default(), Counts::default());
+    for seed in seeds {
+        let parameters = Parameters::of_onramps_and_cluster(seed, 0, onramps).with_workers(workers);
+        let outcome = run_engine(parameters, false);
+        assert_eq!(
+            outcome.violation, None,
+            "replay: cargo run -p simulator -- --seed {seed} --cluster --onramps {onramps} --workers {workers}"
+        );
+        happened = (happened.0.and(outcome.fates), happened.1.and(outcome.killed));
+    }
+    happened
 }
 
 /// All that may come of a KILL has come of some.
@@ -56,15 +75,39 @@ fn so_do_four() {
     check_that_much_happened(&check(1..=SEEDS, 4, 1));
 }
 
+/// Servers fail over, some Onramps are cut off from a server that others reach, and die, vanish and are stopped themselves.
+#[test]
+fn several_in_front_of_a_cluster_find_the_same_primary() {
+    for (onramps, workers) in [(2, 1), (3, 2)] {
+        let (fates, killed) = check_in_clusters(1..=SEEDS, onramps, workers);
+        assert!(fates.agreed > SEEDS && fates.turns > 2 * SEEDS && fates.unknown > SEEDS / 3, "{fates:?}");
+        assert!(killed.done_here > 5 && killed.done_elsewhere > 5 && killed.closed > 10, "{killed:?}");
+    }
+}
+
 #[test]
 fn runs_that_once_went_wrong_stay_right() {
-    for line in REGRESSIONS.lines().filter(|line| !line.starts_with('#')) {
-        let mut numbers = line.split_whitespace().map_while(|word| word.parse::<u32>().ok());
-        let [Some(seed), Some(onramps), Some(workers)] = [(); 3].map(|()| numbers.next()) else {
-            panic!("{line}")
-        };
-        check(std::iter::once(u64::from(seed)), u8::try_from(onramps).expect("few"), workers);
+    for (seed, onramps, workers) in kept(REGRESSIONS) {
+        check(std::iter::once(seed), onramps, workers);
     }
+    for (seed, onramps, workers) in kept(REGRESSIONS_IN_CLUSTERS) {
+        check_in_clusters(std::iter::once(seed), onramps, workers);
+    }
+}
+
+/// Seeds, with numbers of Onramps and workers.
+fn kept(lines: &str) -> Vec<(u64, u8, u32)> {
+    let parsed = lines.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let mut words = line.split_whitespace();
+        let seed = words.next().and_then(|word| word.parse().ok());
+        let onramps = words.next().and_then(|word| word.parse().ok());
+        let workers = words.next().and_then(|word| word.parse().ok());
+        match (seed, onramps, workers) {
+            (Some(seed), Some(onramps), Some(workers)) => (seed, onramps, workers),
+            _ => panic!("{line}"),
+        }
+    });
+    parsed.collect()
 }
 
 #[test]
@@ -73,6 +116,8 @@ fn such_a_run_goes_the_same_way_twice() {
         let [one, two] =
             [(); 2].map(|()| run_engine(Parameters::of_onramps(seed, 0, 3).with_workers(2), false));
         assert_eq!(one.trace.hash(), two.trace.hash(), "seed {seed}");
+        let [one, two] = [(); 2].map(|()| run_engine(Parameters::of_onramps_and_cluster(seed, 0, 3), false));
+        assert_eq!(one.trace.hash(), two.trace.hash(), "seed {seed} in front of a cluster");
     }
 }
 
@@ -111,6 +156,11 @@ fn an_onramp_that_takes_no_slot_is_found() {
         }
     };
     expect(plants, &["do not count each other", "does not see"]);
+    let texts = ["do not count each other", "does not see", "do not know of each other"];
+    assert!(
+        is_found(plants, &texts, Parameters::of_onramps_and_cluster),
+        "no seed found it in front of a cluster"
+    );
 }
 
 /// Changes what a program sends.
@@ -118,13 +168,18 @@ type Bug = fn(&mut Vec<u8>);
 
 /// The bug shows in one of the first seeds, and in the way that is expected.
 fn expect(plants: Bug, texts: &[&str]) {
+    assert!(is_found(plants, texts, Parameters::of_onramps), "no seed found it");
+}
+
+/// Whether it does in runs that are drawn like this.
+fn is_found(plants: Bug, texts: &[&str], draw: fn(u64, u64, u8) -> Parameters) -> bool {
     BUG.set(Some(plants));
     let found = (1..=SEEDS).any(|seed| {
-        let parameters = Parameters::of_onramps(seed, 0, 3);
-        let violation = World::several(planted, parameters, false).run().violation;
+        let violation = World::several(planted, draw(seed, 0, 3), false).run().violation;
         violation.is_some_and(|violation| texts.iter().any(|text| violation.contains(text)))
     });
-    assert!(found, "no seed found it");
+    BUG.set(None);
+    found
 }
 
 thread_local! {
@@ -188,6 +243,14 @@ impl Subject for Planted {
         self.inner.killed()
     }
 
+    fn workers(&mut self) -> Vec<&mut Engine> {
+        self.inner.workers()
+    }
+
+    fn primary(&self) -> Option<usize> {
+        self.inner.primary()
+    }
+
     fn peers(&self) -> Vec<PeerView> {
         self.inner.peers()
     }
@@ -209,6 +272,7 @@ mod at_length {
     fn many_runs_of_each_kind_stay_right() {
         for (onramps, workers) in [(2, 1), (2, 3), (3, 1), (4, 1), (4, 2)] {
             check(SEEDS + 1..=ALL_SEEDS, onramps, workers);
+            check_in_clusters(SEEDS + 1..=10 * ALL_SEEDS, onramps, workers);
         }
     }
 }

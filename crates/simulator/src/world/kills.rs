@@ -178,7 +178,7 @@ impl<P: Subject> World<P> {
             }
             DENIED => {
                 kills.counts.denied += 1;
-                let sure = |victim: &Login| victim.users.len() == 1 && killer.users.len() == 1;
+                let sure = |victim: &Login| victim.has_one_user() && killer.has_one_user();
                 match there.filter(sure).filter(|victim| may(kills, victim)) {
                     Some(victim) => Err(format!("its client may end {victim:?}")),
                     None => Ok(()),

@@ -14,8 +14,10 @@ impl<P: Subject> World<P> {
     pub(super) fn take_commits(&mut self, place: usize) {
         let news = std::mem::take(&mut self.servers[place].database.news);
         let Some(cluster) = self.cluster.as_ref().filter(|_| !news.is_empty()) else { return };
-        // What another one commits than the one that operators have named is lost as that becomes its source.
-        let is_lost = cluster.named != place;
+        // What another one commits than the one that operators have named is lost as that becomes its source. What a former one commits that is
+        // the primary again, before its program knows of that, is not to be seen where the program leads clients.
+        let program = self.servers[place].database.asker;
+        let is_lost = cluster.named != place || self.drivers[program].led_to != Some(place);
         for committed in news {
             self.checkers.committed(&committed, is_lost);
         }

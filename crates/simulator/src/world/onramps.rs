@@ -1,4 +1,4 @@
-//! What befalls several Onramps in front of one server in a run, and what each must know of the others.
+//! What befalls several Onramps in front of one server, or of several, in a run, and what each must know of the others.
 
 use std::collections::BTreeMap;
 
@@ -377,6 +377,10 @@ impl<P: Subject> World<P> {
         (0..sites.len()).for_each(|site| self.start(site));
         for session in DIRECT + 1..=direct {
             self.with_server(0, |server| server.end_directly(session));
+        }
+        // Those that were frozen have not heard of it.
+        if self.cluster.is_some() {
+            self.undrain();
         }
     }
 

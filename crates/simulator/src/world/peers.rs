@@ -1,4 +1,4 @@
-//! Whether Onramps in front of one server know of each other what is so, and how much they ask for that.
+//! Whether Onramps in front of one server, or of a cluster, know of each other what is so, and how much they ask for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
