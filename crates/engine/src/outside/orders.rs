@@ -254,7 +254,7 @@ impl Engine {
             let Some(runs_on) = self.still_runs(&kill) else { continue }; // it has ended by itself
             if self.is_on_former_server(runs_on) {
                 // Another server has become the primary since. There the number means another thread.
-                self.clients[victim].killed = !kill.query_only;
+                self.clients[victim].killed |= !kill.query_only;
                 self.give_up_backend(runs_on, "its client was killed");
                 continue;
             }

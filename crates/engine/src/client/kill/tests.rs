@@ -147,3 +147,23 @@ fn a_late_cancel_spares_what_has_come_since() {
     assert_eq!(engine.kill_victim(id, false, &rights, Duration::from_secs(2)), Outcome::Done);
     assert!(engine.clients.get(key).is_none(), "its client is meant whatever it does");
 }
+
+/// The first has been asked of the server, which has not ended the client yet.
+#[test]
+fn a_kill_of_the_statement_does_not_take_back_one_of_its_client() {
+    let mut engine = engine(1, Settings::default());
+    let client = engine.clients.iter().next().unwrap().0;
+    let identity = engine.clients[client].identity.expect("it has logged in");
+    let class = engine.clients[client].class();
+    let origin = engine.pool.take_place(Instant::START).expect("there is room");
+    engine.open_backend_as(engine.servers.primary().key, identity, class, 45, origin);
+    let (backend, _) = engine.servers.backends().next().expect("it is being opened");
+    engine.clients[client].set_phase(Phase::Running(Running::OnServer));
+    engine.clients[client].backend = Some(backend);
+    let mut killed = Vec::new();
+    for query_only in [true, false, true] {
+        engine.end_for_client(client, query_only);
+        killed.push(engine.clients[client].killed);
+    }
+    assert_eq!(killed, [false, true, true]);
+}
