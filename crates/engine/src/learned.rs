@@ -5,5 +5,6 @@ pub(crate) mod history;
 pub(crate) mod limit;
 pub(crate) mod lock_waits;
 pub(crate) mod long_permits;
+mod stuck;
 pub(crate) mod waiting;
 pub(crate) mod way;

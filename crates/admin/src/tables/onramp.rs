@@ -297,8 +297,8 @@ table! {
         /// What some worker takes the kind for, by how it has been lately, with commas between: `short` (5 ms or less, with small answers and without
         /// diagnostics: plain reads of it may follow others on a backend, see `statements_in_flight`), `long` (`long_statement_time` or
         /// more: it waits for one of `long_permits`), `contended` (half and more of it wait for locks, in some schema: few are in work at a time),
-        /// `stuck` (one took 20 ms in the last ten seconds while others waited behind it: it shares with its like alone), `waiting` (it takes as long
-        /// whatever runs beside it, see `permit_percent`); NULL for none of these.
+        /// `stuck` (one took 20 ms and more, less than eight times as long ago and in the last ten seconds, or has not ended yet: it shares with its like
+        /// alone), `waiting` (it takes as long whatever runs beside it, see `permit_percent`); NULL for none of these.
         taken_for: Option<String>,
         /// What a statement of the kind counts for, in percent of a permit, with the worker that counts it least: 100, or down to 25 where
         /// `permits` is 0, it takes a millisecond or more, and `recent_us` is less than twice `least_us`.

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::learned::history::{REMEMBERED, STUCK};
+use crate::learned::history::STUCK;
+use crate::learned::stuck::Stuck;
 use crate::learned::waiting::Waiting;
 use crate::outside::histogram::{SmallHistogram, micros};
 
@@ -51,8 +52,7 @@ pub struct Digest {
     /// When the latest one ended.
     pub last_seen: Instant,
     histogram: SmallHistogram,
-    /// When the latest one ended, or was found on its way, that had been [`STUCK`].
-    stuck_at: Option<Instant>,
+    stuck: Stuck,
     recent: Recent,
     waiting: Waiting,
     /// The time that it takes in the long lane with few at a time, in microseconds; 0 where that is not known.
@@ -156,14 +156,13 @@ impl Digests {
 
     /// Says whether such a statement was stuck a while ago, and may be again.
     pub(crate) fn may_be_stuck(&self, now: Instant, fingerprint: u64) -> bool {
-        let stuck_at = self.find(fingerprint).ok().and_then(|place| self.digests[place].stuck_at);
-        stuck_at.is_some_and(|at| now.since(at) < REMEMBERED)
+        self.find(fingerprint).is_ok_and(|place| self.digests[place].stuck.may_be(now))
     }
 
     /// Such a statement is stuck now, and has not ended.
     pub(crate) fn note_stuck(&mut self, now: Instant, fingerprint: u64) {
         if let Ok(place) = self.find(fingerprint) {
-            self.digests[place].stuck_at = Some(now);
+            self.digests[place].stuck.found(now);
         }
     }
 
@@ -302,7 +301,7 @@ impl Digest {
             wait: Times::default(),
             first_seen: now,
             last_seen: now,
-            stuck_at: None,
+            stuck: Stuck::default(),
             histogram: SmallHistogram::default(),
             recent: Recent::default(),
             waiting: Waiting::default(),
@@ -354,7 +353,7 @@ impl Digest {
         self.rows_affected += execution.rows_affected;
         self.last_seen = now;
         if execution.time >= STUCK {
-            self.stuck_at = Some(now);
+            self.stuck.ended(now, execution.time);
         }
         self.histogram.record(time);
         self.recent.record(time);

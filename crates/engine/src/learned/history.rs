@@ -21,7 +21,7 @@ pub(crate) const SHORT: Duration = Duration::from_millis(5);
 /// than its like.
 pub(crate) const STUCK: Duration = Duration::from_millis(20);
 
-/// How long that is remembered. Who locks a table does so again, and a kind that shares with its like alone loses little.
+/// How long that is remembered at most. Who locks a table does so again, and a kind that shares with its like alone loses little.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// A reply larger than this may not fit into a socket buffer, so that a slow client could hold up those behind it.

@@ -1,0 +1,72 @@
+//! Whether statements of a kind may be stuck: one of them was, a while ago.
+//!
+//! What waits for a lock holds up those behind it on its backend, so that a kind that does now and then shares one with its like alone. From outside,
+//! a thread of the server that found no core for 20 ms looks the same. On a machine whose cores are all in use one of some hundred thousand reads meets
+//! that, and if it counted as much as a lock of seconds, all kinds would always be taken for such. So how long it counts follows from how long it was.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use crate::learned::history::REMEMBERED;
+
+/// One that has ended is remembered for so many times as long as it took: a kind that is stuck again and again, each time as soon as it is
+/// forgotten, holds up others for a ninth of the time.
+const TIMES: u32 = 8;
+
+/// What is known of the statements of one kind that were stuck.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stuck {
+    /// When one was last found that had not ended, and none that was stuck has ended since.
+    found: Option<Instant>,
+    /// Until when those that have ended are remembered.
+    until: Instant,
+}
+
+impl Stuck {
+    /// One of them is stuck, and has not ended.
+    pub(super) fn found(&mut self, now: Instant) {
+        self.found = Some(now);
+    }
+
+    /// One that was stuck has ended, and has taken so long.
+    pub(super) fn ended(&mut self, now: Instant, time: Duration) {
+        self.found = None;
+        self.until = self.until.max(now + time.min(REMEMBERED / TIMES) * TIMES);
+    }
+
+    /// Says whether the next one may be.
+    pub(super) fn may_be(&self, now: Instant) -> bool {
+        now < self.until || self.found.is_some_and(|at| now.since(at) < REMEMBERED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(millis: u64) -> Instant {
+        Instant::from_micros(1_000 * millis)
+    }
+
+    #[test]
+    fn it_is_remembered_by_how_long_it_took() {
+        let mut stuck = Stuck::default();
+        assert!(!stuck.may_be(at(0)));
+        stuck.ended(at(20), Duration::from_millis(20));
+        assert!(stuck.may_be(at(179)) && !stuck.may_be(at(180)));
+        stuck.ended(at(5_000), Duration::from_secs(5));
+        stuck.ended(at(5_001), Duration::from_millis(20));
+        assert!(stuck.may_be(at(14_999)) && !stuck.may_be(at(15_000)), "a short one takes nothing back");
+    }
+
+    #[test]
+    fn one_that_has_not_ended_counts_until_it_has() {
+        let mut stuck = Stuck::default();
+        stuck.found(at(20));
+        assert!(stuck.may_be(at(10_019)) && !stuck.may_be(at(10_020)));
+        stuck.found(at(20_020));
+        stuck.ended(at(20_025), Duration::from_millis(25));
+        assert!(stuck.may_be(at(20_224)) && !stuck.may_be(at(20_225)));
+    }
+}
