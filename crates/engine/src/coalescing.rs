@@ -337,7 +337,8 @@ impl Engine {
     /// A follower goes back into the queue, to where it would stand if it had come alone.
     pub(crate) fn goes_alone(&mut self, key: ClientKey) {
         let Some(mut request) = self.clients[key].request.take() else { return };
-        let long = self.joins_long_lane(key, &request);
+        let (settings, workers) = (&self.settings, &self.pool.workers);
+        let long = self.scheduling.joins_long_lane(self.now, settings, workers, &self.clients[key], &request);
         let lane = if long { Lane::Long } else { request.lane.unwrap_or(Lane::Low) };
         let since = request.arrival.at;
         // What it has waited for up to now is counted.

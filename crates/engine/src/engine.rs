@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
+use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program, Signal, TlsSession};
 
 use crate::accounts::IdentityId;
 use crate::client::commands::Resume;
@@ -19,7 +19,7 @@ use crate::io::Io;
 use crate::learned::digests::Digests;
 use crate::logins::Logins;
 use crate::outside::event::Event;
-use crate::outside::named::ClosedFor;
+use crate::outside::named::{ClosedFor, LoginStage};
 use crate::outside::orders::{KilledAtPeer, OutsideKill};
 use crate::outside::views::Views;
 use crate::outside::waits::{WaitReason, Waits};
@@ -298,6 +298,45 @@ impl Engine {
         self.io.set_role(connection, Role::Free);
     }
 
+    /// A trusted peer says whose connection it is: accounts, limits and the log go by that.
+    fn announced(&mut self, connection: ConnectionId, peer: Peer) {
+        if let Role::Client(key) = self.io.role(connection) {
+            self.clients[key].peer = peer;
+        }
+    }
+
+    /// TLS stands.
+    fn secured(&mut self, connection: ConnectionId, session: TlsSession) {
+        match self.io.role(connection) {
+            Role::Client(key) => {
+                if let Some(took) = self.clients[key].secured(self.now, session) {
+                    self.views.measures.note_login_stage(LoginStage::Tls, took);
+                }
+            }
+            Role::Backend(key) => self.backend_secured(key),
+            Role::Control(server) => self.control_secured(server),
+            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_secured(step, place)),
+            Role::Free => {}
+        }
+    }
+
+    /// TLS did not come about, or broke: the connection is gone.
+    fn tls_failed(&mut self, connection: ConnectionId, reason: &str) {
+        let reason = format!("TLS: {reason}");
+        match self.io.role(connection) {
+            Role::Client(key) => {
+                let (peer, client) = (self.clients[key].peer, self.clients[key].id);
+                self.views.event(Event::ClientClosed { peer, client, closed_for: ClosedFor::Tls, reason });
+                self.client_gone(key);
+            }
+            Role::Backend(key) => self.backend_gone(key, &reason),
+            Role::Control(server) => self.control_lost(server, &reason),
+            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_closed(step, place, &reason)),
+            Role::Free => {}
+        }
+        self.io.set_role(connection, Role::Free);
+    }
+
     /// A connection's peer reads slowly, or has caught up.
     pub(crate) fn stalled(&mut self, connection: ConnectionId, stalled: bool) {
         match (self.io.role(connection), stalled) {
@@ -374,7 +413,9 @@ impl Engine {
             self.dispatch_shares();
             self.refuse_overload();
         }
-        self.serve_other_workers();
+        if let Some(backend) = self.pool.serve_other_workers(&self.servers, &self.scheduling) {
+            self.quit_backend(backend);
+        }
         self.control_turn();
         for server in self.servers.iter_mut() {
             server.send_to_backends(&mut self.io.outbox);

@@ -46,6 +46,13 @@ impl Io {
         self.last_token - self.first_token
     }
 
+    /// Bytes behind an SSLRequest, or of a client that is about to be understood as compressed, come again as the layer below reads them.
+    /// Returns how many were used: all.
+    pub(crate) fn unread(&mut self, connection: ConnectionId, bytes: &[u8]) -> usize {
+        self.outbox.unread(connection, bytes);
+        bytes.len()
+    }
+
     pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {
         let index = connection.index as usize;
         if self.roles.len() <= index {

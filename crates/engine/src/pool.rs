@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use seam::Instant;
 
+use crate::ids::BackendKey;
+use crate::scheduler::Scheduler;
+use crate::scheduling::Scheduling;
+use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::stored_code::watch::KnownCode;
 use crate::workers::Workers;
@@ -19,7 +23,7 @@ pub(crate) struct Pool {
     /// Letters to others, each with the number of its reader.
     letters: VecDeque<(usize, Letter)>,
     /// Since when this worker has waited for a permit of another, or has asked the others.
-    pub(crate) wanting_since: Option<Instant>,
+    wanting_since: Option<Instant>,
     /// What this worker has of the stored code that all know, see [`Self::take_up_code`].
     pub(crate) known_code: KnownCode,
 }
@@ -98,6 +102,11 @@ impl Pool {
         self.workers.places.take(now, self.worker, 0)
     }
 
+    /// Since when this worker has waited for a permit of another, or has asked the others.
+    pub(crate) fn wants_permits_since(&self) -> Option<Instant> {
+        self.wanting_since
+    }
+
     /// When the others are asked to lend what is stalled.
     pub(crate) fn next_asking(&self, settings: &Settings) -> Option<Instant> {
         let since = self.wanting_since.filter(|_| self.workers.count() > 1)?;
@@ -107,5 +116,57 @@ impl Pool {
     /// This worker's share of `login_memory`.
     pub(crate) fn login_memory(&self, settings: &Settings) -> usize {
         settings.login_memory / self.workers.count() as usize
+    }
+
+    /// Remembers since when the first statement has waited for nothing but a permit, or that none does.
+    pub(crate) fn note_want_of_permits(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        scheduler: &mut Scheduler,
+        wanting: bool,
+    ) {
+        if !wanting {
+            scheduler.want(None);
+            self.wanting_since = None;
+            return;
+        }
+        let since = *self.wanting_since.get_or_insert(now);
+        // The other workers have the permits, and their statements may be waiting for locks of ours: they lend the permits of
+        // stalled ones, but have to look.
+        if now.since(since) >= settings.stall_limit {
+            self.wanting_since = Some(now);
+            self.wake_others();
+        }
+    }
+
+    /// Hands on what is free: a permit by waking who has waited longest for one, what users may use again, and places for backends.
+    /// Returns the backend that has to be closed for another worker's.
+    pub(crate) fn serve_other_workers(
+        &mut self,
+        servers: &Servers,
+        scheduling: &Scheduling,
+    ) -> Option<BackendKey> {
+        if self.workers.count() == 1 {
+            return None;
+        }
+        self.workers.shares(self.worker, servers.sharing_count());
+        if let Some(worker) = self.workers.next_to_wake(self.worker) {
+            self.write_letter(worker, Letter::Wake);
+        }
+        for worker in self.workers.users.to_be_told(self.worker) {
+            self.wake_worker(worker);
+        }
+        if !self.workers.places.somebody_lacks(self.worker) {
+            return None;
+        }
+        if !self.workers.places.are_full() {
+            if let Some(worker) = self.workers.places.who_lacks(self.worker) {
+                self.wake_worker(worker);
+            }
+            return None;
+        }
+        let longest = servers.idle().find(|&key| !scheduling.keeps_for_us(&servers[key]))?;
+        self.leave_to_other_worker(false).then_some(longest)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use seam::Instant;
 
+use crate::backend::Backend;
 use crate::backend::reserve::Reserve;
 use crate::backend::stall::Stalls;
 use crate::client::delay::Delayed;
@@ -72,5 +73,20 @@ impl Scheduling {
             waits: Waits::default(),
             holdups: Holdups::default(),
         }
+    }
+
+    /// What a statement of this kind leaves of its permit, because its kind mostly waits, in parts of [`crate::learned::waiting::WHOLE`].
+    /// Nothing where the number of permits is given: that is one of statements.
+    pub(crate) fn spared_by_kind(&self, settings: &Settings, fingerprint: u64) -> u32 {
+        if !settings.finds_permits() {
+            return 0;
+        }
+        self.digests.spares(fingerprint)
+    }
+
+    /// A backend that was opened for a statement of ours runs one before it goes to another worker. Otherwise workers that
+    /// have less than one each would hand it round for ever.
+    pub(crate) fn keeps_for_us(&self, backend: &Backend) -> bool {
+        backend.fresh && self.scheduler.in_need() > 0
     }
 }

@@ -68,4 +68,9 @@ impl Server {
             lock_waits_denied: None,
         }
     }
+
+    /// Says whether it is known to be a MariaDB.
+    pub(crate) fn is_mariadb(&self) -> bool {
+        self.facts.as_ref().is_some_and(Facts::is_mariadb)
+    }
 }

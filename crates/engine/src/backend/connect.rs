@@ -483,7 +483,7 @@ impl Engine {
     /// Takes a backend out of all tables, but for its place and its connection.
     pub(super) fn take_backend_out(&mut self, key: BackendKey) -> Backend {
         self.forget_prepared(key);
-        self.give_permit(key);
+        self.servers[key].give_permit(&mut self.scheduling.scheduler);
         let backend = self.servers.of_mut(key).backends.remove(key);
         if backend.runs_long {
             self.scheduling.scheduler.finish_long();

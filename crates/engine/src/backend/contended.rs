@@ -187,7 +187,7 @@ impl Engine {
         let enters = contended || (may_enter && self.finds_kind_standing(key));
         if enters {
             self.clients[key].transaction.contends |= contended;
-            self.change_lane(key, Lane::Contended);
+            self.scheduling.change_lane(self.now, key, &mut self.clients[key], Lane::Contended);
         }
         enters
     }
@@ -255,7 +255,12 @@ impl Engine {
 
     fn leave_contended_lane(&mut self, key: ClientKey) {
         let open = self.clients[key].in_transaction();
-        self.change_lane(key, if open { Lane::High } else { Lane::Low });
+        self.scheduling.change_lane(
+            self.now,
+            key,
+            &mut self.clients[key],
+            if open { Lane::High } else { Lane::Low },
+        );
     }
 
     /// How many more of them may be in work on this worker. Those count that waited or stood before their kind was known for it: they

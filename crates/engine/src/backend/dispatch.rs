@@ -60,7 +60,7 @@ impl Engine {
         self.rescue_reads();
         self.group_turn();
         self.lend_stalled_permits();
-        self.leave_long_lane();
+        self.scheduling.leave_long_lane(self.now, &self.settings, &mut self.clients);
         let mut wanting = self.start_contended();
         self.scheduling.scheduler.want_long(true);
         let (mut backend_free, mut first_lacks_backend) = (true, false);
@@ -113,7 +113,8 @@ impl Engine {
         }
         self.note_holdup(holdup, wanting, backend_free);
         self.scheduling.scheduler.want_long(backend_free);
-        self.note_want_of_permits(wanting);
+        let scheduler = &mut self.scheduling.scheduler;
+        self.pool.note_want_of_permits(self.now, &self.settings, scheduler, wanting);
         let full = holdup == Some(WaitReason::StatementsInFlight) || self.shared_reads_wait();
         self.pool.workers.note_saturation(self.pool.worker, self.now, wanting, full);
         let lacking = !backend_free || first_lacks_backend || (wanting && self.still_lacks_backend());
@@ -142,25 +143,21 @@ impl Engine {
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
         let spared = self.spared_by(key, grant);
         self.servers[backend].runs_long = grant.is_long();
-        self.begin_with_permit(backend, grant.has_permit(), spared);
+        let scheduler = &mut self.scheduling.scheduler;
+        self.servers[backend].begin_with_permit(self.now, scheduler, grant.has_permit(), spared);
         self.send_request(key, backend);
     }
 
     /// What of its permit a statement leaves to others, because its kind mostly waits.
     fn spared_by(&self, key: ClientKey, grant: Grant) -> u32 {
-        match (&self.clients[key].request, grant) {
-            (Some(request), Grant::Permit) => self.spared_by_kind(request.statement.fingerprint),
-            _ => 0,
-        }
+        let (Some(request), Grant::Permit) = (&self.clients[key].request, grant) else { return 0 };
+        self.scheduling.spared_by_kind(&self.settings, request.statement.fingerprint)
     }
 
-    /// What a statement of this kind leaves, in parts of [`crate::learned::waiting::WHOLE`]. Nothing where the number of permits is given: that is
-    /// one of statements.
-    pub(crate) fn spared_by_kind(&self, fingerprint: u64) -> u32 {
-        if !self.settings.finds_permits() {
-            return 0;
-        }
-        self.scheduling.digests.spares(fingerprint)
+    /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there.
+    pub(crate) fn enter_long_lane(&mut self, key: ClientKey) -> bool {
+        let (settings, workers) = (&self.settings, &self.pool.workers);
+        self.scheduling.enter_long_lane(self.now, settings, workers, key, &mut self.clients[key])
     }
 
     /// While a statement that has waited too long waits for a permit before those who hold locks, one of these goes on at a
@@ -389,7 +386,7 @@ impl Engine {
             ahead.of_state = texts.len();
             ahead.texts.extend(texts);
         }
-        let variables = self.variables_ahead(key, backend_key, request);
+        let variables = self.clients[key].variables_ahead(&self.servers, backend_key, request);
         if !variables.is_empty() {
             ahead.texts.push(variables);
         }

@@ -193,7 +193,7 @@ impl Engine {
         }
         let changes = std::mem::take(&mut summary.changes);
         self.note_wait_timeouts(key, client, &request.statement, &changes);
-        self.note_last_gtid(client, request, &changes);
+        self.clients[client].note_last_gtid(request, &changes);
         let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));
         if tells_schema {
             self.servers.of_mut(key).note_rights_taken_up(key);
@@ -228,6 +228,20 @@ impl Engine {
             return false;
         }
         unexplained
+    }
+
+    /// A client's tracker has this value now, on its backend too.
+    fn set_tracker(
+        &mut self,
+        backend: BackendKey,
+        client: ClientKey,
+        tracker: TrackerVariable,
+        value: &[u8],
+    ) {
+        let Some(facts) = &self.servers.primary().facts else { return };
+        let as_ours = self.clients[client].set_tracker(facts, tracker, value);
+        self.servers[backend].trackers &= as_ours;
+        self.hoards.count_session(client, &mut self.clients[client]);
     }
 
     /// Whether it is the execution of a statement that was prepared in another schema, into which the server goes for it, and back.

@@ -2,10 +2,11 @@
 
 use super::reply::LARGEST_KEPT;
 use super::{InFlight, Summary};
-use crate::engine::Engine;
 use crate::ids::BackendKey;
-use crate::outside::named::Limit;
+use crate::pool::Pool;
 use crate::server::Server;
+use crate::servers::Servers;
+use crate::settings::Settings;
 
 /// Of a worker: one statement with 65,535 parameters and 4,096 columns with usual names is said in some 2 MiB.
 const SMALLEST_SHARE: usize = 4 << 20;
@@ -31,26 +32,33 @@ impl Server {
     }
 }
 
-impl Engine {
+/// How much of an answer may be kept.
+pub(super) struct MayKeep {
+    pub(super) bytes: usize,
+    /// It is less than was asked for, since all together are at the bound.
+    pub(super) lacks_memory: bool,
+}
+
+impl Servers {
     /// How much may be kept of the answer that a backend is giving, of which `more` bytes are there now: no more than `keep`. What is
     /// small has its place, whatever others hold, so that most answers are not added up.
-    pub(super) fn may_keep(&mut self, key: BackendKey, keep: usize, more: usize) -> usize {
-        let Some(statement) = self.servers[key].in_flight.front() else { return 0 };
+    pub(super) fn may_keep(&self, key: BackendKey, keep: usize, more: usize, share: usize) -> MayKeep {
+        let Some(statement) = self[key].in_flight.front() else {
+            return MayKeep { bytes: 0, lacks_memory: false };
+        };
         let (whole, held) = (statement.summary.has_kept_all(), statement.held_bytes());
         let wanted = held + more;
         if !whole || wanted <= LARGEST_KEPT || wanted > keep {
-            return keep;
+            return MayKeep { bytes: keep, lacks_memory: false };
         }
-        let others = self.servers.held_answers() - held;
-        let share =
-            (self.settings.held_answer_memory / self.pool.workers.count() as usize).max(SMALLEST_SHARE);
-        if others + wanted > share {
-            self.views.limit_reached(
-                self.now,
-                Limit::HeldAnswerMemory,
-                self.settings.held_answer_memory as u64,
-            );
-        }
-        keep.min(share.saturating_sub(others))
+        let others = self.held_answers() - held;
+        MayKeep { bytes: keep.min(share.saturating_sub(others)), lacks_memory: others + wanted > share }
+    }
+}
+
+impl Pool {
+    /// This worker's share of `held_answer_memory`.
+    pub(super) fn held_answer_memory(&self, settings: &Settings) -> usize {
+        (settings.held_answer_memory / self.workers.count() as usize).max(SMALLEST_SHARE)
     }
 }

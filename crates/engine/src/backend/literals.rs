@@ -5,7 +5,6 @@
 
 use sql::{SessionCall, SessionFunction};
 
-use crate::client::Client;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
@@ -67,7 +66,7 @@ impl Engine {
         let prepares = request.command == RequestKind::Prepare;
         let there = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         // A SET ahead of it takes their place.
-        let stay = |backend| there && self.variables_ahead(key, backend, request).is_empty();
+        let stay = |backend| there && client.variables_ahead(&self.servers, backend, request).is_empty();
         let which = match prepares {
             true => Literals::ConnectionId,
             false if client.backend.is_some_and(stay) => Literals::AllButDiagnostics,
@@ -94,8 +93,9 @@ impl Engine {
         if request.statement.calls.is_empty() || request.prepared {
             return None;
         }
-        let Client { aftermath, id, .. } = &self.clients[key];
-        let own = |function| self.own_literal(key, function);
-        aftermath.rewriting(request.text()?, &request.statement.calls, *id, own, which)
+        let client = &self.clients[key];
+        let facts = self.servers.primary().facts.as_ref();
+        let own = |function| client.own_literal(function, facts, &self.settings);
+        client.aftermath.rewriting(request.text()?, &request.statement.calls, client.id, own, which)
     }
 }

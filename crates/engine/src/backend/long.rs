@@ -3,109 +3,137 @@
 
 use std::time::Duration;
 
-use super::InFlight;
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use seam::Instant;
+
+use super::{Backend, InFlight};
+use crate::client::Client;
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::long_permits::LongEnd;
 use crate::outside::histogram::micros;
 use crate::request::Request;
 use crate::scheduler::Lane;
-use crate::settings::ThreadHandling;
+use crate::scheduling::Scheduling;
+use crate::servers::Servers;
+use crate::settings::{Settings, ThreadHandling};
+use crate::workers::Workers;
 
-impl Engine {
+impl Scheduling {
     /// Says whether a statement belongs to the long lane: its like has been long lately, or is just now, and its client holds
     /// nothing that others may wait for. A client that holds locks has to go on.
-    fn belongs_to_long_lane(&self, key: ClientKey, request: &Request) -> bool {
-        let client = &self.clients[key];
+    fn belongs_to_long_lane(&self, settings: &Settings, client: &Client, request: &Request) -> bool {
         let fingerprint = request.fingerprint();
         fingerprint != 0
             && !client.in_transaction()
             && !client.pins.may_hold_locks()
-            && self.scheduling.scheduler.is_native()
-            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && self.is_long_kind(fingerprint)
+            && self.scheduler.is_native()
+            && settings.thread_handling == ThreadHandling::PoolOfThreads
+            && self.is_long_kind(settings, fingerprint)
     }
 
     /// Says whether statements of a kind have been long lately, or are just now.
-    pub(crate) fn is_long_kind(&self, fingerprint: u64) -> bool {
-        let limit = self.settings.long_statement_time;
+    pub(crate) fn is_long_kind(&self, settings: &Settings, fingerprint: u64) -> bool {
+        let limit = settings.long_statement_time;
         !limit.is_zero()
-            && (self.scheduling.digests.is_long(fingerprint, limit)
-                || self.scheduling.stalls.overdue_kinds.contains(&fingerprint))
+            && (self.digests.is_long(fingerprint, limit) || self.stalls.overdue_kinds.contains(&fingerprint))
     }
 
     /// The same for one that comes to the lane then. However many others get on with each other there: one of a new kind may compute.
-    pub(crate) fn joins_long_lane(&self, key: ClientKey, request: &Request) -> bool {
-        let joins = self.belongs_to_long_lane(key, request);
-        if joins && !self.scheduling.digests.knows_long_time(request.fingerprint()) {
-            self.pool.workers.begin_with_few_long(self.now);
+    pub(crate) fn joins_long_lane(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        workers: &Workers,
+        client: &Client,
+        request: &Request,
+    ) -> bool {
+        let joins = self.belongs_to_long_lane(settings, client, request);
+        if joins && !self.digests.knows_long_time(request.fingerprint()) {
+            workers.begin_with_few_long(now);
         }
         joins
     }
 
     /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there. A backlog of a kind
     /// that nobody knew would take all permits otherwise.
-    pub(crate) fn enter_long_lane(&mut self, key: ClientKey) -> bool {
-        let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-        let enters =
-            !matches!(request.lane, Some(Lane::Long | Lane::Contended)) && self.joins_long_lane(key, request);
+    pub(crate) fn enter_long_lane(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        workers: &Workers,
+        key: ClientKey,
+        client: &mut Client,
+    ) -> bool {
+        let request = client.request.as_ref().expect("a queued client has a request");
+        let enters = !matches!(request.lane, Some(Lane::Long | Lane::Contended))
+            && self.joins_long_lane(now, settings, workers, client, request);
         if enters {
-            self.change_lane(key, Lane::Long);
+            self.change_lane(now, key, client, Lane::Long);
         }
         enters
     }
 
     /// Statements that wait for long ones to end go on with the others, if they have turned out to be short.
-    pub(crate) fn leave_long_lane(&mut self) {
-        while let Some(key) = self.scheduling.scheduler.peek_long() {
-            if self.is_still_long(key) {
+    pub(crate) fn leave_long_lane(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        clients: &mut Table<ClientKey, Client>,
+    ) {
+        while let Some(key) = self.scheduler.peek_long() {
+            if self.is_still_long(settings, &clients[key]) {
                 break;
             }
-            self.change_lane(key, Lane::Low);
+            self.change_lane(now, key, &mut clients[key], Lane::Low);
         }
     }
 
-    /// Says whether a waiting statement of the long lane still belongs there.
-    pub(crate) fn is_still_long(&self, key: ClientKey) -> bool {
-        let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-        self.belongs_to_long_lane(key, request)
+    /// Says whether a client's waiting statement of the long lane still belongs there.
+    pub(crate) fn is_still_long(&self, settings: &Settings, client: &Client) -> bool {
+        let request = client.request.as_ref().expect("a queued client has a request");
+        self.belongs_to_long_lane(settings, client, request)
     }
 
     /// A statement has ended on a backend: what it took says how well the long ones get on with each other and with the rest.
-    pub(crate) fn note_long(&mut self, key: BackendKey, statement: &InFlight, time: Duration) {
+    pub(crate) fn note_long(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        workers: &Workers,
+        servers: &Servers,
+        (key, statement): (BackendKey, &InFlight),
+        time: Duration,
+    ) {
         if statement.fingerprint == 0 || statement.summary.error.is_some() {
             return;
         }
-        let few = self.pool.workers.long_statements_have_been_few(self.now, time);
-        if !self.servers[key].runs_long {
+        let few = workers.long_statements_have_been_few(now, time);
+        if !servers[key].runs_long {
             let response = micros(statement.waited + time);
-            let usual = self.scheduling.digests.usual_response(statement.fingerprint, response, few);
-            let limit = self.settings.long_statement_time;
+            let usual = self.digests.usual_response(statement.fingerprint, response, few);
+            let limit = settings.long_statement_time;
             // Others do not slow down long ones that began before their kind was known.
             if time < limit || usual < micros(limit) {
-                self.scheduling.others_pace.add(response, usual);
+                self.others_pace.add(response, usual);
             }
             return;
         }
-        let few = few && !self.has_unknown_long_ones();
-        let usual = self.scheduling.digests.usual_long_time(statement.fingerprint, time, few);
-        let others = std::mem::take(&mut self.scheduling.others_pace);
-        self.pool.workers.measure_long(&LongEnd { at: self.now, time, usual, others });
+        // Those that run for long outside of the lane are of kinds that were not known as long when they began.
+        let unknown = |(_, backend): (_, &Backend)| !backend.runs_long && backend.is_overdue(now, settings);
+        let few = few && !servers.backends().any(unknown);
+        let usual = self.digests.usual_long_time(statement.fingerprint, time, few);
+        let others = std::mem::take(&mut self.others_pace);
+        workers.measure_long(&LongEnd { at: now, time, usual, others });
     }
 
-    /// Says whether statements run for long outside of the long lane: their kinds were not known as long when they began.
-    fn has_unknown_long_ones(&self) -> bool {
-        self.servers.backends().any(|(_, backend)| !backend.runs_long && self.is_overdue(backend))
-    }
-
-    pub(crate) fn change_lane(&mut self, key: ClientKey, lane: Lane) {
-        let arrival = self.clients[key].request.as_ref().expect("a queued client has a request").arrival;
-        self.scheduling.note_parts(self.now, &arrival);
-        let arrival = self.scheduling.holdups.change_queue(&arrival, self.now, lane == Lane::Long);
-        if let Some(request) = &mut self.clients[key].request {
+    /// A client's waiting statement goes to another lane.
+    pub(crate) fn change_lane(&mut self, now: Instant, key: ClientKey, client: &mut Client, lane: Lane) {
+        let arrival = client.request.as_ref().expect("a queued client has a request").arrival;
+        self.note_parts(now, &arrival);
+        let arrival = self.holdups.change_queue(&arrival, now, lane == Lane::Long);
+        if let Some(request) = &mut client.request {
             request.arrival = arrival;
             request.lane = Some(lane);
         }
-        self.scheduling.scheduler.change_lane(key, lane);
+        self.scheduler.change_lane(key, lane);
     }
 }

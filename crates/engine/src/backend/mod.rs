@@ -19,7 +19,6 @@ pub(crate) mod long;
 pub(crate) mod lost;
 pub(crate) mod message;
 pub(crate) mod opening;
-pub(crate) mod others;
 pub(crate) mod pool;
 pub(crate) mod prepared;
 pub(crate) mod preparing;

@@ -81,7 +81,9 @@ impl Engine {
                 if self.has_too_many_backends() && !self.is_awaited_by_kill(key) {
                     return self.quit_backend(key);
                 }
-                if !self.is_kept_for_us(key) && self.pool.leave_to_other_worker(needed) {
+                if !self.scheduling.keeps_for_us(&self.servers[key])
+                    && self.pool.leave_to_other_worker(needed)
+                {
                     return self.quit_backend(key);
                 }
                 self.servers.of_mut(key).put_idle(key);
@@ -183,7 +185,12 @@ mod tests {
             engine.servers.primary_mut().backends.iter_mut().next().expect("one is begun for it");
         backend.set_phase(Phase::Ready);
         engine.draining = Some(Instant::START + Duration::from_secs(1));
-        engine.change_lane(client_key(0), Lane::Contended);
+        engine.scheduling.change_lane(
+            engine.now,
+            client_key(0),
+            &mut engine.clients[client_key(0)],
+            Lane::Contended,
+        );
         engine.scheduling.scheduler.note_contended_room(0);
         assert_eq!((engine.scheduling.scheduler.in_need(), engine.scheduling.scheduler.waiting()), (0, 1));
         engine.free_backend(key);

@@ -16,6 +16,7 @@ use crate::coalescing::Group;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::outbox::Outbox;
+use crate::outside::named::Limit;
 use crate::request::RequestKind;
 
 /// An answer whose client has gone is read to its end up to this size, since a new backend costs more than that.
@@ -220,7 +221,12 @@ impl Engine {
             };
             let (to, keep) = self.goes_to(statement.owner);
             let withholds = self.withholds(statement);
-            let keep = self.may_keep(key, keep, bytes.len());
+            let share = self.pool.held_answer_memory(&self.settings);
+            let kept = self.servers.may_keep(key, keep, bytes.len(), share);
+            if kept.lacks_memory {
+                let limit = self.settings.held_answer_memory as u64;
+                self.views.limit_reached(self.now, Limit::HeldAnswerMemory, limit);
+            }
             let server = self.servers.of_mut(key);
             let statement = server.backends[key].in_flight.front_mut().expect("it is there");
             let client =
@@ -228,7 +234,7 @@ impl Engine {
             let mut relay = Relay {
                 outbox: &mut self.io.outbox,
                 to,
-                keep,
+                keep: kept.bytes,
                 holds: client.is_some_and(Client::holds_answer),
                 group: statement.group.as_deref_mut().filter(|_| to.is_some()),
                 told: client
@@ -312,7 +318,7 @@ impl Engine {
                     let shift = statement.reader.sequence_shift_to_backend();
                     let next = sequence.wrapping_add(1).wrapping_sub(shift);
                     self.clients[client].upload(false, next);
-                    self.lend_permit(key);
+                    self.servers[key].lend_permit(&mut self.scheduling.scheduler);
                     self.resume.push(client);
                 } else if command == RequestKind::BinlogDump && statement.summary.log_begun {
                     self.log_begins(client);
@@ -356,7 +362,8 @@ impl Engine {
             self.servers.of_mut(key).rescues.answered();
             self.take_over_emptied(key, &mut statement);
         }
-        self.note_long(key, &statement, took);
+        let (settings, workers) = (&self.settings, &self.pool.workers);
+        self.scheduling.note_long(self.now, settings, workers, &self.servers, (key, &statement), took);
         let owner = statement.owner.client().and_then(|client| self.clients.get(client));
         if let Some(backend) = self.servers.get_mut(key) {
             backend.note_leftovers(owner.map(|client| client.id), &statement.summary);
@@ -406,7 +413,7 @@ impl Engine {
         let kept = self.scheduling.scheduler.keeps_permits()
             && backend.holder.is_some_and(|client| self.clients[client].in_transaction());
         if !kept {
-            self.give_permit(key);
+            self.servers[key].give_permit(&mut self.scheduling.scheduler);
         }
         if std::mem::take(&mut self.servers[key].runs_long) {
             self.scheduling.scheduler.finish_long();

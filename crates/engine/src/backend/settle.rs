@@ -9,6 +9,7 @@ use super::kept::rows_of;
 use super::pool::behind_pins;
 use super::{Afterwards, InFlight, Owner, Summary};
 use crate::client::priority::Priority;
+use crate::client::variables::VariablesBehind;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
@@ -57,7 +58,7 @@ impl Engine {
             }
             self.preludes_stand(key, client, statement, statement.chooses_schema);
         }
-        self.variables_stand(client, key, &request);
+        self.servers[key].variables_stand(&self.clients[client], &request);
         let summary = &mut statement.summary;
         if request.was_taken_for_one(summary) {
             // A lexer's mistake: nobody knows what the others of its statements have left.
@@ -88,12 +89,18 @@ impl Engine {
         if unexplained {
             pins |= Pins::STATE_CHANGE;
         }
-        if !self.note_variables(client, key, &request, summary.error.is_some()) {
-            pins |= Effects::USER_VARIABLE.into();
+        let (state, failed) = (&mut self.clients[client], summary.error.is_some());
+        match state.note_variables(&mut self.servers[key], &self.sessions.states, &request, failed) {
+            VariablesBehind::Same => {}
+            VariablesBehind::Set => self.hoards.count_session(client, state),
+            VariablesBehind::Unknown => pins |= Effects::USER_VARIABLE.into(),
         }
-        self.note_pins(client, &request, pins, summary);
+        if state.note_pins(&self.sessions.states, &mut self.views.pin_counts, &request, pins, summary) {
+            self.hoards.count_session(client, state);
+        }
         self.note_status(client, &request, summary);
-        self.note_metadata_locks(client, &request);
+        let (state, counts) = (&mut self.clients[client], &mut self.views.pin_counts);
+        state.note_metadata_locks(self.servers.primary(), counts, &request);
         self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
         if let Some(before) = before {
@@ -115,11 +122,13 @@ impl Engine {
     /// An answer that was held to its end goes to its client, as that is to see it. What its statement counts for stands before.
     fn answer_as_seen(&mut self, client: ClientKey, request: &mut Request, summary: &mut Summary) {
         if !summary.prelude_failed {
-            self.count_ended(client, request, summary);
+            self.clients[client].count_ended(request, summary);
         }
         let whole = summary.has_kept_all() && !summary.prelude_failed;
         if let Some(held) = request.held.take().filter(|_| whole) {
-            self.answer_held(client, held, summary.error.is_some(), &summary.kept);
+            let state = &mut self.clients[client];
+            let seen = state.answer_as_seen(&self.pool, held, summary.error.is_some(), &summary.kept);
+            self.io.outbox.send(state.connection, &seen);
         } else if request.kills.is_some() && whole {
             self.answer_kill(client, request.answer, summary);
         }
@@ -241,7 +250,7 @@ impl Engine {
             self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
         self.preludes_stand(key, client, statement, chooses_schema);
         if let Some(request) = self.lift_request(client) {
-            self.variables_stand(client, key, &request);
+            self.servers[key].variables_stand(&self.clients[client], &request);
             self.put_request_back(client, request);
         }
         self.send_request(client, key);
@@ -469,7 +478,7 @@ impl Engine {
         told: bool,
     ) {
         let before = self.clients[client].session.map(|session| &self.sessions.states.state(session).charset);
-        if before.is_some_and(|before| self.variables_depend_on(client, before, &state.charset)) {
+        if before.is_some_and(|before| self.clients[client].variables_depend_on(before, &state.charset)) {
             self.clients[client].pins |= Effects::USER_VARIABLE.into();
         }
         let found = &self.sessions.states.state(self.servers[key].session).schema;

@@ -26,7 +26,7 @@ impl Engine {
         }
         // One whose reply has not begun may still be executing: what is stalled is the reply before.
         if self.servers[key].in_flight.front().is_some_and(|statement| statement.summary.relayed > 0) {
-            self.lend_permit(key);
+            self.servers[key].lend_permit(&mut self.scheduling.scheduler);
         }
     }
 
@@ -38,7 +38,7 @@ impl Engine {
         self.resume.push(client);
         if let Some(key) = state.backend.filter(|&key| self.servers[key].answers(client)) {
             self.resume_backend(key);
-            self.take_permit_back(key);
+            self.servers[key].take_permit_back(&mut self.scheduling.scheduler);
         }
     }
 
@@ -159,7 +159,7 @@ impl Engine {
         if ends {
             statement.reader.local_infile_sent(sequence);
             statement.summary.uploaded = true;
-            self.take_permit_back(key);
+            self.servers[key].take_permit_back(&mut self.scheduling.scheduler);
         }
         let continues = payload == wire::MAX_PAYLOAD;
         match ends {

@@ -72,6 +72,22 @@ impl Scheduling {
     }
 }
 
+impl Backend {
+    /// When what runs on it will have run for `long_statement_time`; `None` where no statement is long.
+    fn long_at(&self, settings: &Settings) -> Option<Instant> {
+        let limit = settings.long_statement_time;
+        (!limit.is_zero()).then(|| self.first_since + limit)
+    }
+
+    /// Says whether the statement on it has run for that long, and is not known to wait for a lock.
+    pub(super) fn is_overdue(&self, now: Instant, settings: &Settings) -> bool {
+        self.permit() != Permit::None
+            && !self.waits_for_lock
+            && !self.contends
+            && self.long_at(settings).is_some_and(|at| at <= now)
+    }
+}
+
 impl Engine {
     /// Has stalled statements lend their permits. One that has run for longer than its like does may be waiting for a lock whose
     /// owner waits for a permit: it lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer
@@ -105,7 +121,7 @@ impl Engine {
             room => room,
         };
         for (key, _) in over.into_iter().filter(|&(_, permit)| permit == Permit::Held).take(room) {
-            self.lend_permit(key);
+            self.servers[key].lend_permit(&mut self.scheduling.scheduler);
             self.views.totals.stalls += 1;
         }
     }
@@ -123,7 +139,9 @@ impl Engine {
             |is: fn(&Backend) -> bool| self.servers.backends().filter(|(_, backend)| is(backend)).count();
         let most = |all: u32| all.div_ceil(self.pool.workers.count()) as usize;
         let lends = self.servers.backends().filter(|(_, backend)| backend.lends_for_unknown_reasons());
-        let young = lends.filter(|(_, backend)| self.long_at(backend).is_none_or(|at| at > self.now)).count();
+        let young = lends
+            .filter(|(_, backend)| backend.long_at(&self.settings).is_none_or(|at| at > self.now))
+            .count();
         let unexplained = most(self.pool.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
         let of_backends = most(self.pool.workers.places.most() / 2)
@@ -188,22 +206,8 @@ impl Engine {
         // That something is stalled is a reason to ask the server all the same, and there is room again when a statement that has
         // lent its permit turns long.
         let running = self.servers.backends().filter(|(_, backend)| backend.permit() != Permit::None);
-        let turns_long = running.filter_map(|(_, backend)| self.long_at(backend));
+        let turns_long = running.filter_map(|(_, backend)| backend.long_at(&self.settings));
         stalls.into_iter().chain(turns_long).filter(|&at| at > self.now).min()
-    }
-
-    /// When what runs on a backend will have run for `long_statement_time`; `None` where no statement is long.
-    fn long_at(&self, backend: &Backend) -> Option<Instant> {
-        let limit = self.settings.long_statement_time;
-        (!limit.is_zero()).then(|| backend.first_since + limit)
-    }
-
-    /// Says whether the statement on a backend has run for that long, and is not known to wait for a lock.
-    pub(super) fn is_overdue(&self, backend: &Backend) -> bool {
-        backend.permit() != Permit::None
-            && !backend.waits_for_lock
-            && !backend.contends
-            && self.long_at(backend).is_some_and(|at| at <= self.now)
     }
 
     /// The kinds of which several statements have been running for `long_statement_time` or more, and are not known to wait for
@@ -212,8 +216,11 @@ impl Engine {
         if !self.scheduling.scheduler.is_native() {
             return Vec::new();
         }
-        let running =
-            self.servers.backends().map(|(_, backend)| backend).filter(|backend| self.is_overdue(backend));
+        let running = self
+            .servers
+            .backends()
+            .map(|(_, backend)| backend)
+            .filter(|backend| backend.is_overdue(self.now, &self.settings));
         let mut kinds: Vec<_> = running
             .filter_map(|backend| backend.in_flight.front().map(|statement| statement.fingerprint))
             .collect();

@@ -9,9 +9,9 @@ use std::ops::Deref;
 use seam::Instant;
 
 use super::Backend;
-use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::moves::{self, Move};
+use crate::scheduler::Scheduler;
 use crate::server::Server;
 use crate::server_login::ServerLogin;
 
@@ -155,45 +155,48 @@ impl Server {
     }
 }
 
-impl Engine {
-    /// A statement begins on a backend; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
-    pub(super) fn begin_with_permit(&mut self, key: BackendKey, has_permit: bool, spared: u32) {
+impl Backend {
+    /// A statement begins on it; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
+    pub(super) fn begin_with_permit(
+        &mut self,
+        now: Instant,
+        scheduler: &mut Scheduler,
+        has_permit: bool,
+        spared: u32,
+    ) {
         debug_assert!(has_permit || spared == 0, "what nobody has is left to nobody");
-        let now = self.now;
-        let backend = &mut self.servers[key];
-        backend.set_permit("begin", if has_permit { Permit::Held } else { Permit::Lent });
-        backend.state.permit_since = now;
-        backend.state.spared = spared;
-        self.scheduling.scheduler.spare(spared);
+        self.set_permit("begin", if has_permit { Permit::Held } else { Permit::Lent });
+        self.state.permit_since = now;
+        self.state.spared = spared;
+        scheduler.spare(spared);
     }
 
     /// Another statement may run as long as the server does nothing for this one.
-    pub(crate) fn lend_permit(&mut self, key: BackendKey) {
-        if self.servers[key].permit() == Permit::Held {
-            self.servers[key].set_permit("lend", Permit::Lent);
-            self.end_permit(key);
+    pub(crate) fn lend_permit(&mut self, scheduler: &mut Scheduler) {
+        if self.permit() == Permit::Held {
+            self.set_permit("lend", Permit::Lent);
+            self.end_permit(scheduler);
         }
     }
 
     /// It takes a whole one then: what it waits for is known no more.
-    pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
-        if self.servers[key].permit() == Permit::Lent {
-            self.servers[key].set_permit("take_back", Permit::Held);
-            self.scheduling.scheduler.resume();
+    pub(crate) fn take_permit_back(&mut self, scheduler: &mut Scheduler) {
+        if self.permit() == Permit::Lent {
+            self.set_permit("take_back", Permit::Held);
+            scheduler.resume();
         }
     }
 
     /// Nothing runs there any more.
-    pub(crate) fn give_permit(&mut self, key: BackendKey) {
-        if self.servers[key].set_permit("give", Permit::None) == Permit::Held {
-            self.end_permit(key);
+    pub(crate) fn give_permit(&mut self, scheduler: &mut Scheduler) {
+        if self.set_permit("give", Permit::None) == Permit::Held {
+            self.end_permit(scheduler);
         }
     }
 
     /// What it had of a permit goes back, together with what of it was left to others.
-    fn end_permit(&mut self, key: BackendKey) {
-        let spared = std::mem::take(&mut self.servers[key].state.spared);
-        self.scheduling.scheduler.finish(spared);
+    fn end_permit(&mut self, scheduler: &mut Scheduler) {
+        scheduler.finish(std::mem::take(&mut self.state.spared));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Answers of our own to clients.
 
+use seam::CompressionSide;
 use wire::{EofPacket, OkPacket, StatusFlags};
 
 use super::trackers;
@@ -152,5 +153,29 @@ impl Engine {
         let diagnostics = Diagnostics::of_error(&kept, reader);
         self.keep_diagnostics(client, diagnostics);
         self.io.send_packet_to(connection, sequence, &error.packet());
+    }
+
+    /// The OK that ends a login or a COM_CHANGE_USER. What follows the former may be compressed.
+    pub(crate) fn answer_login(&mut self, key: ClientKey, sequence: u8) {
+        let proof = self.clients[key].certificate_proof(&self.logins.identities, self.servers.primary());
+        let schema = self.clients[key].schema_of_login(&self.sessions.states);
+        self.answer_ok_and_tell(key, sequence, &proof, &schema);
+        let client = &mut self.clients[key];
+        if let Some(until) = client.login_end.until.take() {
+            let left = until.since(self.now);
+            self.views.measures.logins.record(self.settings.connect_timeout.saturating_sub(left));
+        }
+        // It may have sent ahead.
+        self.resume.push(key);
+        if let Some(compression) = client.login_end.compression.take() {
+            // A client need not wait for the OK: what it has sent ahead is compressed, too, and nobody has opened it.
+            let ahead = std::mem::take(&mut client.input);
+            self.hoards.statements.give_back(&mut client.counted);
+            self.hoards.logins.give_back(&mut client.counted_for_login);
+            self.io.outbox.start_compression(client.connection, compression, CompressionSide::Server);
+            if !ahead.is_empty() {
+                self.io.unread(client.connection, &ahead);
+            }
+        }
     }
 }

@@ -40,11 +40,13 @@ impl Engine {
     /// A client's connection has ended.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
-            self.note_refused(key, Limit::LoginMemory, self.settings.login_memory as u64);
+            let reached = (Limit::LoginMemory, self.settings.login_memory as u64);
+            self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
             return self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
         if reason == CloseReason::TooMuchHeld {
-            self.note_refused(key, Limit::StatementMemory, self.settings.statement_memory as u64);
+            let reached = (Limit::StatementMemory, self.settings.statement_memory as u64);
+            self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
             return self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
         }
         self.client_gone(key);
@@ -62,7 +64,7 @@ impl Engine {
                 self.views.totals.cancelled += 1;
                 self.note_slow_wait(key, None);
                 self.leave_group(key);
-                self.note_abandoned_wait(key);
+                self.scheduling.note_abandoned_wait(self.now, &self.settings, key, &self.clients[key]);
                 self.scheduling.scheduler.remove(key);
             }
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
@@ -120,7 +122,7 @@ impl Engine {
         if self.hand_over(key) {
             return;
         }
-        self.note_abandoned_start(key);
+        self.scheduling.note_abandoned_start(self.now, key, &self.clients[key]);
         let Some(backend) = self.clients[key].backend.take() else { return };
         self.clients[key].stalled_since = None;
         self.note_slow_abandoned(key, backend);
@@ -141,7 +143,7 @@ impl Engine {
         state.holder = None;
         state.serves.nobody();
         self.resume_backend(backend);
-        self.take_permit_back(backend);
+        self.servers[backend].take_permit_back(&mut self.scheduling.scheduler);
         match *self.clients[key].phase() {
             // The server waits for the rest of a file that nobody will send.
             Phase::Running(Running::Uploading { .. }) => {

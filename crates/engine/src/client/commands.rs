@@ -14,7 +14,6 @@ use super::login::{LARGEST_LOGIN, Login};
 use super::process_list::Served;
 use super::reading::Wants;
 use super::{Phase, Running};
-use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
@@ -182,10 +181,12 @@ impl Engine {
                 break;
             }
             let step = match *client.phase() {
-                _ if self.io.outbox.is_about_to_compress(client.connection) => Ok(self.unread(key, rest)),
+                _ if self.io.outbox.is_about_to_compress(client.connection) => {
+                    Ok(self.io.unread(client.connection, rest))
+                }
                 // What it has sent ahead waits for the end of its login.
                 Phase::Login(ref login) if login.is_ours_to_go_on() => Ok(0),
-                Phase::Login(Login::StartingTls) => Ok(self.unread(key, rest)),
+                Phase::Login(Login::StartingTls) => Ok(self.io.unread(client.connection, rest)),
                 Phase::Login(_) => self.login_message(key, rest),
                 // Its next answer would only make the heap of those higher that it does not take.
                 Phase::Idle if client.stalled_since.is_some() => Ok(0),
@@ -242,7 +243,8 @@ impl Engine {
         let idle = matches!(self.clients[key].phase(), Phase::Idle);
         match error {
             WireError::TooLarge { .. } if idle => {
-                self.note_refused(key, Limit::MaxAllowedPacket, self.settings.max_allowed_packet as u64);
+                let reached = (Limit::MaxAllowedPacket, self.settings.max_allowed_packet as u64);
+                self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
                 self.answer_error(key, 1, &MySqlError::packet_too_large());
             }
             WireError::WrongSequence { found, .. } if idle => {
@@ -387,7 +389,7 @@ impl Engine {
         };
         match &error {
             Some(error) => self.answer_error(key, request.answer, error),
-            None => self.count(key, Counter::Prepare),
+            None => self.clients[key].count(Counter::Prepare),
         }
         error.is_none()
     }
@@ -447,13 +449,15 @@ impl Engine {
         let urgent = request.urgent
             || (ends_transaction && client.backend.is_some() && client.in_transaction())
             || (unlocks && client.backend.is_some())
-            || self.has_kept_permit(key);
+            || client.has_kept_permit(&self.servers);
         let standing = self.standing(key, &request);
         request.holds_locks = standing.holds_locks || standing.blocks_others;
         self.note_contender(key, &mut request);
         let contended = !urgent && self.is_contended(key, &request);
         let urgent = urgent || (contended && self.passes_contended_lane(key, &request));
-        let long = !urgent && !contended && self.joins_long_lane(key, &request);
+        let (settings, workers, client) = (&self.settings, &self.pool.workers, &self.clients[key]);
+        let joins = || self.scheduling.joins_long_lane(self.now, settings, workers, client, &request);
+        let long = !urgent && !contended && joins();
         let arrival = self.scheduling.holdups.arrival(self.now, long);
         let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };
@@ -492,12 +496,6 @@ impl Engine {
             let limit = self.settings.statement_memory;
             self.cancel_queued(key, &MySqlError::statement_memory(limit));
         }
-    }
-
-    /// The transaction of a client whose statements need no permits of their own has one.
-    fn has_kept_permit(&self, key: ClientKey) -> bool {
-        let held = self.clients[key].backend;
-        held.is_some_and(|backend| self.servers[backend].permit() == Permit::Held)
     }
 
     /// What the client holds before this request, and takes note of what it will hold behind it.

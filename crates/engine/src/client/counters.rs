@@ -9,10 +9,8 @@ use sql::{Holding, Kind};
 
 use super::Client;
 use crate::backend::Summary;
-use crate::control::facts::Facts;
-use crate::engine::Engine;
-use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind};
+use crate::server::Server;
 
 /// What is counted: the places of the names.
 #[derive(Clone, Copy)]
@@ -87,24 +85,24 @@ pub(super) fn row_of_client(row: &[u8], own: &Own) -> Option<Vec<u8>> {
     Some(out)
 }
 
-impl Engine {
-    /// One more of a client.
-    pub(crate) fn count(&mut self, client: ClientKey, counter: Counter) {
-        let count = self.clients[client].statements.get_or_insert_default().counters.of(counter);
+impl Client {
+    /// One more.
+    pub(crate) fn count(&mut self, counter: Counter) {
+        let count = self.statements.get_or_insert_default().counters.of(counter);
         *count = count.wrapping_add(1);
     }
 
-    /// One more where the server counts before it looks whether the statement is there.
-    pub(super) fn count_if_mariadb(&mut self, client: ClientKey, counter: Counter) -> bool {
-        let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
+    /// One more, with a server that counts before it looks whether the statement is there: MariaDB. Says whether it is one.
+    pub(super) fn count_if_mariadb(&mut self, server: &Server, counter: Counter) -> bool {
+        let is_mariadb = server.is_mariadb();
         if is_mariadb {
-            self.count(client, counter);
+            self.count(counter);
         }
         is_mariadb
     }
 
     /// A command has ended: its text may have prepared, executed or closed something, or an execution has been none.
-    pub(crate) fn count_ended(&mut self, client: ClientKey, request: &Request, summary: &Summary) {
+    pub(crate) fn count_ended(&mut self, request: &Request, summary: &Summary) {
         let error = summary.error.as_ref();
         let code = error.map(|error| error.code);
         if request.command == RequestKind::Execute {
@@ -113,7 +111,7 @@ impl Engine {
                     error.code == WRONG_ARGUMENTS && error.message.windows(7).any(|part| part == b"mysqld_");
                 lacks || NOT_EXECUTED.contains(&error.code)
             });
-            if let Some(statements) = self.clients[client].statements.as_mut().filter(|_| none) {
+            if let Some(statements) = self.statements.as_mut().filter(|_| none) {
                 let count = statements.counters.of(Execute);
                 *count = count.wrapping_sub(1);
             }
@@ -122,8 +120,7 @@ impl Engine {
         if request.command != RequestKind::Query || request.statement.several {
             return;
         }
-        let replaces =
-            |name| self.clients[client].holdings.as_ref().is_some_and(|held| held.has_prepared(name));
+        let replaces = |name| self.holdings.as_ref().is_some_and(|held| held.has_prepared(name));
         use Counter::{Close, Execute, Prepare};
         let counted: &[Counter] = match (request.statement.kind, request.holding.as_deref()) {
             (Kind::Prepare, Some(Holding::Prepares { name, .. })) if replaces(name) => &[Close, Prepare],
@@ -138,7 +135,7 @@ impl Engine {
             _ => &[],
         };
         for &counter in counted {
-            self.count(client, counter);
+            self.count(counter);
         }
     }
 }

@@ -3,10 +3,8 @@
 
 use sql::Kind;
 
-use super::counters;
 use super::process_list::{self, Served};
-use crate::engine::Engine;
-use crate::ids::ClientKey;
+use super::{Client, counters};
 use crate::pool::Pool;
 use crate::request::{Request, Statement};
 use crate::steps;
@@ -64,28 +62,27 @@ impl Pool {
     }
 }
 
-impl Engine {
-    /// The whole answer is there: it goes to its client.
-    pub(crate) fn answer_held(&mut self, client: ClientKey, held: Held, failed: bool, answer: &[u8]) {
-        let rewritten = match held {
+impl Client {
+    /// The whole answer is there: what of it goes to the client.
+    pub(crate) fn answer_as_seen(&mut self, pool: &Pool, held: Held, failed: bool, answer: &[u8]) -> Vec<u8> {
+        match held {
             Held::ProcessList(before) => {
                 // Those that have stayed until the end, so that none is named for what another one did.
-                let now = self.pool.workers.serving.now();
+                let now = pool.workers.serving.now();
                 let stayed: Vec<_> = before.iter().filter(|pair| now.contains(pair)).copied().collect();
                 with_rows(answer, |row| process_list::row_of_client(row, &stayed))
             }
             Held::Counters => {
-                let own = counters::Own::of(&self.clients[client]);
+                let own = counters::Own::of(self);
                 with_rows(answer, |row| counters::row_of_client(row, &own))
             }
             Held::NoCounters => {
-                if let Some(statements) = self.clients[client].statements.as_mut().filter(|_| !failed) {
+                if let Some(statements) = self.statements.as_mut().filter(|_| !failed) {
                     statements.counters = counters::Counters::default();
                 }
                 answer.to_vec()
             }
-        };
-        self.io.outbox.send(self.clients[client].connection, &rewritten);
+        }
     }
 }
 

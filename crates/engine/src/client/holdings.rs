@@ -11,9 +11,10 @@ use wire::StatusFlags;
 use super::Client;
 use crate::backend::Summary;
 use crate::backend::kept::only_field;
-use crate::engine::Engine;
-use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind, Statement};
+use crate::server::Server;
+use crate::session::Sessions;
+use crate::session::pin_counts::PinCounts;
 use crate::session::pins::Pins;
 use crate::stored_code::is_sys;
 
@@ -284,12 +285,11 @@ pub(crate) fn holding_of(statement: &Statement, text: &[u8], mode: LexMode, hold
     whole_holding(statement, text, mode)
 }
 
-impl Engine {
+impl Client {
     /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.
-    fn transaction_is_over(&self, key: ClientKey, statement: &Statement, summary: &Summary) -> bool {
+    fn transaction_is_over(&self, statement: &Statement, summary: &Summary) -> bool {
         // What defines temporary tables commits nothing. Dropping one that is not there pins: MariaDB reports a change of state.
-        let of_temporary =
-            statement.effects.contains(Effects::TEMPORARY_TABLE) || self.clients[key].holds_tables();
+        let of_temporary = statement.effects.contains(Effects::TEMPORARY_TABLE) || self.holds_tables();
         let ends = match statement.kind {
             Kind::Commit | Kind::Rollback | Kind::Begin => true,
             Kind::Ddl => !of_temporary,
@@ -297,58 +297,63 @@ impl Engine {
         };
         let open = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
         let autocommit = summary.status.is_some_and(|status| status.contains(StatusFlags::AUTOCOMMIT));
-        (ends && !statement.several) || (!open && (autocommit || self.clients[key].in_transaction()))
+        (ends && !statement.several) || (!open && (autocommit || self.in_transaction()))
     }
 
     /// A statement has ended, and the client's status is what the server says. With MySQL a table that was used without autocommit
     /// stays locked against changes of its definition to the end of the transaction, also where no engine has one and the status
     /// tells of none: tables of MyISAM, EXPLAIN, SHOW COLUMNS (`mysql_execute_command` in its sql_parse.cc releases metadata locks
     /// only outside of `in_multi_stmt_transaction_mode`; seen with 9.7). MariaDB keeps those alone of which its status tells.
-    pub(crate) fn note_metadata_locks(&mut self, key: ClientKey, request: &Request) {
-        let keeps_all = self.servers.primary().facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let client = &mut self.clients[key];
-        let unseen = !client.status.contains(StatusFlags::AUTOCOMMIT) && !client.in_transaction();
-        if keeps_all && unseen && request.may_open_tables() && !client.pins.holds_metadata_locks() {
-            client.pins |= Pins::METADATA_LOCK;
-            self.views.pin_counts.pinned(Pins::METADATA_LOCK, request.statement.fingerprint);
+    pub(crate) fn note_metadata_locks(&mut self, server: &Server, counts: &mut PinCounts, request: &Request) {
+        let keeps_all = server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        let unseen = !self.status.contains(StatusFlags::AUTOCOMMIT) && !self.in_transaction();
+        if keeps_all && unseen && request.may_open_tables() && !self.pins.holds_metadata_locks() {
+            self.pins |= Pins::METADATA_LOCK;
+            counts.pinned(Pins::METADATA_LOCK, request.statement.fingerprint);
         }
     }
 
-    /// A statement has ended that pins its client for these reasons, or ends a pin.
-    pub(crate) fn note_pins(&mut self, key: ClientKey, request: &Request, pins: Pins, summary: &Summary) {
-        let holdings = self.clients[key].holdings.as_deref();
+    /// A statement has ended that pins its client for these reasons, or ends a pin. Says whether the client holds something else now.
+    pub(crate) fn note_pins(
+        &mut self,
+        sessions: &Sessions,
+        counts: &mut PinCounts,
+        request: &Request,
+        pins: Pins,
+        summary: &Summary,
+    ) -> bool {
+        let holdings = self.holdings.as_deref();
         let nothing_done = |code| has_done_nothing(request, holdings, code, summary);
         let refused = summary.error.as_ref().is_some_and(|error| nothing_done(error.code));
         let statement = &request.statement;
         let succeeded = summary.error.is_none();
-        let over = succeeded && self.transaction_is_over(key, statement, summary);
-        let client = &mut self.clients[key];
-        let (before, mut noted) = (client.pins, false);
+        let over = succeeded && self.transaction_is_over(statement, summary);
+        let (before, mut noted) = (self.pins, false);
         if !refused {
             // FOUND_ROWS() is asked for before the backend goes to anybody else.
-            client.pins |= pins.without(Pins::from(BY_NAME.union(Effects::FOUND_ROWS)));
+            self.pins |= pins.without(Pins::from(BY_NAME.union(Effects::FOUND_ROWS)));
             let takes = !pins.effects().intersection(BY_NAME).is_empty();
             let prepares = request.command == RequestKind::Prepare;
-            if takes || (client.holdings.is_some() && !prepares) {
-                let session = client.session.expect("a client with requests has logged in");
-                let schema = self.sessions.states.state(session).schema.as_deref();
+            if takes || (self.holdings.is_some() && !prepares) {
+                let session = self.session.expect("a client with requests has logged in");
+                let schema = sessions.state(session).schema.as_deref();
                 let ending = match &summary.error {
                     Some(_) => Ending::Failed,
                     // Without a row no function was called (sql_select_limit = 0).
                     None if summary.rows == Some(0) => Ending::Failed,
                     None => {
-                        let answer = only_field(&summary.kept, client.capabilities);
+                        let answer = only_field(&summary.kept, self.capabilities);
                         // In whatever character set the answer is, of these alone it is certain that there is no lock.
                         let took = answer.is_none_or(|field| !matches!(field.as_deref(), None | Some(b"0")));
                         Ending::Succeeded { took }
                     }
                 };
-                let holdings = client.holdings.get_or_insert_default();
+                let holdings = self.holdings.get_or_insert_default();
                 holdings.note(statement, request.holding.as_deref(), schema, ending);
                 let held = holdings.effects();
-                client.pins = client.pins.without(Pins::from(BY_NAME)).with(held.into());
+                self.pins = self.pins.without(Pins::from(BY_NAME)).with(held.into());
                 if held.is_empty() {
-                    client.holdings = None;
+                    self.holdings = None;
                 }
                 noted = true;
             }
@@ -357,16 +362,14 @@ impl Engine {
         let ends = matches!(statement.kind, Kind::Commit | Kind::Rollback) && !statement.several;
         let chains = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
         if succeeded && ends && !chains {
-            client.pins = client.pins.without(Effects::NEXT_TRANSACTION.into());
+            self.pins = self.pins.without(Effects::NEXT_TRANSACTION.into());
         }
         if over {
-            client.pins = client.pins.without(Pins::SAVEPOINT.with(Pins::METADATA_LOCK));
+            self.pins = self.pins.without(Pins::SAVEPOINT.with(Pins::METADATA_LOCK));
         }
-        let new = client.pins.without(before.with(Pins::THREAD_HANDLING));
-        self.views.pin_counts.pinned(new, statement.fingerprint);
-        if noted {
-            self.count_session(key);
-        }
+        let new = self.pins.without(before.with(Pins::THREAD_HANDLING));
+        counts.pinned(new, statement.fingerprint);
+        noted
     }
 }
 

@@ -497,7 +497,7 @@ impl Engine {
         match *self.clients[victim].phase() {
             Phase::Preparing | Phase::Running(_) => self.kill_running(victim, query_only),
             Phase::Queued | Phase::Following { .. } if query_only => {
-                self.note_abandoned_wait(victim);
+                self.scheduling.note_abandoned_wait(self.now, &self.settings, victim, &self.clients[victim]);
                 self.cancel_queued(victim, &MySqlError::interrupted());
                 Outcome::Done
             }

@@ -8,9 +8,9 @@ use std::fmt;
 
 use sql::Kind;
 
+use super::Client;
 use crate::backend::Change;
-use crate::engine::Engine;
-use crate::ids::ClientKey;
+use crate::control::facts::Facts;
 use crate::request::Request;
 
 /// The variable's name.
@@ -40,15 +40,15 @@ impl fmt::Display for Gtid {
     }
 }
 
-impl Engine {
+impl Client {
     /// Takes in what an answer reports. What failed after it had written is told of with a later answer, maybe another client's: so
     /// plain reads and SETs, which commit nothing, are not believed.
-    pub(crate) fn note_last_gtid(&mut self, client: ClientKey, request: &Request, changes: &[Change]) {
+    pub(crate) fn note_last_gtid(&mut self, request: &Request, changes: &[Change]) {
         let statement = &request.statement;
         let of_session = matches!(statement.kind, Kind::Set | Kind::Use)
             && !statement.several
             && statement.effects.is_empty();
-        if statement.plain_read || (of_session && !self.clients[client].in_transaction()) {
+        if statement.plain_read || (of_session && !self.in_transaction()) {
             return;
         }
         for change in changes {
@@ -56,17 +56,16 @@ impl Engine {
                 && name.eq_ignore_ascii_case(NAME)
                 && let Some(gtid) = Gtid::parse(value)
             {
-                self.clients[client].aftermath.last_gtid = Some(Box::new(gtid));
+                self.aftermath.last_gtid = Some(Box::new(gtid));
             }
         }
     }
 
-    /// The variable as a literal; `None` where it is the server's affair: MySQL does not have it, and MariaDB from 11.1 on reports
-    /// it under other names, like all that is not stored as a variable.
-    pub(crate) fn last_gtid_literal(&self, client: ClientKey) -> Option<String> {
-        let facts = self.servers.primary().facts.as_ref()?;
+    /// The variable as a literal; `None` where it is the affair of the server with these facts: MySQL does not have it, and MariaDB
+    /// from 11.1 on reports it under other names, like all that is not stored as a variable.
+    pub(crate) fn last_gtid_literal(&self, facts: &Facts) -> Option<String> {
         let is_reported = facts.is_mariadb() && !facts.has_vague_trackers();
-        let last = self.clients[client].aftermath.last_gtid.as_ref();
+        let last = self.aftermath.last_gtid.as_ref();
         is_reported.then(|| format!("'{}'", last.map_or_else(String::new, ToString::to_string)))
     }
 }

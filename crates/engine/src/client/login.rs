@@ -224,7 +224,7 @@ impl Engine {
 
     fn read_login(&mut self, key: ClientKey, payload: &[u8], sequence: u8) -> Result<(), WireError> {
         if wire::is_ssl_request(payload) {
-            return self.start_tls(key);
+            return self.clients[key].start_tls(&mut self.io);
         }
         let login = LoginRequest::parse(payload)?;
         self.note_login_stage(key, LoginStage::Request);
@@ -306,6 +306,20 @@ impl Engine {
         // A client may have computed its answer for the scramble of its greeting or for one of an earlier switch: a
         // fresh one leaves no doubt. MariaDB does the same (native_password_authenticate).
         self.authenticate(key, attempt, true);
+    }
+
+    /// A login in the clear where TLS is required.
+    fn refuse_plain(&mut self, key: ClientKey, user: &[u8], sequence: u8) {
+        let error = MySqlError::tls_required();
+        self.answer_error(key, sequence.wrapping_add(1), &error);
+        let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
+        self.views.event(Event::LoginRefused {
+            peer,
+            user,
+            refused_for: RefusedFor::Tls,
+            reason: error.message,
+        });
+        self.drop_client(key);
     }
 
     /// Refuses a character set in which no client may talk, ahead of everything else, as both servers do (thd_init_client_charset):

@@ -52,11 +52,13 @@ use seam::{Compression, ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
+use crate::backend::Permit;
 use crate::backend::doubts::Doubts;
 use crate::client::hoards::Counted;
 use crate::ids::BackendKey;
 use crate::outside::named::ClosedFor;
 use crate::request::Request;
+use crate::servers::Servers;
 use crate::session::SessionId;
 use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
@@ -249,6 +251,11 @@ impl Client {
     /// As the server sees it.
     pub(crate) fn in_transaction(&self) -> bool {
         self.status.contains(StatusFlags::IN_TRANS)
+    }
+
+    /// The transaction of a client whose statements need no permits of their own has one.
+    fn has_kept_permit(&self, servers: &Servers) -> bool {
+        self.backend.is_some_and(|backend| servers[backend].permit() == Permit::Held)
     }
 
     pub(crate) fn deprecate_eof(&self) -> bool {

@@ -136,7 +136,7 @@ impl Engine {
         };
         let (number, definition, stays) = (statement.number, statement.definition, statement.stays);
         if !matches!(statement.long_data.as_deref(), Some(LongData::Wrong(_))) {
-            self.count(key, Counter::Execute);
+            self.clients[key].count(Counter::Execute);
         }
         let text = self.sessions.definitions.get(definition).template.statement.clone();
         let once = !matches!(execution, Execution::Bulk { .. });
@@ -229,7 +229,8 @@ impl Engine {
         self.forget_answered(key);
         let asked = self.sessions.definitions.get(definition);
         let client = &self.clients[key];
-        let own = |function| self.own_literal(key, function);
+        let facts = self.servers.primary().facts.as_ref();
+        let own = |function| client.own_literal(function, facts, &self.settings);
         let calls = &asked.template.calls;
         let (text, which) = (Rc::clone(&asked.text), Literals::OfPrepared);
         let Some(rewriting) = client.aftermath.rewriting(&text, calls, client.id, own, which) else {
@@ -312,7 +313,7 @@ impl Engine {
 
     /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.
     pub(crate) fn send_long_data(&mut self, key: ClientKey, number: u32, parameter: u16, raw: &[u8]) {
-        let counted = self.count_if_mariadb(key, Counter::SendLongData);
+        let counted = self.clients[key].count_if_mariadb(self.servers.primary(), Counter::SendLongData);
         let Some(statement) = self.client_statement(key, number) else { return };
         let definition = statement.definition;
         if parameter >= self.sessions.definitions.get(definition).parameters {
@@ -322,7 +323,7 @@ impl Engine {
             return self.long_data_is_wrong(key, number, error);
         }
         if !counted {
-            self.count(key, Counter::SendLongData);
+            self.clients[key].count(Counter::SendLongData);
         }
         let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
         let statement =
@@ -372,14 +373,14 @@ impl Engine {
 
     /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.
     pub(crate) fn fetch(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
-        let counted = self.count_if_mariadb(key, Counter::Fetch);
+        let counted = self.clients[key].count_if_mariadb(self.servers.primary(), Counter::Fetch);
         let Some(statement) = self.client_statement(key, number) else {
             let error = self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_fetch");
             return self.answer_error(key, answer, &error);
         };
         let (about, open) = (statement.about(Action::Fetch), statement.cursor_is_open);
         if !counted {
-            self.count(key, Counter::Fetch);
+            self.clients[key].count(Counter::Fetch);
         }
         if !open || !self.pass_to_own(key, about, Expect::Rows, raw, answer) {
             let is_mariadb = self.servers.primary().facts.as_ref().is_none_or(Facts::is_mariadb);
@@ -389,7 +390,7 @@ impl Engine {
 
     /// COM_STMT_RESET: what is kept here is forgotten here; an open cursor is closed where it is.
     pub(crate) fn reset_statement(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
-        let counted = self.count_if_mariadb(key, Counter::Reset);
+        let counted = self.clients[key].count_if_mariadb(self.servers.primary(), Counter::Reset);
         let Some(statement) = self.client_statement(key, number) else {
             let error = self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_reset");
             return self.answer_error(key, answer, &error);
@@ -397,7 +398,7 @@ impl Engine {
         let about = statement.about(Action::Reset);
         let own = statement.cursor_is_open || statement.stays;
         if !counted {
-            self.count(key, Counter::Reset);
+            self.clients[key].count(Counter::Reset);
         }
         self.forget_long_data(key, number);
         if !own || !self.pass_to_own(key, about, Expect::Simple, raw, answer) {
@@ -425,7 +426,7 @@ impl Engine {
         let number = statement.number;
         let statements = self.clients[key].statements.as_mut().expect("it holds the statement");
         let Some(statement) = statements.remove(number) else { return };
-        self.count(key, Counter::Close);
+        self.clients[key].count(Counter::Close);
         self.count_off_long_data(statement.long_data);
         self.sessions.statement_count -= 1;
         self.sessions.definitions.client_statement_removed(statement.definition);

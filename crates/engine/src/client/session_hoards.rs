@@ -5,10 +5,12 @@
 //! whoever has set what everybody sets shares his state with the others, and is none of them.
 
 use super::{Client, Phase};
+use crate::client::hoards::Hoards;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
+use crate::session::SessionTables;
 
 /// Of one client: some thousand names of temporary tables, or all variables of a server sixty times in a tracker's list.
 const MOST_OF_ONE: usize = 1 << 20;
@@ -29,24 +31,23 @@ impl Client {
     }
 }
 
-impl Engine {
+impl Hoards {
     /// Something has changed of what a client has set or holds.
-    pub(crate) fn count_session(&mut self, key: ClientKey) {
-        let client = &mut self.clients[key];
+    pub(crate) fn count_session(&mut self, key: ClientKey, client: &mut Client) {
         let bytes = client.session_bytes();
-        self.hoards.sessions.set(&mut client.counted_for_session, bytes);
+        self.sessions.set(&mut client.counted_for_session, bytes);
         if bytes > MOST_OF_ONE {
-            self.hoards.beyond_share.push(ClientRef { key, id: client.id });
+            self.beyond_share.push(ClientRef { key, id: client.id });
         }
     }
 
     /// Bytes of this worker's clients.
-    pub(crate) fn session_memory_held(&self) -> usize {
-        self.hoards.sessions.bytes()
-            + self.sessions.states.state_bytes()
-            + self.sessions.known_answers.bytes()
+    pub(crate) fn session_memory_held(&self, sessions: &SessionTables) -> usize {
+        self.sessions.bytes() + sessions.states.state_bytes() + sessions.known_answers.bytes()
     }
+}
 
+impl Engine {
     /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
     /// and those that hold too much alone. Who is in the middle of something has his turn behind it.
     pub(crate) fn keep_to_session_memory(&mut self) {
@@ -59,12 +60,14 @@ impl Engine {
             }
         }
         let most = self.settings.session_memory / self.pool.workers.count() as usize;
-        if self.session_memory_held() <= most || !self.hoards.may_look_for_sessions(self.now) {
+        if self.hoards.session_memory_held(&self.sessions) <= most
+            || !self.hoards.may_look_for_sessions(self.now)
+        {
             return;
         }
         // Nobody misses what the server can be asked once more, and it holds states that nobody has now.
         self.sessions.known_answers.clear(&mut self.sessions.states);
-        if self.session_memory_held() <= most {
+        if self.hoards.session_memory_held(&self.sessions) <= most {
             return;
         }
         let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
@@ -74,7 +77,7 @@ impl Engine {
         };
         let mut holders: Vec<_> = idle.map(holds).filter(|&(held, _)| held > NOTHING_TO_GAIN).collect();
         holders.sort_unstable();
-        while self.session_memory_held() > most / 4 * 3 {
+        while self.hoards.session_memory_held(&self.sessions) > most / 4 * 3 {
             let Some((_, key)) = holders.pop() else { return };
             self.end_for_session(key, USED_UP);
         }
@@ -82,7 +85,8 @@ impl Engine {
 
     fn end_for_session(&mut self, key: ClientKey, reason: &str) {
         let limit = self.settings.session_memory;
-        self.note_refused(key, Limit::SessionMemory, limit as u64);
+        let reached = (Limit::SessionMemory, limit as u64);
+        self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
         self.answer_error(key, 1, &MySqlError::session_memory(limit));
         self.close_client(key, ClosedFor::Memory, reason);
     }
@@ -103,7 +107,7 @@ mod tests {
         let mut trackers = Trackers::default();
         trackers.set(sql::TrackerVariable::SystemVariables, &vec![b'x'; bytes]);
         engine.clients[key].trackers = Some(Box::new(trackers));
-        engine.count_session(key);
+        engine.hoards.count_session(key, &mut engine.clients[key]);
     }
 
     fn set(engine: &mut Engine, key: ClientKey, bytes: usize) {
@@ -150,7 +154,10 @@ mod tests {
         assert_eq!(told(&mut engine), [4, 1, 3, 2, 5], "it is about to become idle");
         engine.clients[client_key(6)].set_phase(Phase::Idle);
         assert_eq!(told(&mut engine), [6]);
-        assert!(engine.session_memory_held() < 10_000 && engine.hoards.beyond_share.is_empty());
+        assert!(
+            engine.hoards.session_memory_held(&engine.sessions) < 10_000
+                && engine.hoards.beyond_share.is_empty()
+        );
         assert!(engine.clients.contains(client_key(7)), "who holds nothing has done nothing");
         assert_eq!(engine.hoards.sessions.bytes(), 0);
     }

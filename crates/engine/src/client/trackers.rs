@@ -16,10 +16,9 @@ use wire::{Capabilities, SessionChange};
 
 use super::Client;
 use crate::control::facts::Facts;
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
 use crate::request::Statement;
 use crate::session::Sessions;
+use crate::settings::Settings;
 
 /// The values of a client's `session_track_...`, as far as they are not those of its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,40 +199,36 @@ pub(crate) fn told_of_unstarted(before: bool, after: bool) -> Option<Vec<u8>> {
     Some(changes)
 }
 
-impl Engine {
-    /// A client's tracker has this value now, and so has its backend, whose own are set anew ahead of the next statement there.
-    pub(crate) fn set_tracker(
-        &mut self,
-        backend: BackendKey,
-        client: ClientKey,
-        tracker: TrackerVariable,
-        value: &[u8],
-    ) {
-        let Some(facts) = &self.servers.primary().facts else { return };
-        let state = &mut self.clients[client];
-        let mut trackers = state.trackers.as_deref().unwrap_or(&facts.trackers).clone();
+impl Client {
+    /// A tracker of the client's has this value now, and so has its backend. False where that is not what we need there: ours are set
+    /// anew ahead of the next statement.
+    pub(crate) fn set_tracker(&mut self, facts: &Facts, tracker: TrackerVariable, value: &[u8]) -> bool {
+        let mut trackers = self.trackers.as_deref().unwrap_or(&facts.trackers).clone();
         trackers.set(tracker, value);
-        state.trackers = (trackers != facts.trackers).then(|| Box::new(trackers));
-        let as_ours = tracker != TrackerVariable::SystemVariables && is_on(value);
-        self.servers[backend].trackers &= as_ours;
-        self.count_session(client);
+        self.trackers = (trackers != facts.trackers).then(|| Box::new(trackers));
+        tracker != TrackerVariable::SystemVariables && is_on(value)
     }
 
-    /// A variable of which a client has a value that no backend knows, as a literal.
-    pub(crate) fn own_literal(&self, key: ClientKey, function: SessionFunction) -> Option<String> {
-        let client = &self.clients[key];
+    /// A variable of which the client has a value that no backend knows, as a literal.
+    pub(crate) fn own_literal(
+        &self,
+        function: SessionFunction,
+        facts: Option<&Facts>,
+        settings: &Settings,
+    ) -> Option<String> {
         match function {
-            SessionFunction::Pool(variable) => Some(client.priority.literal(variable, &self.settings)),
-            SessionFunction::Tracker(tracker) => trackers_of(client, self.servers.primary().facts.as_ref())
-                .map(|trackers| trackers.literal(tracker)),
-            SessionFunction::LastGtid => self.last_gtid_literal(key),
+            SessionFunction::Pool(variable) => Some(self.priority.literal(variable, settings)),
+            SessionFunction::Tracker(tracker) => {
+                trackers_of(self, facts).map(|trackers| trackers.literal(tracker))
+            }
+            SessionFunction::LastGtid => self.last_gtid_literal(facts?),
             _ => None,
         }
     }
 
     /// What a login tells: the schema that it has chosen.
-    pub(crate) fn schema_of_login(&self, key: ClientKey) -> Vec<u8> {
-        let session = self.clients[key].session.map(|session| self.sessions.states.state(session));
+    pub(crate) fn schema_of_login(&self, sessions: &Sessions) -> Vec<u8> {
+        let session = self.session.map(|session| sessions.state(session));
         let mut changes = Vec::new();
         if let Some(schema) = session.and_then(|session| session.schema.as_ref()) {
             wire::put_session_change(&mut changes, &SessionChange::Schema(schema));
@@ -241,13 +236,12 @@ impl Engine {
         changes
     }
 
-    /// Whether a client hears of its transactions: then the server has to say what there is to hear.
-    pub(crate) fn hears_of_transactions(&self, key: ClientKey) -> bool {
-        let client = &self.clients[key];
-        let tracked = |session| self.sessions.states.state(session).tracks_transactions();
-        let default = self.servers.primary().facts.as_ref().is_some_and(|facts| facts.tracks_transactions);
-        client.capabilities.contains(Capabilities::SESSION_TRACK)
-            && client.session.and_then(tracked).unwrap_or(default)
+    /// Whether the client hears of its transactions: then the server, with these facts, has to say what there is to hear.
+    pub(crate) fn hears_of_transactions(&self, sessions: &Sessions, facts: Option<&Facts>) -> bool {
+        let tracked = |session| sessions.state(session).tracks_transactions();
+        let default = facts.is_some_and(|facts| facts.tracks_transactions);
+        self.capabilities.contains(Capabilities::SESSION_TRACK)
+            && self.session.and_then(tracked).unwrap_or(default)
     }
 }
 

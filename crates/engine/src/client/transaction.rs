@@ -131,7 +131,7 @@ impl Engine {
             && client.pins.is_empty()
             && !client.in_transaction()
             && plain
-            && !self.hears_of_transactions(key)
+            && !client.hears_of_transactions(&self.sessions.states, self.servers.primary().facts.as_ref())
     }
 
     /// Whether the server may begin the session's next transaction in another way than its variables say, of which nothing tells the

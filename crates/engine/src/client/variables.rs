@@ -9,11 +9,12 @@ use std::rc::Rc;
 
 use sql::{Assignment, Effects, Kind, LexMode, Reads, VariableUse};
 
-use crate::control::facts::Facts;
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use super::Client;
+use crate::backend::Backend;
+use crate::ids::BackendKey;
 use crate::request::{Request, RequestKind, Statement};
-use crate::session::Charset;
+use crate::servers::Servers;
+use crate::session::{Charset, Sessions};
 
 /// So many variables of one client are carried; one with more keeps its backend. What goes ahead of a statement should not
 /// be larger than most statements.
@@ -83,7 +84,7 @@ pub(crate) struct UserVariables {
     /// By names in lower case.
     values: BTreeMap<Box<[u8]>, Value>,
     /// The character sets of the session that has set them: a string has the collation of that, so that equal literals need
-    /// not be equal values. A client that changes them keeps its backend, see [`Engine::variables_depend_on`].
+    /// not be equal values. A client that changes them keeps its backend, see [`Client::variables_depend_on`].
     charset: Charset,
 }
 
@@ -183,56 +184,68 @@ pub(crate) fn variable_use(statement: &Statement, text: &[u8], mode: LexMode) ->
     carries.then(|| sql::variable_use(text, mode)).flatten()
 }
 
-impl Engine {
+/// What a client's variables are behind a statement of its own.
+pub(crate) enum VariablesBehind {
+    /// As they were before.
+    Same,
+    /// The statement has set some, which are known.
+    Set,
+    /// Nobody knows any more.
+    Unknown,
+}
+
+impl Client {
     /// What has to go ahead of the request so that it finds its client's variables; empty where they stand.
     pub(crate) fn variables_ahead(
         &self,
-        client: ClientKey,
+        servers: &Servers,
         backend: BackendKey,
         request: &Request,
     ) -> Vec<u8> {
         if !request.may_read_variables() {
             return Vec::new();
         }
-        let is_mariadb = self.servers.of(backend).facts.as_ref().is_some_and(Facts::is_mariadb);
-        difference(&self.clients[client].variables, &self.servers[backend].variables, is_mariadb)
+        difference(&self.variables, &servers[backend].variables, servers.of(backend).is_mariadb())
     }
 
-    /// What had to go ahead of the request has been done.
-    pub(crate) fn variables_stand(&mut self, client: ClientKey, backend: BackendKey, request: &Request) {
-        if request.may_read_variables() {
-            self.servers[backend].variables = self.clients[client].variables.clone();
-        }
-    }
-
-    /// A statement has ended. False where nobody knows any more what its client's variables are.
+    /// A statement of it has ended on a backend.
     pub(crate) fn note_variables(
         &mut self,
-        client: ClientKey,
-        backend: BackendKey,
+        backend: &mut Backend,
+        sessions: &Sessions,
         request: &Request,
         failed: bool,
-    ) -> bool {
-        let Some(VariableUse::Sets(sets)) = request.variables.as_deref() else { return true };
+    ) -> VariablesBehind {
+        let Some(VariableUse::Sets(sets)) = request.variables.as_deref() else {
+            return VariablesBehind::Same;
+        };
         if failed {
-            return false;
+            return VariablesBehind::Unknown;
         }
-        let before = self.clients[client].variables.as_deref().cloned().unwrap_or_default();
-        let session = self.clients[client].session.expect("a client with requests has logged in");
-        let charset = &self.sessions.states.state(session).charset;
-        let Some(variables) = before.with(sets, charset) else { return false };
+        let before = self.variables.as_deref().cloned().unwrap_or_default();
+        let session = self.session.expect("a client with requests has logged in");
+        let Some(variables) = before.with(sets, &sessions.state(session).charset) else {
+            return VariablesBehind::Unknown;
+        };
         let variables = Some(Rc::new(variables));
-        self.servers[backend].variables = variables.clone();
-        self.clients[client].variables = variables;
-        self.count_session(client);
-        true
+        backend.variables = variables.clone();
+        self.variables = variables;
+        VariablesBehind::Set
     }
 
-    /// Whether the client has variables whose literals would mean something else under another character set.
-    pub(crate) fn variables_depend_on(&self, client: ClientKey, before: &Charset, after: &Charset) -> bool {
-        let strings =
-            self.clients[client].variables.as_ref().is_some_and(|variables| variables.has_strings());
+    /// Whether it has variables whose literals would mean something else under another character set.
+    pub(crate) fn variables_depend_on(&self, before: &Charset, after: &Charset) -> bool {
+        let strings = self.variables.as_ref().is_some_and(|variables| variables.has_strings());
         strings && before != after
+    }
+}
+
+impl Backend {
+    /// What had to go ahead of a client's request has been done.
+    pub(crate) fn variables_stand(&mut self, client: &Client, request: &Request) {
+        if request.may_read_variables() {
+            self.variables = client.variables.clone();
+        }
     }
 }
 

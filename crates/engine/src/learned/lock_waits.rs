@@ -180,7 +180,7 @@ impl Engine {
         if self.expects_waiters(server) {
             return Some(interval);
         }
-        self.pool.wanting_since.is_some().then(|| interval * PACES)
+        self.pool.wants_permits_since().is_some().then(|| interval * PACES)
     }
 
     /// Says whether something takes longer than its like, or has been found to wait. A statement that stalled in the last
@@ -224,7 +224,7 @@ impl Engine {
             // Servers name those too who wait for the same lock before it.
             let waits_for = others.clone().find(|&holder| !waits_too(holder)).or_else(|| others.next());
             if backend.waits_for_lock {
-                self.lend_permit(key);
+                self.servers[key].lend_permit(&mut self.scheduling.scheduler);
             }
             self.note_lock_wait(key, waits_for);
             let Some(client) = self.servers[key].holder else { continue };

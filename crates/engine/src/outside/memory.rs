@@ -105,7 +105,7 @@ impl Engine {
             MemoryPart::Statements => self.hoards.statements.bytes(),
             MemoryPart::Logins => self.hoards.logins.bytes(),
             MemoryPart::Handshakes => self.hoards.handshakes,
-            MemoryPart::Sessions => self.session_memory_held(),
+            MemoryPart::Sessions => self.hoards.session_memory_held(&self.sessions),
             MemoryPart::PreparedStatements => self.sessions.definitions.bytes(),
             MemoryPart::Warnings => self.hoards.diagnostics,
             MemoryPart::Backends => self.backend_table_bytes(),

@@ -133,7 +133,7 @@ impl Engine {
         let kept: Vec<_> =
             between.filter(|(_, it)| it.permit() == Permit::Held).map(|(key, _)| key).collect();
         for key in kept {
-            self.give_permit(key);
+            self.servers[key].give_permit(&mut self.scheduling.scheduler);
         }
     }
 
@@ -142,7 +142,8 @@ impl Engine {
     pub fn pause(&mut self) {
         self.paused = true;
         // Nobody leaves a permit to us meanwhile.
-        self.note_want_of_permits(false);
+        let scheduler = &mut self.scheduling.scheduler;
+        self.pool.note_want_of_permits(self.now, &self.settings, scheduler, false);
         self.pool.workers.note_saturation(self.pool.worker, self.now, false, false);
         self.scheduling.scheduler.want_no_long();
         self.readers.for_each(self.now, &mut self.io, Self::pause);

@@ -29,6 +29,7 @@ use crate::readers::view::{ReaderView, Routed};
 use crate::request::{RequestKind, may_be_several};
 use crate::scheduler::Class;
 use crate::scheduling::Scheduling;
+use crate::session::pin_counts::PinReport;
 use crate::settings::ThreadHandling;
 
 pub use self::rows::{
@@ -192,15 +193,22 @@ impl Engine {
         Piece { rows: piece.rows, next: piece.next.map(|slot| begin(place) | slot).or(behind) }
     }
 
+    /// Why statements were not multiplexed.
+    pub fn pin_report(&self) -> PinReport {
+        PinReport::new(&self.views.pin_counts, &self.scheduling.digests)
+    }
+
     fn digest_view(&self, digest: &Digest) -> DigestView {
         DigestView {
             digest: digest.clone(),
             first_seen: self.now.since(digest.first_seen),
             last_seen: self.now.since(digest.last_seen),
-            taken_for: digest.fingerprint.map_or_else(TakenFor::default, |kind| self.taken_for(kind)),
+            taken_for: digest.fingerprint.map_or_else(TakenFor::default, |kind| {
+                self.scheduling.taken_for(self.now, &self.settings, &self.servers, kind)
+            }),
             permit_percent: digest
                 .fingerprint
-                .map_or(100, |kind| 100 - 100 * self.spared_by_kind(kind) / WHOLE),
+                .map_or(100, |kind| 100 - 100 * self.scheduling.spared_by_kind(&self.settings, kind) / WHOLE),
         }
     }
 
@@ -230,7 +238,7 @@ impl Engine {
             longest_waits: self.longest_waits(),
             is_stalled: self
                 .pool
-                .wanting_since
+                .wants_permits_since()
                 .is_some_and(|since| self.now.since(since) >= self.settings.stall_limit),
             session_states: self.sessions.states.len(),
             buffered: self.hoards.statements.bytes(),
@@ -298,7 +306,7 @@ impl Engine {
             (Limit::StatementMemory, self.hoards.statements.bytes() as u64),
             // Each of the two has the bound.
             (Limit::LoginMemory, hoards.logins.bytes().max(hoards.handshakes) as u64),
-            (Limit::SessionMemory, self.session_memory_held() as u64),
+            (Limit::SessionMemory, self.hoards.session_memory_held(&self.sessions) as u64),
             (Limit::HeldAnswerMemory, self.servers.held_answers() as u64),
             (Limit::PreparedStatementMemory, self.sessions.definitions.text_bytes() as u64),
             (Limit::KeptWarningsMemory, hoards.diagnostics as u64),

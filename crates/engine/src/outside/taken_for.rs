@@ -2,9 +2,12 @@
 
 use std::ops::BitOrAssign;
 
-use crate::engine::Engine;
+use seam::Instant;
+
+use crate::scheduling::Scheduling;
 use crate::server::Server;
-use crate::settings::ThreadHandling;
+use crate::servers::Servers;
+use crate::settings::{Settings, ThreadHandling};
 
 /// The pool's verdict on a kind of statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,19 +45,24 @@ impl BitOrAssign for TakenFor {
     }
 }
 
-impl Engine {
+impl Scheduling {
     /// Returns this worker's verdict on a kind.
-    pub(super) fn taken_for(&self, fingerprint: u64) -> TakenFor {
-        let pools = self.scheduling.scheduler.is_native()
-            && self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let is_contended = |server: &Server| server.contention.has_in_some_schema(fingerprint, self.now);
-        let contended = pools && self.servers.iter().any(is_contended);
+    pub(super) fn taken_for(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        servers: &Servers,
+        fingerprint: u64,
+    ) -> TakenFor {
+        let pools = self.scheduler.is_native() && settings.thread_handling == ThreadHandling::PoolOfThreads;
+        let is_contended = |server: &Server| server.contention.has_in_some_schema(fingerprint, now);
+        let contended = pools && servers.iter().any(is_contended);
         let found = [
-            (self.scheduling.history.is_harmless(fingerprint), TakenFor::SHORT),
-            (pools && self.is_long_kind(fingerprint), TakenFor::LONG),
+            (self.history.is_harmless(fingerprint), TakenFor::SHORT),
+            (pools && self.is_long_kind(settings, fingerprint), TakenFor::LONG),
             (contended, TakenFor::CONTENDED),
-            (self.scheduling.digests.may_be_stuck(self.now, fingerprint), TakenFor::STUCK),
-            (self.spared_by_kind(fingerprint) > 0, TakenFor::WAITING),
+            (self.digests.may_be_stuck(now, fingerprint), TakenFor::STUCK),
+            (self.spared_by_kind(settings, fingerprint) > 0, TakenFor::WAITING),
         ];
         let mut taken = TakenFor::default();
         found.into_iter().filter(|&(is_so, _)| is_so).for_each(|(_, one)| taken |= one);

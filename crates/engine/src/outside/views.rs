@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::outside::event::Event;
+use seam::Instant;
 
-use crate::outside::event::Reports;
+use crate::accounts::Identities;
+use crate::client::Client;
+use crate::outside::event::{Event, Reports};
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::measures::Measures;
 use crate::outside::named::Limit;
-use crate::outside::refusals::Refusals;
+use crate::outside::refusals::{Reason, Refusals};
 use crate::outside::tallies::TalliesByName;
 use crate::outside::totals::Totals;
 use crate::session::pin_counts::PinCounts;
+use crate::session::pins::Pins;
 
 /// All of it. Nothing here decides anything.
 #[derive(Default)]
@@ -42,5 +45,32 @@ impl Views {
             self.reports.events.pop_front();
         }
         self.reports.events.push_back(event);
+    }
+
+    /// A client's statement starts: is it multiplexed, and if not, why?
+    pub(crate) fn count_multiplexing(&mut self, client: &Client) {
+        let pins = client.pins.without(Pins::THREAD_HANDLING);
+        if !pins.is_empty() {
+            self.totals.pinned_statements += 1;
+            self.pin_counts.kept(pins);
+        } else if client.in_transaction() {
+            self.totals.statements_in_transactions += 1;
+        } else {
+            self.totals.multiplexed_statements += 1;
+        }
+    }
+
+    /// A client is refused something, or loses something, since a bound is reached.
+    pub(crate) fn note_refused(
+        &mut self,
+        now: Instant,
+        (option, limit): (Limit, u64),
+        client: &Client,
+        identities: &Identities,
+    ) {
+        self.limit_reached(now, option, limit);
+        let identity = client.identity.map(|identity| identities.identity(identity));
+        let user = identity.map(|identity| String::from_utf8_lossy(&identity.user));
+        self.refusals.note(Reason::Limit(option), user.as_deref(), &client.peer);
     }
 }

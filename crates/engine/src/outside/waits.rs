@@ -251,7 +251,7 @@ impl Engine {
             self.views.measures.note_login_stage(LoginStage::FirstBackend, request.waited);
         }
         self.scheduling.note_parts(self.now, &request.arrival);
-        self.count_multiplexing(client);
+        self.views.count_multiplexing(&self.clients[client]);
         self.views.totals.doubtful_statements +=
             u64::from(request.statement.effects.contains(Effects::UNKNOWN));
         self.note_begun(client, request);

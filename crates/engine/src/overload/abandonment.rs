@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::client::{Phase, Running};
-use crate::engine::Engine;
+use crate::client::{Client, Phase, Running};
 use crate::ids::ClientKey;
 use crate::request::Request;
 use crate::scheduler::{Class, Lane};
@@ -20,34 +19,36 @@ impl Scheduling {
         let oldest = turned.then(|| self.oldest_new(Class::Short)).flatten();
         oldest.map_or(Duration::ZERO, |(_, since)| now.since(since))
     }
-}
 
-impl Engine {
     /// A client does not want its statement any more, which waits in a queue.
-    pub(crate) fn note_abandoned_wait(&mut self, key: ClientKey) {
-        let client = &self.clients[key];
+    pub(crate) fn note_abandoned_wait(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        key: ClientKey,
+        client: &Client,
+    ) {
         let (Phase::Queued, Some(request)) = (client.phase(), &client.request) else { return };
         // What was not in a queue yet waited for nobody.
-        let waited = self.now.since(request.arrival.at).saturating_sub(self.settings.transaction_delay);
+        let waited = now.since(request.arrival.at).saturating_sub(settings.transaction_delay);
         if client.backend.is_none() {
-            self.scheduling.shares.abandoned(self.now, key, waited);
+            self.shares.abandoned(now, key, waited);
         }
-        self.scheduling.scheduler.note_abandoned_wait(self.now, key);
+        self.scheduler.note_abandoned_wait(now, key);
     }
 
     /// A client does not want its statement any more, which has been sent to the server. Where it had waited for longer than it has
     /// run, it was the wait that was too long.
-    pub(crate) fn note_abandoned_start(&mut self, key: ClientKey) {
-        let client = &self.clients[key];
+    pub(crate) fn note_abandoned_start(&mut self, now: Instant, key: ClientKey, client: &Client) {
         let Some(request) = client.request.as_ref().filter(|request| request.started) else { return };
-        let since_arrival = self.now.since(request.arrival.at);
+        let since_arrival = now.since(request.arrival.at);
         let starts = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
         let new = !client.in_transaction() && client.pins.is_empty();
         if !starts || !new || since_arrival > 2 * request.waited {
             return;
         }
         let (lane, waited) = (request.lane.unwrap_or(Lane::Blocking), request.waited);
-        self.scheduling.shares.abandoned(self.now, key, waited);
-        self.scheduling.scheduler.note_abandoned(self.now, lane, waited);
+        self.shares.abandoned(now, key, waited);
+        self.scheduler.note_abandoned(now, lane, waited);
     }
 }

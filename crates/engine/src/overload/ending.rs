@@ -146,7 +146,13 @@ impl Engine {
     /// Ends transactions that have been open, or idle, for too long, and what idle clients hold where others need it. Once a second, as
     /// other timeouts of clients.
     pub(crate) fn sweep_transactions(&mut self) {
-        self.sweep_idle_holders();
+        let (settings, logins) = (&self.settings, &self.logins.identities);
+        let over = self.scheduling.idle_holders_to_end(self.now, settings, &self.pool, &self.clients, logins);
+        for key in over {
+            let bound = self.settings.overload.idle_hold_bound();
+            self.views.note_refused(self.now, bound.reached(), &self.clients[key], &self.logins.identities);
+            self.take_backend_from_idle(key, Lost::HeldIdle);
+        }
         let overload = &self.settings.overload;
         let (idle, open) = (overload.idle_transaction_timeout, overload.transaction_timeout);
         if idle.is_zero() && open.is_zero() {
@@ -177,7 +183,7 @@ impl Engine {
                 Some(Bound::time(Limit::IdleTransactionTimeout, overload.idle_transaction_timeout))
             }
             Lost::OpenTooLong => Some(Bound::time(Limit::TransactionTimeout, overload.transaction_timeout)),
-            Lost::HeldIdle => Some(self.idle_hold_bound()),
+            Lost::HeldIdle => Some(self.settings.overload.idle_hold_bound()),
             Lost::Transaction | Lost::PinnedState | Lost::Server => None,
         }
     }
@@ -196,7 +202,7 @@ impl Engine {
         }
         // Behind what follows, the client may be gone.
         if let Some(bound) = self.bound_behind(lost) {
-            self.note_refused(key, bound.option, bound.value);
+            self.views.note_refused(self.now, bound.reached(), &self.clients[key], &self.logins.identities);
         }
         let client = &self.clients[key];
         match *client.phase() {
@@ -248,7 +254,12 @@ impl Engine {
                 let bound = Bound::time(Limit::QueryTimeout, limit);
                 let followers = self.followers_behind(key);
                 for each in followers.into_iter().chain([client]) {
-                    self.note_refused(each, bound.option, bound.value);
+                    self.views.note_refused(
+                        self.now,
+                        bound.reached(),
+                        &self.clients[each],
+                        &self.logins.identities,
+                    );
                 }
                 self.end_group(key, &MySqlError::interrupted());
                 self.kill(id, true);

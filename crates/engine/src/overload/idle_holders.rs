@@ -7,55 +7,66 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::Bound;
-use crate::client::{Client, Lost, Phase};
-use crate::engine::Engine;
+use seam::Instant;
+
+use super::{Bound, OverloadSettings};
+use crate::accounts::Identities;
+use crate::client::{Client, Phase};
 use crate::errors::MySqlError;
+use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
+use crate::pool::Pool;
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
 
 /// Backends that are free again a moment later end nobody: as often as clients are looked at.
 const WAITS: Duration = Duration::from_secs(1);
 
-impl Engine {
-    /// Takes their backends from idle clients where others wait.
-    pub(super) fn sweep_idle_holders(&mut self) {
-        let places = &self.pool.workers.places;
-        let lacks = self.scheduling.lacking_since.filter(|_| places.are_full());
-        let (held_up, since) = self.scheduling.shares.held_up_since();
-        places.note_wait(self.pool.worker, lacks.into_iter().chain(since).min());
-        let limit = self.settings.overload.idle_hold_timeout;
-        let waits = places.somebody_waits_since().is_some_and(|since| self.now.since(since) >= WAITS);
+impl Scheduling {
+    /// Idle clients whose backends go to those that wait, in this order.
+    pub(super) fn idle_holders_to_end(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        pool: &Pool,
+        clients: &Table<ClientKey, Client>,
+        identities: &Identities,
+    ) -> Vec<ClientKey> {
+        let places = &pool.workers.places;
+        let lacks = self.lacking_since.filter(|_| places.are_full());
+        let (held_up, since) = self.shares.held_up_since();
+        places.note_wait(pool.worker, lacks.into_iter().chain(since).min());
+        let limit = settings.overload.idle_hold_timeout;
+        let waits = places.somebody_waits_since().is_some_and(|since| now.since(since) >= WAITS);
         if limit.is_zero() || !waits {
-            return;
+            return Vec::new();
         }
         let is_idle = |client: &Client| {
             matches!(client.phase(), Phase::Idle)
                 && client.lost.is_none()
                 && !client.killed
-                && self.now.since(client.last_heard) >= limit
+                && now.since(client.last_heard) >= limit
         };
-        let mut over: Vec<_> = self
-            .clients
+        let mut over: Vec<_> = clients
             .iter()
             .filter(|(_, client)| client.backend.is_some() && is_idle(client))
             .filter_map(|(key, client)| {
-                let usage = self.logins.identities.usage(client.identity?, &self.pool.workers.users);
+                let usage = identities.usage(client.identity?, &pool.workers.users);
                 Some((Reverse(usage.backends()), client.last_heard, key))
             })
             .collect();
         over.sort_unstable();
         // What others than this worker lack may be with it: it gives them one at a time.
-        let wanted = if lacks.is_some() { self.scheduling.scheduler.in_need() } else { 0 };
+        let wanted = if lacks.is_some() { self.scheduler.in_need() } else { 0 };
         over.truncate((wanted + held_up).max(1));
-        for (.., key) in over {
-            let bound = self.idle_hold_bound();
-            self.note_refused(key, bound.option, bound.value);
-            self.take_backend_from_idle(key, Lost::HeldIdle);
-        }
+        over.into_iter().map(|(.., key)| key).collect()
     }
+}
 
-    pub(crate) fn idle_hold_bound(&self) -> Bound {
-        Bound::time(Limit::IdleHoldTimeout, self.settings.overload.idle_hold_timeout)
+impl OverloadSettings {
+    /// `idle_hold_timeout`, as it is told of.
+    pub(super) fn idle_hold_bound(&self) -> Bound {
+        Bound::time(Limit::IdleHoldTimeout, self.idle_hold_timeout)
     }
 }
 

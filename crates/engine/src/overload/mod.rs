@@ -31,8 +31,6 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::named::Limit;
-use crate::outside::refusals::Reason;
-
 use crate::request::{Request, RequestKind};
 use crate::scheduler::{Class, Lane};
 use crate::scheduling::Scheduling;
@@ -101,6 +99,11 @@ pub(crate) struct Bound {
 impl Bound {
     fn time(option: Limit, time: Duration) -> Self {
         Self { option, value: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), unit: " ms" }
+    }
+
+    /// The option and its value, for the log.
+    fn reached(&self) -> (Limit, u64) {
+        (self.option, self.value)
     }
 
     fn count(option: Limit, count: u32) -> Self {
@@ -219,17 +222,8 @@ impl Engine {
         self.pool.workers.queue_lengths.note(self.pool.worker, class, self.scheduling.waiting_of(class));
     }
 
-    /// Notes that this client is refused something, or loses something, since a bound is reached.
-    pub(crate) fn note_refused(&mut self, key: ClientKey, option: Limit, limit: u64) {
-        self.views.limit_reached(self.now, option, limit);
-        let client = &self.clients[key];
-        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
-        let user = identity.map(|identity| String::from_utf8_lossy(&identity.user));
-        self.views.refusals.note(Reason::Limit(option), user.as_deref(), &client.peer);
-    }
-
     fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
-        self.note_refused(client, bound.option, bound.value);
+        self.views.note_refused(self.now, bound.reached(), &self.clients[client], &self.logins.identities);
         let login = self.clients[client]
             .request
             .as_ref()

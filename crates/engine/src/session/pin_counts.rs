@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::Engine;
-use crate::ids::ClientKey;
+use crate::learned::digests::Digests;
 use crate::session::pins::Pins;
 
 /// Kinds of statements are counted apart from each other up to so many, about 100 bytes each; the rest is counted together.
@@ -74,7 +73,7 @@ impl PinCounts {
     }
 
     /// A statement runs on its client's own backend for these reasons.
-    fn kept(&mut self, pins: Pins) {
+    pub(crate) fn kept(&mut self, pins: Pins) {
         for reason in pins.names() {
             self.reasons.entry(reason).or_default().statements += 1;
         }
@@ -92,23 +91,9 @@ impl PinCounts {
     }
 }
 
-impl Engine {
-    /// A client's statement starts: is it multiplexed, and if not, why?
-    pub(crate) fn count_multiplexing(&mut self, client: ClientKey) {
-        let client = &self.clients[client];
-        let pins = client.pins.without(Pins::THREAD_HANDLING);
-        if !pins.is_empty() {
-            self.views.totals.pinned_statements += 1;
-            self.views.pin_counts.kept(pins);
-        } else if client.in_transaction() {
-            self.views.totals.statements_in_transactions += 1;
-        } else {
-            self.views.totals.multiplexed_statements += 1;
-        }
-    }
-
-    /// Why statements were not multiplexed.
-    pub fn pin_report(&self) -> PinReport {
+impl PinReport {
+    /// That of one worker, which has seen these digests.
+    pub(crate) fn new(counts: &PinCounts, digests: &Digests) -> Self {
         let reason = |(&reason, count): (&&'static str, &Reason)| PinReason {
             reason,
             times: count.times,
@@ -117,12 +102,12 @@ impl Engine {
         let cause = |(&(reason, fingerprint), &times): (&(&'static str, u64), &u64)| PinCause {
             reason,
             fingerprint: (fingerprint != 0).then_some(fingerprint),
-            text: self.scheduling.digests.text(fingerprint).map(Into::into),
+            text: digests.text(fingerprint).map(Into::into),
             times,
         };
-        PinReport {
-            reasons: self.views.pin_counts.reasons.iter().map(reason).collect(),
-            causes: self.views.pin_counts.causes.iter().map(cause).collect(),
+        Self {
+            reasons: counts.reasons.iter().map(reason).collect(),
+            causes: counts.causes.iter().map(cause).collect(),
         }
     }
 }

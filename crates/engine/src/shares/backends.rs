@@ -51,7 +51,7 @@ impl Engine {
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users).clone();
         let user = self.flow_of(key).user;
         self.scheduling.scheduler.remove(key);
-        self.change_lane(key, lane);
+        self.scheduling.change_lane(self.now, key, &mut self.clients[key], lane);
         self.scheduling.shares.hold_up(&user, usage, self.now);
         self.park_again(key, since, lane, standing);
         true
@@ -191,7 +191,8 @@ mod tests {
                 engine.scheduling.digests.add(Instant::START, fingerprint, None);
                 engine.scheduling.digests.record(Instant::START, &execution(fingerprint, 1_000));
             }
-            engine.change_lane(client_key(client), Lane::Long);
+            let key = client_key(client);
+            engine.scheduling.change_lane(engine.now, key, &mut engine.clients[key], Lane::Long);
             engine.park_again(client_key(client), at(100), Lane::Long, Standing::default());
         }
         let identity = engine.clients[client_key(0)].identity.expect("all have logged in");

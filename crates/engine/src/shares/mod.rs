@@ -38,6 +38,7 @@ use std::time::Duration;
 
 use seam::{Instant, Peer};
 
+use crate::client::delay::Delayed;
 use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::scheduler::{Class, Lane, Need, Standing};
@@ -119,6 +120,24 @@ impl Scheduling {
 }
 
 impl Engine {
+    /// Queues a client's statement: at once, or after its delay.
+    pub(crate) fn enqueue(&mut self, key: ClientKey, lane: Lane, standing: Standing) {
+        let holds = self.clients[key].backend.is_some();
+        let client = self.clients.ref_to(key);
+        if holds || !self.scheduling.hold_back(self.now, &self.settings, client, lane, standing) {
+            let need = if holds { Need::Holds } else { Need::Any };
+            self.queue_for_share(self.now, key, lane, need, standing);
+        }
+    }
+
+    /// Queues those whose delay is over.
+    pub(crate) fn end_delays(&mut self) {
+        while let Some(delayed) = self.scheduling.end_delay(self.now, &self.clients) {
+            let Delayed { client, lane, standing, .. } = delayed;
+            self.queue_for_share(self.now, client.key, lane, Need::Any, standing);
+        }
+    }
+
     /// Queues a client's statement, which has waited since then, with the scheduler, or for its share.
     pub(crate) fn queue_for_share(
         &mut self,
@@ -204,9 +223,9 @@ impl Engine {
         let mut moved = 0;
         while moved < AT_ONCE
             && let Some((client, since)) = self.scheduling.shares.oldest(Class::Long)
-            && !self.is_still_long(client)
+            && !self.scheduling.is_still_long(&self.settings, &self.clients[client])
         {
-            self.change_lane(client, Lane::Low);
+            self.scheduling.change_lane(self.now, client, &mut self.clients[client], Lane::Low);
             self.park_again(client, since, Lane::Low, Standing::default());
             moved += 1;
         }

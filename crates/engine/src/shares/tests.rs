@@ -265,7 +265,12 @@ fn what_waits_among_long_statements_and_has_turned_out_short_waits_with_those() 
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1 FROM t");
         engine.handle(Instant::START, Input::Bytes { connection: connection(client), bytes: &query });
-        engine.change_lane(client_key(client), Lane::Long);
+        engine.scheduling.change_lane(
+            engine.now,
+            client_key(client),
+            &mut engine.clients[client_key(client)],
+            Lane::Long,
+        );
         engine.park_again(client_key(client), at(0), Lane::Long, Standing::default());
     }
     assert_eq!(Class::ALL.map(|class| engine.scheduling.shares.waiting(class)), [0, 2]);
