@@ -317,7 +317,7 @@ impl Engine {
                     let connection =
                         self.servers[server].control.connection.expect("its bytes have just come");
                     let out = std::mem::take(&mut self.servers[server].control.out);
-                    self.start_server_tls(server, connection, &out);
+                    self.servers[server].start_tls(&self.settings, &mut self.io, connection, &out);
                 }
                 Ok(Some(Outcome::Refused { code, message })) => {
                     let user = &self.settings.service_user;
@@ -504,7 +504,9 @@ impl Engine {
     fn accounts_are_fresh(&mut self, server: ServerKey) {
         self.servers[server].control.came = self.servers[server].control.asked;
         self.servers[server].control.last_copy = self.now;
-        self.judge_rights(server);
+        for backend in self.servers[server].judge_rights(self.now, &self.logins.identities) {
+            self.quit_backend(backend);
+        }
         self.judge_again();
     }
 

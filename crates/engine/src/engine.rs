@@ -15,6 +15,7 @@ use crate::cluster::check::is_of_check;
 use crate::cluster::follow::Following;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
+use crate::invariants;
 use crate::io::Io;
 use crate::learned::digests::Digests;
 use crate::logins::Logins;
@@ -313,7 +314,11 @@ impl Engine {
                     self.views.measures.note_login_stage(LoginStage::Tls, took);
                 }
             }
-            Role::Backend(key) => self.backend_secured(key),
+            Role::Backend(key) => {
+                if let Err(error) = self.servers.of_mut(key).backend_secured(key) {
+                    self.close_backend(key, &format!("its login broke the protocol: {error}"));
+                }
+            }
             Role::Control(server) => self.control_secured(server),
             Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_secured(step, place)),
             Role::Free => {}
@@ -368,7 +373,9 @@ impl Engine {
         self.turn_of_readers();
         self.control_turn();
         self.expire_logins();
-        self.tell_refusals();
+        while let Some(refusal) = self.logins.refusal_to_tell(self.now, &self.clients) {
+            self.tell_refusal(refusal.client.key, refusal.sequence, &refusal.error);
+        }
         self.end_delays();
         self.pool.workers.adapt_limits(self.now, &mut self.scheduling.served);
         self.scheduling.scheduler.kick_up(self.now);
@@ -421,7 +428,9 @@ impl Engine {
             server.send_to_backends(&mut self.io.outbox);
         }
         if cfg!(debug_assertions) {
-            self.check_invariants();
+            let (clients, scheduler) = (&self.clients, &self.scheduling.scheduler);
+            invariants::check(clients, &self.servers, &self.io, scheduler, &self.pool, &self.hoards);
+            assert_eq!(self.readers.lost_backends(), 0, "backends of servers that are lost");
             self.check_timers();
         }
     }

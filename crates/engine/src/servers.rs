@@ -4,6 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::accounts::task::Finding;
 use crate::backend::Backend;
+use crate::client::Client;
 use crate::ids::{BackendKey, ServerKey};
 use crate::server::Server;
 
@@ -34,6 +35,11 @@ impl Servers {
     /// The same, to change it.
     pub(crate) fn primary_mut(&mut self) -> &mut Server {
         &mut self.all[PRIMARY]
+    }
+
+    /// The server to which a client's statements go: that of the backend which it holds, else the one that takes writes.
+    pub(crate) fn serving(&self, client: &Client) -> ServerKey {
+        client.backend.map_or_else(|| self.primary().key, BackendKey::server)
     }
 
     /// All servers, by their slots.
@@ -281,9 +287,9 @@ mod tests {
     fn a_client_without_a_backend_goes_to_the_primary() {
         let (mut engine, [first, second]) = two();
         let keys = open(&mut engine, &[second]);
-        assert_eq!(engine.server_for(client_key(0)), first);
+        assert_eq!(engine.servers.serving(&engine.clients[client_key(0)]), first);
         engine.clients[client_key(0)].backend = Some(keys[0]);
-        assert_eq!(engine.server_for(client_key(0)), second);
+        assert_eq!(engine.servers.serving(&engine.clients[client_key(0)]), second);
     }
 
     #[test]

@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use seam::{Instant, Peer};
 
-use crate::client::Phase;
 use crate::client::authentication::Verdict;
 use crate::client::login::Login;
-use crate::engine::Engine;
+use crate::client::{Client, Phase};
 use crate::errors::MySqlError;
-use crate::ids::ClientRef;
+use crate::ids::{self, ClientKey, ClientRef};
 use crate::logins::Logins;
 use crate::server::Server;
 
@@ -205,26 +204,28 @@ impl Logins {
     }
 }
 
-impl Engine {
-    /// Tells a client later that its login is refused; it waits without any work.
-    pub(crate) fn refuse_later(&mut self, delay: Duration, refusal: LateRefusal) {
-        let place = (self.now + delay, u64::from(refusal.client.id));
-        self.clients[refusal.client.key].wait_in_login(Login::Refused(place));
-        self.logins.late_refusals.insert(place, refusal);
+impl Logins {
+    /// Tells a client later that its login is refused; it waits without any work. The place is that of its refusal among the others.
+    pub(crate) fn refuse_later(&mut self, told: Instant, refusal: LateRefusal) -> (Instant, u64) {
+        let place = (told, u64::from(refusal.client.id));
+        self.late_refusals.insert(place, refusal);
+        place
     }
 
-    /// Sends the late refusals whose time has come.
-    pub(crate) fn tell_refusals(&mut self) {
-        while let Some(first) = self.logins.late_refusals.first_entry() {
-            if first.key().0 > self.now {
-                break;
-            }
+    /// Takes out the next late refusal whose time has come, of a client that still waits for it.
+    pub(crate) fn refusal_to_tell(
+        &mut self,
+        now: Instant,
+        clients: &ids::Table<ClientKey, Client>,
+    ) -> Option<LateRefusal> {
+        while let Some(first) = self.late_refusals.first_entry().filter(|first| first.key().0 <= now) {
             let refusal = first.remove();
-            let client = self.clients.find(refusal.client);
+            let client = clients.find(refusal.client);
             if client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::Refused(_)))) {
-                self.tell_refusal(refusal.client.key, refusal.sequence, &refusal.error);
+                return Some(refusal);
             }
         }
+        None
     }
 }
 

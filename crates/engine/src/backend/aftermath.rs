@@ -4,11 +4,13 @@ use sql::{Effects, Kind};
 use wire::Expect;
 
 use super::{InFlight, Owner, Summary};
-use crate::control::facts::Facts;
-use crate::engine::Engine;
+use crate::client::Client;
 use crate::found::{Found, Offset};
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::request::{Request, RequestKind};
+use crate::server::Server;
+use crate::servers::Servers;
+use crate::session::Sessions;
 use crate::session::aftermath::{Diagnostics, InsertId};
 use crate::session::sql_states::SqlState;
 
@@ -21,26 +23,27 @@ const MAY_SELECT: Effects = Effects::ROUTINE.union(Effects::UNKNOWN);
 /// Effects of statements that may set LAST_INSERT_ID() without saying so.
 const MAY_INSERT: Effects = Effects::TEXT_PREPARE.union(Effects::ROUTINE).union(Effects::UNKNOWN);
 
-impl Engine {
-    /// Notes what a statement leaves behind, for the client's next one.
+impl Client {
+    /// Notes what a statement leaves behind on its backend, for the client's next one. Returns the diagnostics, where there are new ones.
     pub(crate) fn note_aftermath(
         &mut self,
-        key: BackendKey,
-        client: ClientKey,
+        (own, key): (ClientKey, BackendKey),
+        servers: &mut Servers,
+        sessions: &Sessions,
         request: &Request,
         statement: &InFlight,
-    ) {
+    ) -> Option<Diagnostics> {
         if request.command == RequestKind::LoginSchema {
-            return;
+            return None;
         }
         let summary = &statement.summary;
-        let is_mariadb = self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb);
-        let aftermath = &mut self.clients[client].aftermath;
+        let is_mariadb = servers.of(key).is_mariadb();
+        let aftermath = &mut self.aftermath;
         if let Some(rows) = row_count(request, summary) {
             aftermath.row_count = rows;
         }
         // What others share cannot be asked about.
-        let shared = self.servers[key].holder != Some(client);
+        let shared = servers[key].holder != Some(own);
         match found_rows(request, summary, is_mariadb, shared) {
             FoundRows::AsBefore => {}
             FoundRows::Known(rows) => aftermath.found_rows = Some(rows),
@@ -57,58 +60,39 @@ impl Engine {
             aftermath.insert_id = InsertId::Unsure { reported };
             aftermath.insert_id_at = stands.then_some(key);
         }
-        self.note_diagnostics(key, client, request, statement);
-    }
-
-    /// Of a read that others may follow at once, and none has: what it has left is still there. The backend is its client's alone
-    /// until that has been asked for.
-    pub(super) fn take_over_emptied(&mut self, key: BackendKey, statement: &mut InFlight) {
-        let summary = &statement.summary;
-        let Owner::Client { client, .. } = statement.owner else { return };
-        let is_mariadb = self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb);
-        let request = self.clients[client].request.as_ref();
-        let found = |rows| request.is_some_and(|request| request.found.is_unsure(rows, is_mariadb));
-        let leaves = summary.error.is_some()
-            || summary.warnings > 0
-            || !summary.changes.is_empty()
-            || summary.found_rows.is_some_and(found);
-        if leaves && self.servers[key].in_flight.is_empty() {
-            statement.shared = false;
-            let backend = &mut self.servers[key];
-            backend.holder = Some(client);
-            backend.serves.set(self.clients[client].id);
-        }
-    }
-
-    fn note_diagnostics(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        request: &Request,
-        statement: &InFlight,
-    ) {
-        let summary = &statement.summary;
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
         if nothing_new {
-            self.servers[key].note_replaced_list(&request.statement);
+            servers[key].note_replaced_list(&request.statement);
         }
-        let state = &mut self.clients[client];
-        let diagnostics = &state.aftermath.diagnostics;
+        self.diagnostics_behind(request, statement, is_mariadb, sessions, servers.primary())
+    }
+
+    /// The new diagnostics behind a statement, where there are some.
+    fn diagnostics_behind(
+        &mut self,
+        request: &Request,
+        statement: &InFlight,
+        is_mariadb: bool,
+        sessions: &Sessions,
+        server: &Server,
+    ) -> Option<Diagnostics> {
+        let summary = &statement.summary;
+        let nothing_new = summary.error.is_none() && summary.warnings == 0;
+        let diagnostics = &self.aftermath.diagnostics;
         // Which statements leave the list of those before them, the server knows best.
-        let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !state.pins.is_empty();
-        let is_mariadb = self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb);
+        let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !self.pins.is_empty();
         let leaves = request.is_about_diagnostics() || request.leaves_diagnostics(is_mariadb);
         if nothing_new && leaves {
-            return;
+            return None;
         }
         if nothing_new && kept {
             // Most empty it: how many there are, the list itself says where it has to be saved.
-            state.aftermath.diagnostics = Diagnostics::OnBackend { warnings: 0, errors: 0, sql_state: None };
-            return;
+            self.aftermath.diagnostics = Diagnostics::OnBackend { warnings: 0, errors: 0, sql_state: None };
+            return None;
         }
-        let diagnostics = match (&summary.error, summary.warnings) {
+        Some(match (&summary.error, summary.warnings) {
             (Some(error), _) if statement.shared || summary.refused_here => {
-                Diagnostics::of_error(error, self.reader(client))
+                Diagnostics::of_error(error, self.reader_of(sessions, server))
             }
             // Short reads of other clients were behind it, so that the texts are gone. It is not run again for them: by
             // now it might be told of other rows than its client has seen. Its kind goes alone for long, see `history.rs`.
@@ -122,8 +106,34 @@ impl Engine {
             },
             (None, 0) => Diagnostics::None,
             (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0, sql_state: None },
-        };
-        self.keep_diagnostics(client, diagnostics);
+        })
+    }
+}
+
+impl Server {
+    /// Of a read that others may follow at once, and none has: what it has left is still there. The backend is its client's alone
+    /// until that has been asked for.
+    pub(super) fn take_over_emptied(
+        &mut self,
+        key: BackendKey,
+        statement: &mut InFlight,
+        clients: &Table<ClientKey, Client>,
+    ) {
+        let summary = &statement.summary;
+        let Owner::Client { client, .. } = statement.owner else { return };
+        let is_mariadb = self.is_mariadb();
+        let request = clients[client].request.as_ref();
+        let found = |rows| request.is_some_and(|request| request.found.is_unsure(rows, is_mariadb));
+        let leaves = summary.error.is_some()
+            || summary.warnings > 0
+            || !summary.changes.is_empty()
+            || summary.found_rows.is_some_and(found);
+        if leaves && self.backends[key].in_flight.is_empty() {
+            statement.shared = false;
+            let backend = &mut self.backends[key];
+            backend.holder = Some(client);
+            backend.serves.set(clients[client].id);
+        }
     }
 }
 

@@ -90,7 +90,7 @@ impl Server {
 impl Engine {
     /// A statement enters the queue.
     pub(crate) fn note_companion(&mut self, client: ClientKey, lane: Lane, need: Need) {
-        let server = self.server_for(client);
+        let server = self.servers.serving(&self.clients[client]);
         let companions = &mut self.servers[server].opening.companions;
         if !companions.are_wanted(self.now) {
             return companions.clear();

@@ -137,7 +137,7 @@ impl Engine {
         match client.identity {
             Some(identity) => {
                 self.open_backend_as(
-                    self.server_for(key),
+                    self.servers.serving(&self.clients[key]),
                     identity,
                     client.class(),
                     client.collation,
@@ -297,7 +297,7 @@ impl Engine {
             Ok(Some(Outcome::StartTls)) => {
                 let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));
                 let connection = connection.expect("its bytes have just come");
-                self.start_server_tls(key.server(), connection, &out);
+                self.servers.of(key).start_tls(&self.settings, &mut self.io, connection, &out);
             }
             Ok(Some(Outcome::Refused { code, message })) => {
                 // Another server may not know the account, or not by this method.
@@ -314,7 +314,9 @@ impl Engine {
                     return;
                 }
                 let user = self.logins.identities.identity(self.servers[key].identity).user.clone();
-                self.note_withheld(key.server(), &user, why);
+                if let Some(event) = self.servers.of_mut(key).note_withheld(self.now, &user, why) {
+                    self.views.event(event);
+                }
                 self.backend_refused(key, why.code(), why.message().to_owned());
             }
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),

@@ -131,7 +131,7 @@ impl Engine {
 
     /// Says whether a client's request is of a kind that waits for locks in its schema.
     fn is_of_contended_kind(&self, key: ClientKey, request: &Request) -> bool {
-        self.servers[self.server_for(key)].contention.has(
+        self.servers[self.servers.serving(&self.clients[key])].contention.has(
             request.fingerprint(),
             self.schema_of(key),
             self.now,
@@ -145,7 +145,7 @@ impl Engine {
 
     /// Says whether a client's request was of a kind that waits for locks in its schema, a while ago.
     pub(crate) fn was_contended(&self, key: ClientKey, request: &Request) -> bool {
-        self.servers[self.server_for(key)].contention.was_there(
+        self.servers[self.servers.serving(&self.clients[key])].contention.was_there(
             request.statement.fingerprint,
             self.schema_of(key),
             self.now,
@@ -167,7 +167,7 @@ impl Engine {
         self.scheduling.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && match request.contends {
-                true => self.servers[self.server_for(key)].contention.is_there(self.now),
+                true => self.servers[self.servers.serving(&self.clients[key])].contention.is_there(self.now),
                 false => self.is_of_contended_kind(key, request),
             }
     }

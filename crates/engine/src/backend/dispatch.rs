@@ -232,7 +232,7 @@ impl Engine {
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.send_request(key, backend),
                 None if self.now.since(since) >= self.patience() => {
-                    let error = self.lack_error(self.server_for(key));
+                    let error = self.lack_error(self.servers.serving(&self.clients[key]));
                     self.cancel_queued(key, &error);
                 }
                 None => {
@@ -250,7 +250,8 @@ impl Engine {
             self.note_start(key, &mut request);
         }
         self.note_hidden_code(key, &mut request);
-        self.rewrite_calls(key, &mut request);
+        let (servers, sessions) = (&self.servers, &self.sessions.states);
+        self.clients[key].rewrite_calls(servers, sessions, &self.settings, &mut request);
         let ahead =
             if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
         // The state that a statement is prepared in has to be known: it may be prepared again elsewhere.
@@ -504,8 +505,10 @@ impl Engine {
             // Nothing of what its executions will leave.
             pins = Pins::NONE;
             let in_schema = session.is_some_and(|state| state.schema.is_some());
-            let is_mysql =
-                self.servers[self.server_for(key)].facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+            let is_mysql = self.servers[self.servers.serving(&self.clients[key])]
+                .facts
+                .as_ref()
+                .is_some_and(|facts| !facts.is_mariadb());
             if stays(request, in_schema, is_mysql) {
                 pins |= Pins::PREPARED_STATEMENT;
             }
@@ -522,7 +525,7 @@ impl Engine {
         if request.hidden.is_silent() {
             pins |= Pins::STATE_CHANGE;
         }
-        if self.servers[self.server_for(key)].takes_roles(request.hidden.effects) {
+        if self.servers[self.servers.serving(&self.clients[key])].takes_roles(request.hidden.effects) {
             pins |= Effects::ROLE.into();
         }
         if matches!(request.command, RequestKind::RegisterReplica | RequestKind::BinlogDump) {

@@ -187,7 +187,7 @@ impl Engine {
         request: &Request,
         summary: &mut Summary,
     ) -> bool {
-        if self.leaves_other_transactions(client, request, summary) {
+        if self.clients[client].leaves_other_transactions(&self.sessions.states, request, summary) {
             let backend = &mut self.servers[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }

@@ -5,11 +5,12 @@
 
 use sql::{SessionCall, SessionFunction};
 
-use crate::engine::Engine;
+use crate::client::Client;
 use crate::errors::MySqlError;
-use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
+use crate::servers::Servers;
+use crate::session::Sessions;
 use crate::session::aftermath::Diagnostics;
 use crate::session::literals::{Literals, Rewriting};
 use crate::settings::Settings;
@@ -32,9 +33,14 @@ impl Server {
     }
 }
 
-impl Engine {
+impl Client {
     /// Counts what a request grows by. An error where it would be longer than any statement may be.
-    pub(crate) fn count_literals(&self, key: ClientKey, request: &mut Request) -> Result<(), MySqlError> {
+    pub(crate) fn count_literals(
+        &self,
+        servers: &Servers,
+        settings: &Settings,
+        request: &mut Request,
+    ) -> Result<(), MySqlError> {
         let which = match request.command {
             // A prepared statement will be asked again and again: its answers must stay the server's.
             RequestKind::Prepare => Literals::ConnectionId,
@@ -45,7 +51,9 @@ impl Engine {
         if request.statement.calls.iter().filter(others).nth(MOST_CALLS).is_some() {
             return Err(MySqlError::too_many_calls(MOST_CALLS));
         }
-        let (Some(rewriting), Some(text)) = (self.rewriting(key, request, which), request.text()) else {
+        let (Some(rewriting), Some(text)) =
+            (self.rewriting(servers, settings, request, which), request.text())
+        else {
             return Ok(());
         };
         let is_large = request.template.as_ref().is_some_and(|template| template.large.is_some());
@@ -54,25 +62,29 @@ impl Engine {
         }
         let length = rewriting.length();
         // The command's byte, and what goes ahead of a text.
-        self.servers[self.server_for(key)]
-            .check_length(&self.settings, length + 1 + request.attributes.bytes())?;
+        servers[servers.serving(self)].check_length(settings, length + 1 + request.attributes.bytes())?;
         request.growth = length.saturating_sub(text.len());
         Ok(())
     }
 
     /// Puts literals in the place of calls, where the client carries the answer with it.
-    pub(super) fn rewrite_calls(&self, key: ClientKey, request: &mut Request) {
-        let client = &self.clients[key];
+    pub(super) fn rewrite_calls(
+        &self,
+        servers: &Servers,
+        sessions: &Sessions,
+        settings: &Settings,
+        request: &mut Request,
+    ) {
         let prepares = request.command == RequestKind::Prepare;
-        let there = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        let there = matches!(self.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         // A SET ahead of it takes their place.
-        let stay = |backend| there && client.variables_ahead(&self.servers, backend, request).is_empty();
+        let stay = |backend| there && self.variables_ahead(servers, backend, request).is_empty();
         let which = match prepares {
             true => Literals::ConnectionId,
-            false if client.backend.is_some_and(stay) => Literals::AllButDiagnostics,
+            false if self.backend.is_some_and(stay) => Literals::AllButDiagnostics,
             false => Literals::All,
         };
-        let Some(rewriting) = self.rewriting(key, request, which) else { return };
+        let Some(rewriting) = self.rewriting(servers, settings, request, which) else { return };
         let mut raw = Vec::with_capacity(wire::HEADER_LEN + 1 + rewriting.length());
         let start = wire::begin_packet(&mut raw);
         raw.push(request.raw[wire::HEADER_LEN]);
@@ -83,19 +95,24 @@ impl Engine {
         // They were places in the text as the client has sent it. Executions ask for the others.
         let others = |call: &SessionCall| Literals::OfPrepared.has(call.function);
         request.statement.calls = if prepares && request.statement.calls.iter().any(others) {
-            sql::classify(&request.whole_text(), self.lex_mode(key)).calls
+            sql::classify(&request.whole_text(), self.lex_mode(sessions, servers.primary())).calls
         } else {
             Vec::new()
         };
     }
 
-    fn rewriting<'a>(&self, key: ClientKey, request: &'a Request, which: Literals) -> Option<Rewriting<'a>> {
+    fn rewriting<'a>(
+        &self,
+        servers: &Servers,
+        settings: &Settings,
+        request: &'a Request,
+        which: Literals,
+    ) -> Option<Rewriting<'a>> {
         if request.statement.calls.is_empty() || request.prepared {
             return None;
         }
-        let client = &self.clients[key];
-        let facts = self.servers.primary().facts.as_ref();
-        let own = |function| client.own_literal(function, facts, &self.settings);
-        client.aftermath.rewriting(request.text()?, &request.statement.calls, client.id, own, which)
+        let facts = servers.primary().facts.as_ref();
+        let own = |function| self.own_literal(function, facts, settings);
+        self.aftermath.rewriting(request.text()?, &request.statement.calls, self.id, own, which)
     }
 }

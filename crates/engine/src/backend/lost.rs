@@ -393,7 +393,7 @@ impl Engine {
             if queued.max(since) + limit > self.now {
                 break;
             }
-            let error = self.lack_error(self.server_for(key));
+            let error = self.lack_error(self.servers.serving(&self.clients[key]));
             self.cancel_queued(key, &error);
         }
     }

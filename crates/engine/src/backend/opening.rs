@@ -136,7 +136,7 @@ impl Engine {
     pub(super) fn note_lack(&mut self, key: ClientKey) -> Duration {
         let client = &self.clients[key];
         let Some(identity) = client.identity else { return Duration::ZERO };
-        let (server, login) = (self.server_for(key), (identity, client.class()));
+        let (server, login) = (self.servers.serving(&self.clients[key]), (identity, client.class()));
         let since = self.servers[server].opening.lacks(self.now, login);
         self.now.since(since)
     }
@@ -165,7 +165,7 @@ impl Engine {
         let mut room = most.saturating_sub(under_way);
         to_come.extend(self.servers[server].idle.iter());
         for &key in waiting {
-            if self.server_for(key) != server {
+            if self.servers.serving(&self.clients[key]) != server {
                 continue;
             }
             let client = &self.clients[key];
@@ -199,7 +199,7 @@ impl Engine {
         if let Some(origin) = self.pool.take_place(self.now) {
             return Some(Place::New(origin));
         }
-        let server = self.server_for(key);
+        let server = self.servers.serving(&self.clients[key]);
         let by_change = self.may_change_to(server, login);
         let worth = self.servers[server].opening.worth(by_change);
         let lacks_for = self.now.since(self.servers[server].opening.lacks(self.now, login));
@@ -244,7 +244,7 @@ impl Engine {
             holder.is_none_or(|client| client.pins.is_empty() && !client.in_transaction())
         };
         let client = &self.clients[key];
-        let server = &self.servers[self.server_for(key)];
+        let server = &self.servers[self.servers.serving(&self.clients[key])];
         server.backends.iter().any(|(_, backend)| self.sessions.fits(backend, client) && passes(backend))
     }
 
@@ -252,7 +252,12 @@ impl Engine {
     pub(crate) fn open_backend_for_urgent(&mut self, key: ClientKey) {
         let client = &self.clients[key];
         if let Some(identity) = client.identity {
-            self.open_urgently(self.server_for(key), identity, client.class(), client.collation);
+            self.open_urgently(
+                self.servers.serving(&self.clients[key]),
+                identity,
+                client.class(),
+                client.collation,
+            );
         }
     }
 

@@ -6,7 +6,7 @@ use super::{Afterwards, Backend, Phase};
 use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey, ServerKey};
+use crate::ids::{BackendKey, ClientKey};
 use crate::session::SessionTables;
 use crate::session::pins::Pins;
 
@@ -21,11 +21,6 @@ impl SessionTables {
 }
 
 impl Engine {
-    /// The server to which a client's statements go: that of the backend which it holds, else the one that takes writes.
-    pub(crate) fn server_for(&self, key: ClientKey) -> ServerKey {
-        self.clients[key].backend.map_or_else(|| self.servers.primary().key, BackendKey::server)
-    }
-
     /// Finds an idle backend for a client: best one whose session state is the client's already, the latest used first (its
     /// caches are warm, and the others can time out).
     pub(crate) fn idle_backend_for(&self, key: ClientKey) -> Option<BackendKey> {
@@ -38,7 +33,7 @@ impl Engine {
         let about = client.request.as_ref().and_then(|request| request.about.as_deref());
         // Preparing a statement takes as long as setting the state does, and the latter comes again with the next client.
         let mut best = None;
-        let server = &self.servers[self.server_for(key)];
+        let server = &self.servers[self.servers.serving(&self.clients[key])];
         for &candidate in server.idle.iter().rev() {
             let backend = &server.backends[candidate];
             if !self.sessions.fits(backend, client) {

@@ -360,7 +360,7 @@ impl Engine {
         self.note_slow_end(key, &statement, took);
         if statement.shared {
             self.servers.of_mut(key).rescues.answered();
-            self.take_over_emptied(key, &mut statement);
+            self.servers.of_mut(key).take_over_emptied(key, &mut statement, &self.clients);
         }
         let (settings, workers) = (&self.settings, &self.pool.workers);
         self.scheduling.note_long(self.now, settings, workers, &self.servers, (key, &statement), took);

@@ -7,11 +7,13 @@
 //! the same, no account has changed. So a backend that has taken up rights is in doubt until the count has been read once more;
 //! where it is another one then, the backend is closed as soon as nobody holds it.
 
+use seam::Instant;
+
 use super::{Afterwards, Phase};
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ServerKey};
+use crate::accounts::Identities;
+use crate::ids::BackendKey;
 use crate::server::Server;
-use crate::session::SessionId;
+use crate::session::{SessionId, Sessions};
 
 /// The state of a backend's rights. The numbers are those of [`Changes::seen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,44 +102,34 @@ impl Server {
         let backend = &mut self.backends[key];
         backend.rights = backend.rights.taken_up(backend.began_at);
     }
-}
 
-impl Engine {
-    /// The accounts have been read, behind the server's count: backends that may have other rights than theirs go.
-    pub(crate) fn judge_rights(&mut self, server: ServerKey) {
-        let server = &self.servers[server];
-        let seen = server.control.changes.seen;
-        let keys: Vec<_> = server.backends.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            let backend = &mut self.servers[key];
+    /// The accounts have been read, behind the server's count: backends that may have other rights than theirs go. Returns those on
+    /// which nothing runs; the others go when they come to rest.
+    pub(crate) fn judge_rights(&mut self, now: Instant, identities: &Identities) -> Vec<BackendKey> {
+        let seen = self.control.changes.seen;
+        let accounts = self.facts.as_ref().map(|facts| &facts.accounts);
+        let mut idle = Vec::new();
+        for (key, backend) in self.backends.iter_mut() {
             backend.rights = backend.rights.judged(seen);
             // One that cannot be replaced by another serves those who were logged in before, as connections of their own would.
-            if backend.rights != Rights::Doubtful || !self.may_log_in_again(key) {
+            let may_log_in_again =
+                || accounts.is_some_and(|accounts| identities.lets_in(backend.identity, accounts, now));
+            if backend.rights != Rights::Doubtful || !may_log_in_again() {
                 continue;
             }
-            let backend = &mut self.servers[key];
             backend.afterwards = Afterwards::Close;
             if backend.is_idle() {
-                self.quit_backend(key);
+                idle.push(key);
             }
         }
-    }
-
-    fn may_log_in_again(&self, key: BackendKey) -> bool {
-        let identity = self.servers[key].identity;
-        self.servers
-            .of(key)
-            .facts
-            .as_ref()
-            .is_some_and(|facts| self.logins.identities.lets_in(identity, &facts.accounts, self.now))
+        idle
     }
 
     /// A backend's session state is about to be another one, and so may be its schema.
-    pub(crate) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId) {
-        let schema = |session| &self.sessions.states.state(session).schema;
-        let backend = &self.servers[key];
-        if schema(session).is_some() && schema(session) != schema(backend.session) {
-            self.servers.of_mut(key).note_rights_taken_up(key);
+    pub(super) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId, sessions: &Sessions) {
+        let schema = |session| &sessions.state(session).schema;
+        if schema(session).is_some() && schema(session) != schema(self.backends[key].session) {
+            self.note_rights_taken_up(key);
         }
     }
 }

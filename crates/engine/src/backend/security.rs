@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use seam::{Address, ConnectionId, Peer};
+use seam::{Address, ConnectionId, Instant, Peer};
+use wire::WireError;
 
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ServerKey};
+use crate::ids::BackendKey;
+use crate::io::Io;
 use crate::outside::event::Event;
 use crate::outside::limits_reached::SAY_AGAIN;
 use crate::server::Server;
@@ -28,34 +29,42 @@ impl Server {
     pub(crate) fn proxy_header(&self, settings: &Settings, client: Option<SocketAddr>) -> Vec<u8> {
         proxy_header(settings, self.reachability.address, client)
     }
-}
 
-impl Engine {
-    /// Says now and then that a server does not get a user's password.
-    pub(crate) fn note_withheld(&mut self, server: ServerKey, user: &[u8], why: Withheld) {
-        let reachability = &mut self.servers[server].reachability;
-        if reachability.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
-            reachability.withheld_at = Some(self.now);
-            let user = String::from_utf8_lossy(user).into_owned();
-            self.views.event(Event::PasswordWithheld { user, reason: why.message() });
+    /// This server does not get a user's password. Returns what is to be said of that, now and then.
+    pub(super) fn note_withheld(&mut self, now: Instant, user: &[u8], why: Withheld) -> Option<Event> {
+        let said = &mut self.reachability.withheld_at;
+        if said.is_some_and(|said| now.since(said) < SAY_AGAIN) {
+            return None;
         }
+        *said = Some(now);
+        let user = String::from_utf8_lossy(user).into_owned();
+        Some(Event::PasswordWithheld { user, reason: why.message() })
     }
 
     /// Sends what goes before TLS, and has it begin.
-    pub(crate) fn start_server_tls(&mut self, server: ServerKey, connection: ConnectionId, before: &[u8]) {
-        let name = server_name(&self.settings, self.servers[server].reachability.address);
-        self.io.outbox.send(connection, before);
-        self.io.outbox.start_tls(connection, name);
+    pub(crate) fn start_tls(
+        &self,
+        settings: &Settings,
+        io: &mut Io,
+        connection: ConnectionId,
+        before: &[u8],
+    ) {
+        let name = server_name(settings, self.reachability.address);
+        io.outbox.send(connection, before);
+        io.outbox.start_tls(connection, name);
     }
 
     /// TLS stands on a backend.
-    pub(crate) fn backend_secured(&mut self, key: BackendKey) {
-        let backend = &mut self.servers[key];
-        let Some((login, out)) = backend.login() else { return };
-        match login.secured(out) {
-            Ok(()) => self.servers.of_mut(key).mark_dirty(key),
-            Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
+    ///
+    /// # Errors
+    ///
+    /// Where its login does not go on with that: it cannot be used.
+    pub(crate) fn backend_secured(&mut self, key: BackendKey) -> Result<(), WireError> {
+        if let Some((login, out)) = self.backends[key].login() {
+            login.secured(out)?;
+            self.mark_dirty(key);
         }
+        Ok(())
     }
 }
 

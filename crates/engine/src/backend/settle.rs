@@ -77,7 +77,7 @@ impl Engine {
             None if request.sets_globals => self.look_at_defaults(),
             None => {}
         }
-        let before = self.state_to_remember(client, &request);
+        let before = self.sessions.state_to_remember(&self.clients[client], &request);
         let unexplained = self.take_in_changes(key, client, &request, summary);
         if request.resets_session() && summary.error.is_none() {
             return self.client_was_reset(key, client, &mut request, summary);
@@ -104,7 +104,8 @@ impl Engine {
         self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
         if let Some(before) = before {
-            self.remember_answer(client, &mut request, before, &statement.summary);
+            let (state, summary) = (&self.clients[client], &statement.summary);
+            self.sessions.remember_answer(state, &mut request, before, summary);
         }
         if statement.summary.error.is_none() && self.ends_connection(client, &request) {
             self.servers[key].afterwards = Afterwards::Close;
@@ -160,7 +161,7 @@ impl Engine {
             self.servers.of_mut(key).note_rights_taken_up(key);
         }
         if effects.begin {
-            self.transaction_started(client);
+            self.clients[client].transaction_started();
         }
         if effects.clear {
             self.servers[key].leftovers_are_cleared(self.clients[client].id);
@@ -189,7 +190,7 @@ impl Engine {
     }
 
     pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
-        self.note_change_of_schema(key, session);
+        self.servers.of_mut(key).note_change_of_schema(key, session, &self.sessions.states);
         let held = self.sessions.states.hold_again(session);
         let before = std::mem::replace(&mut self.servers[key].session, held);
         self.sessions.states.release(before);

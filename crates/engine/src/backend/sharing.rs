@@ -223,7 +223,7 @@ impl Engine {
             return Sharing::Alone;
         };
         let most = self.pool.workers.shared_backends(self.pool.worker) as usize;
-        let server = self.server_for(key);
+        let server = self.servers.serving(&self.clients[key]);
         let sharing = &mut self.servers[server].sharing;
         let share = sharing.share_of(self.now, (identity, session), most);
         let shared = self.shared_backends_for(key, &self.servers[server], (identity, session), share);
@@ -245,7 +245,8 @@ impl Engine {
     /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account and state, which takes
     /// neither.
     pub(super) fn start_followers(&mut self, first: ClientKey) {
-        let mut followed = self.servers[self.server_for(first)].sharing.followed_out_of_turn(self.now);
+        let mut followed =
+            self.servers[self.servers.serving(&self.clients[first])].sharing.followed_out_of_turn(self.now);
         // What has kept the first one back keeps all of its like.
         if let Some(sharers) = self.sharers(first) {
             followed.remove(&sharers);

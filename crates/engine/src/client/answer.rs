@@ -3,15 +3,18 @@
 use seam::CompressionSide;
 use wire::{EofPacket, OkPacket, StatusFlags};
 
-use super::trackers;
+use super::Client;
+use super::known_answers::{Known, Question};
+use super::trackers::{self, told_of_unstarted};
 use crate::backend::ServerError;
-use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::io::Io;
 use crate::outside::named::ClosedFor;
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, Statement};
+use crate::server::Server;
+use crate::session::Sessions;
 use crate::session::aftermath::{Diagnostics, Reader};
 
 impl Io {
@@ -37,6 +40,25 @@ impl Io {
         let mut payload = Vec::new();
         packet.put_early(&mut payload);
         self.send_packet_to(connection, 0, &payload);
+    }
+}
+
+impl Client {
+    /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.
+    fn answered_here(&mut self, server: &Server) {
+        if !server.is_mariadb() {
+            self.aftermath.diagnostics = Diagnostics::None;
+        }
+    }
+
+    /// How it reads warnings that are told here in the name of this server.
+    pub(crate) fn reader_of(&self, sessions: &Sessions, server: &Server) -> Reader {
+        let reader = self.reader();
+        let Some((session, facts)) = self.session.zip(server.facts.as_ref()) else {
+            return reader;
+        };
+        let (collation, width) = facts.collation_of_results(&sessions.state(session).charset);
+        Reader { collation, width, is_mysql: !facts.is_mariadb(), ..reader }
     }
 }
 
@@ -82,11 +104,62 @@ impl Engine {
         self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
     }
 
-    /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.
-    pub(crate) fn answered_here(&mut self, client: ClientKey) {
-        if !self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb) {
-            self.clients[client].aftermath.diagnostics = Diagnostics::None;
+    /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where one has to.
+    pub(super) fn answer_transaction_command(
+        &mut self,
+        key: ClientKey,
+        statement: &Statement,
+        answer: u8,
+    ) -> bool {
+        let Some(command) = statement.transaction else { return false };
+        let (sessions, server) = (&self.sessions.states, self.servers.primary());
+        let client = &mut self.clients[key];
+        let Some(before) = client.begin_or_end_late(&self.settings, sessions, server, command) else {
+            return false;
+        };
+        client.answered_here(server);
+        let tells = trackers::told(client, server.facts.as_ref(), sessions).filter(|told| told.hears());
+        let told = told_of_unstarted(before, client.transaction.unstarted.is_some());
+        let told = told.filter(|_| !server.is_mariadb() && tells.is_some());
+        let status = client.reader().status();
+        match &told {
+            None => self.answer_ok(key, answer),
+            Some(session_changes) => {
+                let status = status.with(StatusFlags::SESSION_STATE_CHANGED);
+                self.answer_this_ok(key, answer, &OkPacket { session_changes, ..OkPacket::plain(status) });
+            }
         }
+        true
+    }
+
+    /// Answers a statement whose answer is known. False where the server has to be asked; `remember` is then set where its
+    /// answer is to be remembered.
+    pub(super) fn answer_known(
+        &mut self,
+        key: ClientKey,
+        statement: &Statement,
+        text: &[u8],
+        answer: u8,
+        remember: &mut Option<Question>,
+    ) -> bool {
+        let client = &mut self.clients[key];
+        match self.sessions.known_answer(&self.settings, client, statement, text, answer) {
+            Known::Nothing => return false,
+            Known::NotYet(question) => {
+                *remember = Some(question);
+                return false;
+            }
+            Known::Show(packets) => {
+                client.answered_here(self.servers.primary());
+                self.io.outbox.send(client.connection, &packets);
+            }
+            Known::Set(changes) => {
+                client.answered_here(self.servers.primary());
+                self.answer_ok_and_tell(key, answer, &[], &changes);
+            }
+        }
+        self.views.totals.answered_sets += 1;
+        true
     }
 
     /// What the servers send where they say `my_eof`: an EOF packet, or its successor.
@@ -112,13 +185,7 @@ impl Engine {
 
     /// How a client reads warnings that are told here.
     pub(crate) fn reader(&self, client: ClientKey) -> Reader {
-        let client = &self.clients[client];
-        let reader = client.reader();
-        let Some((session, facts)) = client.session.zip(self.servers.primary().facts.as_ref()) else {
-            return reader;
-        };
-        let (collation, width) = facts.collation_of_results(&self.sessions.states.state(session).charset);
-        Reader { collation, width, is_mysql: !facts.is_mariadb(), ..reader }
+        self.clients[client].reader_of(&self.sessions.states, self.servers.primary())
     }
 
     /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.

@@ -436,7 +436,7 @@ impl Engine {
 
     /// Hands a request to the scheduler.
     pub(crate) fn queue_request(&mut self, key: ClientKey, mut request: Request) {
-        if let Err(error) = self.count_literals(key, &mut request) {
+        if let Err(error) = self.clients[key].count_literals(&self.servers, &self.settings, &mut request) {
             return self.answer_error(key, request.answer, &error);
         }
         let bytes = request.bytes();
@@ -571,12 +571,7 @@ impl Engine {
 
     /// How the lexer has to read this client's text.
     pub(crate) fn lex_mode(&self, key: ClientKey) -> sql::LexMode {
-        let session = self.clients[key].session.expect("a client with commands has logged in");
-        let facts = self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
-        let mode = self.sessions.states.lex_mode(session, facts.lex_mode);
-        // The server says of this one in each OK whether it is in force.
-        let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
-        sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
+        self.clients[key].lex_mode(&self.sessions.states, self.servers.primary())
     }
 }
 

@@ -5,10 +5,11 @@ use wire::OkPacket;
 
 use super::Client;
 use super::reading::Wants;
+use crate::backend::InFlight;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::ClientKey;
+use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::Limit;
 use crate::request::Request;
 use crate::session::aftermath::{self, Diagnostics, List, Selection};
@@ -17,6 +18,21 @@ use crate::session::literals;
 use crate::session::sql_states::SqlState;
 
 impl Engine {
+    /// Notes what a statement leaves behind, for its client's next one.
+    pub(crate) fn note_aftermath(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &Request,
+        statement: &InFlight,
+    ) {
+        let (state, sessions) = (&mut self.clients[client], &self.sessions.states);
+        let left = state.note_aftermath((client, key), &mut self.servers, sessions, request, statement);
+        if let Some(diagnostics) = left {
+            self.keep_diagnostics(client, diagnostics);
+        }
+    }
+
     /// What a client's statement has left, within the bound of what is kept for all.
     pub(crate) fn keep_diagnostics(&mut self, key: ClientKey, diagnostics: Diagnostics) {
         self.hoards.diagnostics += diagnostics.bytes();

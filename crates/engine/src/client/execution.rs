@@ -6,10 +6,9 @@
 
 use wire::{BULK_SENDS_TYPES, BULK_UNIT_RESULTS, Capabilities, CommandKind};
 
+use super::Client;
 use crate::backend::prepared::Serves;
-use crate::control::facts::Facts;
-use crate::engine::Engine;
-use crate::ids::ClientKey;
+use crate::session::statements::Definitions;
 
 /// In the flags of COM_STMT_EXECUTE. The servers open a cursor for no other type (sql_prepare.cc: `mysqld_stmt_execute`).
 const CURSOR_TYPE_READ_ONLY: u8 = 1;
@@ -175,20 +174,21 @@ fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
     types
 }
 
-impl Engine {
-    /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have.
+impl Client {
+    /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have. Of types so many
+    /// bytes are kept, of all clients together.
     pub(crate) fn put_execution(
         &mut self,
-        key: ClientKey,
+        definitions: &mut Definitions,
+        memory: usize,
+        is_mariadb: bool,
         number: u32,
-        execution: Execution<'_>,
-        raw: &[u8],
+        (execution, raw): (Execution<'_>, &[u8]),
         out: &mut Vec<u8>,
     ) -> Serves {
-        let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
-        let statement = self.client_statement(key, number).expect("it was found a moment ago");
+        let statement = self.statement_mut(number, is_mariadb).expect("it was found a moment ago");
         let (definition, known) = (statement.definition, statement.types.clone());
-        let parameters = usize::from(self.sessions.definitions.get(definition).parameters);
+        let parameters = usize::from(definitions.get(definition).parameters);
         let Some(mut parts) = execution.split(parameters) else {
             // Without parameters, or too short for what it should hold: then the server says what is wrong.
             out.extend_from_slice(raw);
@@ -217,15 +217,14 @@ impl Engine {
             wire::put_message(out, &mut 0, &execution.with_types(number, &parts, &types));
         }
         if known.is_none_or(|known| *known != *types) {
-            let memory = self.settings.prepared_statement_memory;
-            let shared = self.sessions.definitions.types(definition, &types, memory);
-            let statement = self.client_statement(key, number).expect("it was found a moment ago");
+            let shared = definitions.types(definition, &types, memory);
+            let statement = self.statement_mut(number, is_mariadb).expect("it was found a moment ago");
             statement.types = Some(shared);
         }
         if is_mariadb {
             return Serves::All;
         }
-        self.sessions.definitions.types_id(definition, &types).map_or(Serves::Own(number), Serves::Typed)
+        definitions.types_id(definition, &types).map_or(Serves::Own(number), Serves::Typed)
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::login::Login;
+use super::session_hoards::{MOST_OF_ONE, ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -164,6 +165,43 @@ impl Engine {
             }
             self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
+    }
+
+    /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
+    /// and those that hold too much alone. Who is in the middle of something has his turn behind it.
+    pub(crate) fn keep_to_session_memory(&mut self) {
+        for holder in std::mem::take(&mut self.hoards.beyond_share) {
+            let Some(client) = self.clients.find(holder) else { continue };
+            if !matches!(client.phase(), Phase::Idle) {
+                self.hoards.beyond_share.push(holder);
+            } else if client.counted_for_session.bytes() > MOST_OF_ONE {
+                self.end_for_session(holder.key, ONES_SHARE);
+            }
+        }
+        let most = self.settings.session_memory / self.pool.workers.count() as usize;
+        if self.hoards.session_memory_held(&self.sessions) <= most
+            || !self.hoards.may_look_for_sessions(self.now)
+        {
+            return;
+        }
+        // Nobody misses what the server can be asked once more, and it holds states that nobody has now.
+        self.sessions.known_answers.clear(&mut self.sessions.states);
+        if self.hoards.session_memory_held(&self.sessions) <= most {
+            return;
+        }
+        let mut holders = self.sessions.states.holders(&self.clients);
+        while self.hoards.session_memory_held(&self.sessions) > most / 4 * 3 {
+            let Some((_, key)) = holders.pop() else { return };
+            self.end_for_session(key, SESSION_MEMORY_USED_UP);
+        }
+    }
+
+    fn end_for_session(&mut self, key: ClientKey, reason: &str) {
+        let limit = self.settings.session_memory;
+        let reached = (Limit::SessionMemory, limit as u64);
+        self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
+        self.answer_error(key, 1, &MySqlError::session_memory(limit));
+        self.close_client(key, ClosedFor::Memory, reason);
     }
 
     /// Whether one more statement is too much, whoever has to go for it: there is no room where this says so. `key` may have gone.

@@ -11,14 +11,13 @@ use std::rc::Rc;
 use sql::{CharsetSetting, Kind};
 use wire::StatusFlags;
 
+use super::Client;
 use super::wait_timeout::{self, WaitTimeout};
 use crate::backend::Summary;
-use crate::engine::Engine;
-use crate::ids::ClientKey;
 use crate::request::{Request, Statement};
 use crate::session::SessionTables;
 use crate::session::{SessionId, Sessions, other_name};
-use crate::settings::ThreadHandling;
+use crate::settings::{Settings, ThreadHandling};
 
 /// So many are remembered: a few texts in each of a few states are what an application says, and a host of tenants with a
 /// schema each has as many states. About 200 bytes each, and what is peculiar to its states.
@@ -191,125 +190,74 @@ impl SessionTables {
     }
 }
 
-impl Engine {
-    /// Answers a statement whose answer is known. False where the server has to be asked; `remember` is then set where its
-    /// answer is to be remembered.
-    pub(crate) fn answer_known(
+/// What is known of a statement's answer.
+pub(super) enum Known {
+    /// The server has to be asked.
+    Nothing,
+    /// Likewise, and its answer is to be remembered.
+    NotYet(Question),
+    /// An OK that tells of these changes: the client is in the state behind it already.
+    Set(Rc<[u8]>),
+    /// These packets.
+    Show(Rc<[u8]>),
+}
+
+impl SessionTables {
+    /// Answers a statement whose answer is known, by which its client's state changes.
+    pub(super) fn known_answer(
         &mut self,
-        key: ClientKey,
+        settings: &Settings,
+        client: &mut Client,
         statement: &Statement,
         text: &[u8],
         answer: u8,
-        remember: &mut Option<Question>,
-    ) -> bool {
-        let Some(question) = self.question(key, statement, text, answer) else { return false };
-        match self.sessions.known_answers.get(question.text(), self.state_of(key)) {
-            Some(Answer::Set { after, changes }) => self.answer_set(key, after, &changes, answer),
+    ) -> Known {
+        let Some(question) = client.question(settings, &self.states, statement, text, answer) else {
+            return Known::Nothing;
+        };
+        let before = client.state_of_session();
+        match self.known_answers.get(question.text(), before) {
+            Some(Answer::Set { after, changes }) => {
+                let charset = |session| &self.states.state(session).charset;
+                if client.variables_depend_on(charset(before.session), charset(after.session)) {
+                    // They keep their client where they are.
+                    return Known::Nothing;
+                }
+                self.states.hold_again(after.session);
+                if let Some(before) = client.session.replace(after.session) {
+                    self.states.release(before);
+                }
+                client.status = after.status;
+                client.wait_timeout = after.wait_timeout;
+                client.aftermath.row_count = 0;
+                Known::Set(changes)
+            }
             Some(Answer::Show(packets)) => {
-                self.views.totals.answered_sets += 1;
-                self.answered_here(key);
-                let client = &mut self.clients[key];
                 client.aftermath.row_count = -1;
                 client.aftermath.found_rows = Some(1);
-                self.io.outbox.send(client.connection, &packets);
-                true
+                Known::Show(packets)
             }
-            None => {
-                *remember = Some(question);
-                false
-            }
+            None => Known::NotYet(question),
         }
     }
 
-    fn answer_set(&mut self, key: ClientKey, after: State, changes: &[u8], answer: u8) -> bool {
-        let charset = |session| &self.sessions.states.state(session).charset;
-        if self.clients[key].variables_depend_on(charset(self.state_of(key).session), charset(after.session))
-        {
-            // They keep their client where they are.
-            return false;
-        }
-        self.views.totals.answered_sets += 1;
-        self.answered_here(key);
-        let client = &mut self.clients[key];
-        self.sessions.states.hold_again(after.session);
-        if let Some(before) = client.session.replace(after.session) {
-            self.sessions.states.release(before);
-        }
-        client.status = after.status;
-        client.wait_timeout = after.wait_timeout;
-        client.aftermath.row_count = 0;
-        self.answer_ok_and_tell(key, answer, &[], changes);
-        true
-    }
-
-    /// The question that a statement is, if the session state alone decides on its answer.
-    fn question(&self, key: ClientKey, statement: &Statement, text: &[u8], answer: u8) -> Option<Question> {
-        let alone = statement.effects.is_empty() && statement.unreported.is_empty() && !statement.several;
-        match statement.kind {
-            _ if !alone || !self.holds_nothing(key) => None,
-            Kind::Set => {
-                let told =
-                    matches!(statement.charset, CharsetSetting::Untouched | CharsetSetting::Names { .. });
-                let plain = if told { sql::plain_set(text) } else { None };
-                plain.map(|plain| Question::Set(plain.into()))
-            }
-            Kind::Select if statement.calls.is_empty() && answer == 1 => {
-                let shown = sql::shown_variables(text)?;
-                let client = &self.clients[key];
-                let variables = &self.sessions.states.state(client.session?).variables;
-                // The others are as on the server when a backend connected: nobody knows for how long.
-                let is_known = |name: &[u8]| {
-                    variables.contains_key(name)
-                        || (name == wait_timeout::NAME && client.wait_timeout.is_some())
-                };
-                if !shown.iter().all(|name| is_known(name)) {
-                    return None;
-                }
-                // No SET begins with a zero.
-                let mut question = vec![0];
-                question.extend(client.capabilities.0.to_le_bytes());
-                question.extend_from_slice(text);
-                Some(Question::Show(question.into()))
-            }
-            _ => None,
-        }
-    }
-
-    /// The client holds nothing on any backend.
-    fn holds_nothing(&self, key: ClientKey) -> bool {
-        let client = &self.clients[key];
-        self.settings.lazy_set
-            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && client.backend.is_none()
-            && client.pins.is_empty()
-            && client.transaction.unstarted.is_none()
-            && !client.in_transaction()
-    }
-
-    fn state_of(&self, key: ClientKey) -> State {
-        let client = &self.clients[key];
-        let session = client.session.expect("a client with commands has logged in");
-        State { session, status: client.reader().status(), wait_timeout: client.wait_timeout }
-    }
-
-    /// The state before a statement whose answer may be remembered, held for that.
-    pub(crate) fn state_to_remember(&mut self, key: ClientKey, request: &Request) -> Option<State> {
+    /// The state before a client's statement whose answer may be remembered, held for that.
+    pub(crate) fn state_to_remember(&mut self, client: &Client, request: &Request) -> Option<State> {
         request.remember.as_ref()?;
-        let state = self.state_of(key);
-        self.sessions.states.hold_again(state.session);
+        let state = client.state_of_session();
+        self.states.hold_again(state.session);
         Some(state)
     }
 
-    /// Remembers what a statement has done, if that is all of it.
+    /// Remembers what a client's statement has done, if that is all of it.
     pub(crate) fn remember_answer(
         &mut self,
-        key: ClientKey,
+        client: &Client,
         request: &mut Request,
         before: State,
         summary: &Summary,
     ) {
-        let after = self.state_of(key);
-        let client = &self.clients[key];
+        let after = client.state_of_session();
         let plain = summary.error.is_none()
             && summary.warnings == 0
             && client.pins.is_empty()
@@ -319,11 +267,11 @@ impl Engine {
             Some(Question::Set(text))
                 if plain
                     && summary.relayed == BARE_OK + summary.told
-                    && self.sessions.is_what_the_text_sets(&request.statement, before, after) =>
+                    && self.is_what_the_text_sets(&request.statement, before, after) =>
             {
                 let changes = summary.raw_changes.as_slice().into();
                 let answer = Answer::Set { after, changes };
-                self.sessions.known_answers.insert(&mut self.sessions.states, &text, before, answer);
+                self.known_answers.insert(&mut self.states, &text, before, answer);
             }
             // With other flags, such as that it was slow, it is an answer to this execution alone.
             Some(Question::Show(text))
@@ -334,16 +282,67 @@ impl Engine {
                     && after == before
                     && summary.status == Some(before.status) =>
             {
-                let packets = summary.kept.as_slice().into();
-                self.sessions.known_answers.insert(
-                    &mut self.sessions.states,
-                    &text,
-                    before,
-                    Answer::Show(packets),
-                );
+                let answer = Answer::Show(summary.kept.as_slice().into());
+                self.known_answers.insert(&mut self.states, &text, before, answer);
             }
-            _ => self.sessions.states.release(before.session),
+            _ => self.states.release(before.session),
         }
+    }
+}
+
+impl Client {
+    /// The question that a statement is, if the session state alone decides on its answer.
+    fn question(
+        &self,
+        settings: &Settings,
+        sessions: &Sessions,
+        statement: &Statement,
+        text: &[u8],
+        answer: u8,
+    ) -> Option<Question> {
+        let alone = statement.effects.is_empty() && statement.unreported.is_empty() && !statement.several;
+        match statement.kind {
+            _ if !alone || !self.holds_nothing(settings) => None,
+            Kind::Set => {
+                let told =
+                    matches!(statement.charset, CharsetSetting::Untouched | CharsetSetting::Names { .. });
+                let plain = if told { sql::plain_set(text) } else { None };
+                plain.map(|plain| Question::Set(plain.into()))
+            }
+            Kind::Select if statement.calls.is_empty() && answer == 1 => {
+                let shown = sql::shown_variables(text)?;
+                let variables = &sessions.state(self.session?).variables;
+                // The others are as on the server when a backend connected: nobody knows for how long.
+                let is_known = |name: &[u8]| {
+                    variables.contains_key(name)
+                        || (name == wait_timeout::NAME && self.wait_timeout.is_some())
+                };
+                if !shown.iter().all(|name| is_known(name)) {
+                    return None;
+                }
+                // No SET begins with a zero.
+                let mut question = vec![0];
+                question.extend(self.capabilities.0.to_le_bytes());
+                question.extend_from_slice(text);
+                Some(Question::Show(question.into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// It holds nothing on any backend.
+    fn holds_nothing(&self, settings: &Settings) -> bool {
+        settings.lazy_set
+            && settings.thread_handling == ThreadHandling::PoolOfThreads
+            && self.backend.is_none()
+            && self.pins.is_empty()
+            && self.transaction.unstarted.is_none()
+            && !self.in_transaction()
+    }
+
+    fn state_of_session(&self) -> State {
+        let session = self.session.expect("a client with commands has logged in");
+        State { session, status: self.reader().status(), wait_timeout: self.wait_timeout }
     }
 }
 

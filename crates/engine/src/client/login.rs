@@ -198,6 +198,14 @@ impl Engine {
         self.note_login_stage(key, LoginStage::Greeting);
     }
 
+    /// The part of a login that began with the connection is over.
+    fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
+        if let Some(until) = self.clients[key].login_end.until {
+            let left = until.since(self.now);
+            self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
+        }
+    }
+
     /// Takes in a whole packet of a client that is logging in.
     pub(crate) fn login_packet(&mut self, key: ClientKey, payload: &[u8], sequence: u8) {
         match self.clients[key].take_login(|login| !login.is_ours_to_go_on()) {
@@ -382,7 +390,9 @@ impl Engine {
             return self.tell_refusal(key, attempt.sequence, &error);
         }
         let client = self.clients.ref_to(key);
-        self.refuse_later(delay, LateRefusal { client, sequence: attempt.sequence, error });
+        let refusal = LateRefusal { client, sequence: attempt.sequence, error };
+        let place = self.logins.refuse_later(self.now + delay, refusal);
+        self.clients[client.key].wait_in_login(Login::Refused(place));
     }
 
     /// The end of a login, or of an attempt to become somebody else.

@@ -58,10 +58,11 @@ use crate::client::hoards::Counted;
 use crate::ids::BackendKey;
 use crate::outside::named::ClosedFor;
 use crate::request::Request;
+use crate::server::Server;
 use crate::servers::Servers;
-use crate::session::SessionId;
 use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
+use crate::session::{SessionId, Sessions};
 use crate::workers::onramps::millis_of;
 use holdings::Holdings;
 use priority::Priority;
@@ -251,6 +252,16 @@ impl Client {
     /// As the server sees it.
     pub(crate) fn in_transaction(&self) -> bool {
         self.status.contains(StatusFlags::IN_TRANS)
+    }
+
+    /// How its texts are read, by its own session and by what the server is.
+    pub(crate) fn lex_mode(&self, sessions: &Sessions, server: &Server) -> sql::LexMode {
+        let session = self.session.expect("a client with commands has logged in");
+        let facts = server.facts.as_ref().expect("nobody logs in before the server is known");
+        let mode = sessions.lex_mode(session, facts.lex_mode);
+        // The server says of this one in each OK whether it is in force.
+        let said = self.status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
+        sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
     }
 
     /// The transaction of a client whose statements need no permits of their own has one.

@@ -160,7 +160,14 @@ impl Engine {
         let mut message = self.take_long_data(key, number);
         let long_data = !message.is_empty();
         let begins = message.len();
-        let mut serves = self.put_execution(key, number, execution, raw, &mut message);
+        let mut serves = self.clients[key].put_execution(
+            &mut self.sessions.definitions,
+            self.settings.prepared_statement_memory,
+            self.servers.primary().is_mariadb(),
+            number,
+            (execution, raw),
+            &mut message,
+        );
         let stays = stays && answered.is_none();
         if stays || self.is_in_another_state(key, definition) {
             serves = Serves::Own(number);

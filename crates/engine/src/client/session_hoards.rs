@@ -6,21 +6,20 @@
 
 use super::{Client, Phase};
 use crate::client::hoards::Hoards;
-use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::{ClientKey, ClientRef};
-use crate::outside::named::{ClosedFor, Limit};
-use crate::session::SessionTables;
+use crate::ids::{ClientKey, ClientRef, Table};
+use crate::session::{SessionTables, Sessions};
 
 /// Of one client: some thousand names of temporary tables, or all variables of a server sixty times in a tracker's list.
-const MOST_OF_ONE: usize = 1 << 20;
+pub(super) const MOST_OF_ONE: usize = 1 << 20;
 
 /// Whoever holds no more is never closed for it, since little would come of that: 100,000 of them do not reach the default.
 const NOTHING_TO_GAIN: usize = 1 << 10;
 
 /// Said of a client that has to go.
-const USED_UP: &str = "session_memory is used up, and what it has set and holds takes most of that";
-const ONES_SHARE: &str = "what it has set and holds takes more than a client's share of session_memory";
+pub(super) const USED_UP: &str =
+    "session_memory is used up, and what it has set and holds takes most of that";
+pub(super) const ONES_SHARE: &str =
+    "what it has set and holds takes more than a client's share of session_memory";
 
 impl Client {
     /// On the heap, but for the session state.
@@ -47,48 +46,17 @@ impl Hoards {
     }
 }
 
-impl Engine {
-    /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
-    /// and those that hold too much alone. Who is in the middle of something has his turn behind it.
-    pub(crate) fn keep_to_session_memory(&mut self) {
-        for holder in std::mem::take(&mut self.hoards.beyond_share) {
-            let Some(client) = self.clients.find(holder) else { continue };
-            if !matches!(client.phase(), Phase::Idle) {
-                self.hoards.beyond_share.push(holder);
-            } else if client.counted_for_session.bytes() > MOST_OF_ONE {
-                self.end_for_session(holder.key, ONES_SHARE);
-            }
-        }
-        let most = self.settings.session_memory / self.pool.workers.count() as usize;
-        if self.hoards.session_memory_held(&self.sessions) <= most
-            || !self.hoards.may_look_for_sessions(self.now)
-        {
-            return;
-        }
-        // Nobody misses what the server can be asked once more, and it holds states that nobody has now.
-        self.sessions.known_answers.clear(&mut self.sessions.states);
-        if self.hoards.session_memory_held(&self.sessions) <= most {
-            return;
-        }
-        let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
+impl Sessions {
+    /// The idle clients that hold so much that it matters, those that hold most last.
+    pub(super) fn holders(&self, clients: &Table<ClientKey, Client>) -> Vec<(usize, ClientKey)> {
+        let idle = clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
         let holds = |(key, client): (ClientKey, &Client)| {
-            let state = client.session.map_or(0, |session| self.sessions.states.share_of_each(session));
+            let state = client.session.map_or(0, |session| self.share_of_each(session));
             (client.counted_for_session.bytes() + state, key)
         };
         let mut holders: Vec<_> = idle.map(holds).filter(|&(held, _)| held > NOTHING_TO_GAIN).collect();
         holders.sort_unstable();
-        while self.hoards.session_memory_held(&self.sessions) > most / 4 * 3 {
-            let Some((_, key)) = holders.pop() else { return };
-            self.end_for_session(key, USED_UP);
-        }
-    }
-
-    fn end_for_session(&mut self, key: ClientKey, reason: &str) {
-        let limit = self.settings.session_memory;
-        let reached = (Limit::SessionMemory, limit as u64);
-        self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
-        self.answer_error(key, 1, &MySqlError::session_memory(limit));
-        self.close_client(key, ClosedFor::Memory, reason);
+        holders
     }
 }
 
@@ -99,6 +67,7 @@ mod tests {
     use super::*;
     use crate::client::commands::tests::engine;
     use crate::client::trackers::Trackers;
+    use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::session::SessionState;
     use crate::settings::Settings;

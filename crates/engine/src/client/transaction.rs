@@ -6,15 +6,14 @@
 
 use seam::Instant;
 use sql::{Kind, TransactionCommand};
-use wire::{OkPacket, StatusFlags};
+use wire::StatusFlags;
 
 use super::Client;
-use super::trackers::{self, told_of_unstarted};
 use crate::backend::{Change, Summary};
-use crate::engine::Engine;
-use crate::ids::ClientKey;
-use crate::request::{Request, Statement};
-use crate::settings::ThreadHandling;
+use crate::request::Request;
+use crate::server::Server;
+use crate::session::Sessions;
+use crate::settings::{Settings, ThreadHandling};
 
 /// What is known of a client's transaction: of the open one, or of the one that its latest statement was by itself.
 #[derive(Debug)]
@@ -72,66 +71,57 @@ impl Unstarted {
     }
 }
 
-impl Engine {
-    /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where one has to.
-    pub(crate) fn answer_transaction_command(
+impl Client {
+    /// A statement begins or ends a transaction, of which no backend has to hear: notes that, and returns whether the client was in one
+    /// that had not begun anywhere. `None` where a backend has to hear of it.
+    pub(super) fn begin_or_end_late(
         &mut self,
-        key: ClientKey,
-        statement: &Statement,
-        answer: u8,
-    ) -> bool {
-        let Some(command) = statement.transaction else { return false };
-        if !self.transactions_begin_late(key, command) {
-            return false;
+        settings: &Settings,
+        sessions: &Sessions,
+        server: &Server,
+        command: TransactionCommand,
+    ) -> Option<bool> {
+        if !self.transactions_begin_late(settings, sessions, server, command) {
+            return None;
         }
         let read_only = match command {
             TransactionCommand::Begin => Some(false),
             TransactionCommand::Start { read_only } => Some(read_only),
             TransactionCommand::Commit | TransactionCommand::Rollback => None,
         };
-        let client = &mut self.clients[key];
-        let before = client.transaction.unstarted.is_some();
-        client.transaction.unstarted = read_only.map(|read_only| {
-            let session = client.session.map(|session| self.sessions.states.state(session));
+        let before = self.transaction.unstarted.is_some();
+        self.transaction.unstarted = read_only.map(|read_only| {
+            let session = self.session.map(|session| sessions.state(session));
             let mut status = StatusFlags::IN_TRANS;
             if read_only || session.is_some_and(|state| state.begins_read_only()) {
                 status |= StatusFlags::IN_TRANS_READONLY;
             }
             Unstarted { read_only, status }
         });
-        client.aftermath.row_count = 0;
-        self.answered_here(key);
-        self.answer_transaction(key, before, answer);
-        true
-    }
-
-    fn answer_transaction(&mut self, key: ClientKey, before: bool, answer: u8) {
-        let client = &self.clients[key];
-        let is_mysql = self.servers.primary().facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let tells = trackers::told(client, self.servers.primary().facts.as_ref(), &self.sessions.states)
-            .filter(|told| told.hears());
-        let told = told_of_unstarted(before, client.transaction.unstarted.is_some());
-        let told = told.filter(|_| is_mysql && tells.is_some());
-        let Some(session_changes) = &told else { return self.answer_ok(key, answer) };
-        let status = client.reader().status().with(StatusFlags::SESSION_STATE_CHANGED);
-        self.answer_this_ok(key, answer, &OkPacket { session_changes, ..OkPacket::plain(status) });
+        self.aftermath.row_count = 0;
+        Some(before)
     }
 
     /// The client holds nothing on any backend, and nothing that is known of it makes these statements do more than usual.
-    fn transactions_begin_late(&self, key: ClientKey, command: TransactionCommand) -> bool {
-        let client = &self.clients[key];
-        let plain = client.session.is_some_and(|session| {
-            let state = self.sessions.states.state(session);
+    fn transactions_begin_late(
+        &self,
+        settings: &Settings,
+        sessions: &Sessions,
+        server: &Server,
+        command: TransactionCommand,
+    ) -> bool {
+        let plain = self.session.is_some_and(|session| {
+            let state = sessions.state(session);
             state.has_plain_transactions()
                 && (command != TransactionCommand::Begin || !state.is_oracle_mode())
         });
-        self.settings.lazy_begin
-            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && client.backend.is_none()
-            && client.pins.is_empty()
-            && !client.in_transaction()
+        settings.lazy_begin
+            && settings.thread_handling == ThreadHandling::PoolOfThreads
+            && self.backend.is_none()
+            && self.pins.is_empty()
+            && !self.in_transaction()
             && plain
-            && !client.hears_of_transactions(&self.sessions.states, self.servers.primary().facts.as_ref())
+            && !self.hears_of_transactions(sessions, server.facts.as_ref())
     }
 
     /// Whether the server may begin the session's next transaction in another way than its variables say, of which nothing tells the
@@ -141,25 +131,25 @@ impl Engine {
     /// of the session.
     pub(crate) fn leaves_other_transactions(
         &self,
-        key: ClientKey,
+        sessions: &Sessions,
         request: &Request,
         summary: &Summary,
     ) -> bool {
-        let may_be_open = self.clients[key].in_transaction() || request.statement.several;
+        let may_be_open = self.in_transaction() || request.statement.several;
         let set = may_be_open && summary.changes.iter().any(Change::is_of_transactions);
-        set || self.leaves_access_mode(key, request, summary)
+        set || self.leaves_access_mode(sessions, request, summary)
     }
 
     /// Whether a transaction has ended, and not by a COMMIT or ROLLBACK, of which its session does not say whether it only reads.
-    fn leaves_access_mode(&self, key: ClientKey, request: &Request, summary: &Summary) -> bool {
-        let Client { status, session, .. } = &self.clients[key];
+    fn leaves_access_mode(&self, sessions: &Sessions, request: &Request, summary: &Summary) -> bool {
+        let Self { status, session, .. } = self;
         let statement = &request.statement;
         let ends_in_order = matches!(statement.kind, Kind::Commit | Kind::Rollback | Kind::Ddl);
         let is_over = summary.status.is_none_or(|after| !after.contains(StatusFlags::IN_TRANS));
         if !is_over || (ends_in_order && !statement.several) {
             return false;
         }
-        let usual = session.is_some_and(|session| self.sessions.states.state(session).begins_read_only());
+        let usual = session.is_some_and(|session| sessions.state(session).begins_read_only());
         match status.contains(StatusFlags::IN_TRANS) {
             true => usual != status.contains(StatusFlags::IN_TRANS_READONLY),
             // A text of several has begun and ended it.
@@ -168,10 +158,9 @@ impl Engine {
     }
 
     /// The server knows of the client's transaction now.
-    pub(crate) fn transaction_started(&mut self, key: ClientKey) {
-        let client = &mut self.clients[key];
-        if let Some(unstarted) = client.transaction.unstarted.take() {
-            client.status |= unstarted.status;
+    pub(crate) fn transaction_started(&mut self) {
+        if let Some(unstarted) = self.transaction.unstarted.take() {
+            self.status |= unstarted.status;
         }
     }
 }

@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use seam::Instant;
+
 use crate::backend::{Backend, InFlight, Owner};
 use crate::client::Client;
-use crate::engine::Engine;
-use crate::ids::ClientKey;
+use crate::ids::{ClientKey, Table};
 use crate::outside::event::Event;
 use crate::outside::histogram::Histogram;
 use crate::outside::named::{BackendState, ClosedFor, LoginStage, RefusedFor};
-use crate::outside::tallies::TalliesByName;
 use crate::outside::turns::Turns;
 use crate::outside::views::Views;
 use crate::request::RequestKind;
+use crate::servers::Servers;
 
 /// By what command a statement came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,53 +224,24 @@ impl Views {
     }
 }
 
-impl Engine {
-    /// What is measured, on all servers.
-    pub fn measures(&self) -> Measures {
-        let mut measures = self.views.measures.clone();
-        for reader in self.readers.engines() {
-            measures += &reader.views.measures;
-        }
-        // Guests of readers are clients of this engine, and are among its own.
-        measures.logged_in = self.views.measures.logged_in;
-        measures
-    }
-
-    /// What users and schemas have had done, where that is counted.
-    pub fn tallies(&self) -> TalliesByName {
-        let mut tallies = self.views.tallies.clone();
-        self.readers.engines().for_each(|reader| tallies += &reader.views.tallies);
-        tallies
-    }
-
-    /// The part of a login that began with the connection is over.
-    pub(crate) fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
-        if let Some(until) = self.clients[key].login_end.until {
-            let left = until.since(self.now);
-            self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
-        }
-    }
-
+impl Holders {
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
-    pub fn holders(&self) -> Holders {
-        let mut holders = Holders { pin_times: self.views.pin_counts.times(), ..Holders::default() };
-        for (_, backend) in self.servers.backends() {
-            let holder = backend.holder.and_then(|client| self.clients.get(client));
+    pub(super) fn of(now: Instant, servers: &Servers, clients: &Table<ClientKey, Client>) -> Self {
+        let mut holders = Self::default();
+        for (_, backend) in servers.backends() {
+            let holder = backend.holder.and_then(|client| clients.get(client));
             holders.add_backend(backend, holder.is_some());
             if let Some(client) = holder {
                 holders.add_holder(client);
                 if client.in_transaction() {
-                    let open = self.now.since(client.transaction.since);
+                    let open = now.since(client.transaction.since);
                     holders.oldest_transaction = holders.oldest_transaction.max(Some(open));
                 }
             }
         }
-        self.readers.engines().for_each(|reader| holders += &reader.holders());
         holders
     }
-}
 
-impl Holders {
     fn add_backend(&mut self, backend: &Backend, held: bool) {
         let state = match backend.state(held) {
             BackendState::Connecting | BackendState::LoggingIn | BackendState::SettingUp => 0,

@@ -19,10 +19,12 @@ use crate::ids::ClientKey;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::waiting::WHOLE;
+use crate::outside::measures::{Holders, Measures};
 use crate::outside::named::{
     BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue, Queued, Use,
 };
 use crate::outside::taken_for::TakenFor;
+use crate::outside::tallies::TalliesByName;
 use crate::outside::totals::Totals;
 use crate::outside::waits::WaitReason;
 use crate::readers::view::{ReaderView, Routed};
@@ -191,6 +193,32 @@ impl Engine {
         let begin = |place: usize| place << SLOT_BITS;
         let behind = engine(place + 1).map(|_| begin(place + 1));
         Piece { rows: piece.rows, next: piece.next.map(|slot| begin(place) | slot).or(behind) }
+    }
+
+    /// What is measured, on all servers.
+    pub fn measures(&self) -> Measures {
+        let mut measures = self.views.measures.clone();
+        for reader in self.readers.engines() {
+            measures += &reader.views.measures;
+        }
+        // Guests of readers are clients of this engine, and are among its own.
+        measures.logged_in = self.views.measures.logged_in;
+        measures
+    }
+
+    /// What users and schemas have had done, where that is counted.
+    pub fn tallies(&self) -> TalliesByName {
+        let mut tallies = self.views.tallies.clone();
+        self.readers.engines().for_each(|reader| tallies += &reader.views.tallies);
+        tallies
+    }
+
+    /// Who holds what, on all servers.
+    pub fn holders(&self) -> Holders {
+        let mut holders = Holders::of(self.now, &self.servers, &self.clients);
+        holders.pin_times = self.views.pin_counts.times();
+        self.readers.engines().for_each(|reader| holders += &reader.holders());
+        holders
     }
 
     /// Why statements were not multiplexed.
