@@ -36,6 +36,7 @@ use crate::outside::event::Event;
 use crate::server::Server;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
 use crate::stored_code::watch::Watch;
+use crate::workers::letter::Letter;
 
 /// Names the service account's connection towards the driver; backends count up from 1.
 pub(crate) const CONTROL_TOKEN: u64 = 0;
@@ -212,8 +213,10 @@ impl Engine {
             State::Idle if let Some(question) = self.next_code_question(server) => {
                 self.servers[server].ask(self.now, Question::Code(question));
             }
-            State::Idle if self.suspects_lock_waits(server) => {
-                let pace = self.lock_wait_pace(server).unwrap_or_default();
+            State::Idle if self.next_suspicion(server).is_some_and(|due| due <= self.now) => {
+                let (settings, scheduling) = (&self.settings, &self.scheduling);
+                let pace = self.servers[server].lock_wait_pace(self.now, settings, scheduling, &self.pool);
+                let pace = pace.unwrap_or_default();
                 if self.pool.workers.may_ask_for_lock_waits(self.now, pace) {
                     self.servers[server].control.lock_waits = LockWaits::new(server, self.now);
                     self.servers[server].ask(self.now, Question::LockGate);
@@ -239,6 +242,11 @@ impl Engine {
     /// When [`Self::control_turn`] has something to do.
     pub(crate) fn next_control_turn(&self) -> Option<Instant> {
         self.servers.keys().filter_map(|server| self.next_control_turn_at(server)).min()
+    }
+
+    /// When to ask a server for lock waits.
+    fn next_suspicion(&self, server: ServerKey) -> Option<Instant> {
+        self.servers[server].next_suspicion(self.now, &self.settings, &self.scheduling, &self.pool)
     }
 
     fn next_control_turn_at(&self, server: ServerKey) -> Option<Instant> {
@@ -396,11 +404,7 @@ impl Engine {
                     self.servers[server].ask(self.now, Question::Changes);
                 }
             }
-            Question::Defaults => {
-                if self.take_defaults(server, answer.bytes) {
-                    self.servers[server].ask(self.now, Question::Server);
-                }
-            }
+            Question::Defaults => self.defaults_answered(server, answer.bytes),
             Question::Room => self.servers[server].take_room(&self.settings, &self.pool, Some(&answer.bytes)),
             Question::Peers(question) => self.peers_answered(server, question, Ok(&answer.bytes)),
             Question::Position => self.servers[server].control.position.answered(&answer.bytes),
@@ -439,7 +443,8 @@ impl Engine {
     fn refused(&mut self, server: ServerKey, question: Question, error: String) {
         match question {
             Question::LockGate | Question::LockWaits | Question::OtherWaiters => {
-                self.lock_waits_cannot_be_seen(server, error);
+                let event = self.servers[server].lock_waits_cannot_be_seen(self.now, error);
+                event.filter(|_| self.pool.worker == 0).into_iter().for_each(|event| self.views.event(event));
             }
             Question::Functions => {
                 self.functions_are_known(server, None);
@@ -487,7 +492,7 @@ impl Engine {
     }
 
     fn ask_for_other_waiters(&mut self, server: ServerKey) {
-        if self.expects_waiters(server) {
+        if self.servers[server].expects_waiters(self.now, &self.settings, &self.scheduling.stalls) {
             self.servers[server].ask(self.now, Question::OtherWaiters);
         } else {
             self.lock_waits_are_known(server);
@@ -495,9 +500,19 @@ impl Engine {
     }
 
     fn lock_waits_are_known(&mut self, server: ServerKey) {
-        let none = LockWaits::new(server, self.now);
-        let found = std::mem::replace(&mut self.servers[server].control.lock_waits, none);
-        self.found_lock_waits(found);
+        let found = Arc::new(self.servers[server].take_found_lock_waits(self.now));
+        self.pool.write_to_others(&Letter::LockWaits(Arc::clone(&found)));
+        // The next answer says whose locks these are.
+        self.take_lock_waits(&found);
+    }
+
+    /// Where sessions begin with other values, so do new backends alone, and the facts tell of them.
+    fn defaults_answered(&mut self, server: ServerKey, answer: Vec<u8>) {
+        let (sessions, views) = (&mut self.sessions, &mut self.views);
+        if self.servers[server].take_defaults(answer, sessions, &self.pool, views) {
+            self.renew_backends_on(server);
+            self.servers[server].ask(self.now, Question::Server);
+        }
     }
 
     /// The copy that is there is as good as a new one.

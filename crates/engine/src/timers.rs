@@ -139,7 +139,7 @@ impl Engine {
             Timer::Overdue => self.next_ending(),
             Timer::Stall => self.next_stall(),
             Timer::Rescue => self.next_rescue(),
-            Timer::Standing => self.next_look_at_standing(),
+            Timer::Standing => self.scheduling.next_look_at_standing(self.now),
             Timer::Place => {
                 self.servers.iter().filter_map(|server| server.next_look_for_places(self.now)).min()
             }

@@ -17,11 +17,14 @@ use seam::Instant;
 use sql::Kind;
 
 use super::{Backend, InFlight};
+use crate::client::Client;
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey, ServerKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
 use crate::learned::history;
+use crate::learned::lock_waits::LockWaits;
 use crate::request::Request;
 use crate::scheduler::{Grant, Lane};
+use crate::session::Sessions;
 use crate::settings::ThreadHandling;
 
 /// For each permit so many statements of contended kinds may be in work. With locks that are different ones, as rows of one
@@ -103,13 +106,37 @@ pub(crate) fn holds(
     kinds.range(of_text).any(|((_, of), &until)| of.as_deref() == schema && until > now)
 }
 
+impl InFlight {
+    /// Its fingerprint, if it has one, and its schema: its client's, since the backend's own is another one until what went ahead of the
+    /// statement, in the same text, is answered.
+    pub(crate) fn kind<'a>(
+        &self,
+        clients: &Table<ClientKey, Client>,
+        sessions: &'a Sessions,
+    ) -> Option<(u64, Option<&'a [u8]>)> {
+        let schema = sessions.state(clients.get(self.owner.client()?)?.session?).schema.as_deref();
+        (self.fingerprint != 0).then_some((self.fingerprint, schema))
+    }
+}
+
 impl Engine {
+    /// A server has said who waits for locks.
+    pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
+        let server = &mut self.servers[found.server];
+        server.tell_holders(&found.waits, &self.clients, &mut self.pool);
+        let scheduling = &mut self.scheduling;
+        server.take_lock_waits(self.now, &found.waits, found.asked, &mut self.clients, scheduling);
+        self.note_contention(found.server);
+    }
+
     /// Finds anew which kinds are contended on a server, behind news of lock waits.
-    pub(crate) fn note_contention(&mut self, server: ServerKey) {
+    fn note_contention(&mut self, server: ServerKey) {
         let mut found = BTreeMap::new();
         for (_, backend) in self.servers[server].backends.iter() {
             let first = backend.in_flight.front();
-            if let Some((fingerprint, schema)) = first.and_then(|statement| self.kind_of(statement)) {
+            if let Some((fingerprint, schema)) =
+                first.and_then(|statement| statement.kind(&self.clients, &self.sessions.states))
+            {
                 let kind = (fingerprint, schema.map(Into::into));
                 let (running, waiting) = found.entry(kind).or_insert((0, 0));
                 *running += 1;
@@ -121,33 +148,20 @@ impl Engine {
         }
     }
 
-    /// The fingerprint of a statement in flight, if it has one, and its schema: its client's, since the backend's own is another one
-    /// until what went ahead of the statement, in the same text, is answered.
-    pub(crate) fn kind_of(&self, statement: &InFlight) -> Option<(u64, Option<&[u8]>)> {
-        let client = self.clients.get(statement.owner.client()?)?;
-        let schema = self.sessions.states.state(client.session?).schema.as_deref();
-        (statement.fingerprint != 0).then_some((statement.fingerprint, schema))
-    }
-
     /// Says whether a client's request is of a kind that waits for locks in its schema.
     fn is_of_contended_kind(&self, key: ClientKey, request: &Request) -> bool {
         self.servers[self.servers.serving(&self.clients[key])].contention.has(
             request.fingerprint(),
-            self.schema_of(key),
+            self.clients[key].schema(&self.sessions.states),
             self.now,
         )
-    }
-
-    /// A client's default schema.
-    pub(crate) fn schema_of(&self, key: ClientKey) -> Option<&[u8]> {
-        self.sessions.states.state(self.clients[key].session?).schema.as_deref()
     }
 
     /// Says whether a client's request was of a kind that waits for locks in its schema, a while ago.
     pub(crate) fn was_contended(&self, key: ClientKey, request: &Request) -> bool {
         self.servers[self.servers.serving(&self.clients[key])].contention.was_there(
             request.statement.fingerprint,
-            self.schema_of(key),
+            self.clients[key].schema(&self.sessions.states),
             self.now,
         )
     }
@@ -263,11 +277,33 @@ impl Engine {
         );
     }
 
+    fn is_of_standing_kind(&self, key: ClientKey, request: &Request) -> bool {
+        let schema = self.clients[key].schema(&self.sessions.states);
+        self.scheduling.stands(self.now, request.fingerprint(), schema)
+    }
+
+    fn finds_kind_standing(&mut self, key: ClientKey) -> bool {
+        let (now, settings, client) = (self.now, &self.settings, &self.clients[key]);
+        let others = (&self.clients, &self.sessions.states);
+        self.scheduling.finds_kind_standing(now, settings, &self.pool, &self.servers, client, others)
+    }
+
+    fn only_last_backends_are_left(&self) -> bool {
+        self.scheduling.only_last_backends_are_left(&self.settings, &self.pool, &self.servers)
+    }
+
     /// How many more of them may be in work on this worker. Those count that waited or stood before their kind was known for it: they
     /// have backends as well.
     fn contended_room(&self) -> u32 {
         let waits_beside = |backend: &Backend| {
-            !backend.contends && (backend.waits_for_lock || self.runs_standing_kind(backend))
+            !backend.contends
+                && (backend.waits_for_lock
+                    || self.scheduling.runs_standing_kind(
+                        self.now,
+                        backend,
+                        &self.clients,
+                        &self.sessions.states,
+                    ))
         };
         let beside = self.servers.backends().filter(|(_, backend)| waits_beside(backend)).count();
         let in_work: u32 = self.servers.iter().map(|server| server.contention.in_work).sum();

@@ -392,7 +392,7 @@ impl Engine {
             ahead.texts.push(variables);
         }
         let pins = !self.pins_of(key, request).is_empty();
-        if let Some(set) = self.wait_timeout_ahead(key, backend_key, request, pins) {
+        if let Some(set) = self.clients[key].wait_timeout_ahead(&self.servers[backend_key], request, pins) {
             ahead.sets_wait_timeout = true;
             ahead.texts.push(set);
         }

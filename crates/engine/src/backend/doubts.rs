@@ -192,7 +192,8 @@ impl Engine {
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }
         let changes = std::mem::take(&mut summary.changes);
-        self.note_wait_timeouts(key, client, &request.statement, &changes);
+        let backend = &mut self.servers[key];
+        self.clients[client].note_wait_timeouts(backend, &request.statement, &changes);
         self.clients[client].note_last_gtid(request, &changes);
         let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));
         if tells_schema {
@@ -406,7 +407,7 @@ impl Engine {
                     }
                     (None, value) => {
                         let value = value.as_deref().unwrap_or_default();
-                        self.note_wait_timeout(key, client, name, value);
+                        self.clients[client].note_wait_timeout(&mut self.servers[key], name, value);
                         state.set_variable(name, value);
                     }
                 }

@@ -136,7 +136,7 @@ impl Engine {
     }
 
     fn lose_backend(&mut self, key: BackendKey, reason: &str) {
-        self.lock_wait_ended(key);
+        self.servers.of_mut(key).lock_wait_ended(self.now, key, &mut self.scheduling.waits);
         let reason = match self.change_failed(key) {
             true => Cow::Owned(self.logins.failure_of_change(&self.servers[key], reason)),
             false => Cow::Borrowed(reason),

@@ -1,12 +1,15 @@
 //! Which backend serves a client's statement.
 
 use sql::Effects;
+use wire::{CommandKind, Expect};
 
-use super::{Afterwards, Backend, Phase};
+use super::{Afterwards, Backend, Owner, Phase, Summary};
 use crate::accounts::IdentityId;
 use crate::client::Client;
+use crate::client::wait_timeout::RESTORE;
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, ServerKey};
+use crate::server::Server;
 use crate::session::SessionTables;
 use crate::session::pins::Pins;
 
@@ -17,6 +20,15 @@ impl SessionTables {
         Some(backend.identity) == client.identity
             && backend.class == client.class()
             && (!has_schema(backend.session) || client.session.is_some_and(has_schema))
+    }
+}
+
+impl Server {
+    /// All backends are to be replaced by others as soon as nobody needs them; returns those of which that is so now. Those that are just
+    /// being opened, too: what a connection begins with, the servers copy when they accept it, and the rest of its login may take long.
+    fn renew_backends(&mut self) -> Vec<BackendKey> {
+        self.backends.iter_mut().for_each(|(_, backend)| backend.afterwards = Afterwards::Close);
+        self.backends.iter().filter(|(_, backend)| backend.is_idle()).map(|(key, _)| key).collect()
     }
 }
 
@@ -85,6 +97,33 @@ impl Engine {
             }
             Afterwards::Reset => self.send_reset(key),
             Afterwards::Close => self.quit_backend(key),
+        }
+    }
+
+    /// A client's `wait_timeout` stands on a backend that nobody holds any more: it goes before the backend is idle.
+    fn restore_wait_timeout(&mut self, key: BackendKey) {
+        self.send_own(key, Owner::RestoreWaitTimeout, CommandKind::Query, RESTORE, Expect::ResultSets, 0);
+    }
+
+    /// The answer to that.
+    pub(crate) fn wait_timeout_restored(&mut self, key: BackendKey, summary: &Summary) {
+        if summary.error.is_some() {
+            return self.close_backend(key, "its wait_timeout could not be set back");
+        }
+        self.servers[key].wait_timeout = None;
+    }
+
+    /// All backends are replaced by others as soon as nobody needs them.
+    pub(crate) fn renew_backends(&mut self) {
+        for server in self.servers.keys() {
+            self.renew_backends_on(server);
+        }
+    }
+
+    /// The same of one server's.
+    pub(crate) fn renew_backends_on(&mut self, server: ServerKey) {
+        for key in self.servers[server].renew_backends() {
+            self.quit_backend(key);
         }
     }
 

@@ -352,8 +352,13 @@ impl Engine {
 
     /// An answer is complete.
     fn statement_ended(&mut self, key: BackendKey, mut statement: InFlight, took: Duration) {
-        self.lock_wait_ended(key);
-        self.note_progress(&statement);
+        self.servers.of_mut(key).lock_wait_ended(self.now, key, &mut self.scheduling.waits);
+        let (clients, sessions) = (&self.clients, &self.sessions.states);
+        let (settings, in_use) = (&self.settings, self.servers.backends_in_use());
+        let kind = || statement.kind(clients, sessions);
+        if self.scheduling.note_progress(self.now, settings, &self.pool, in_use, kind) {
+            self.leave_contended_lanes();
+        }
         self.note_history(&statement, took);
         self.views.measure_statement(&statement, took);
         self.tally(&statement, took);

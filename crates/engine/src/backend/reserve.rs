@@ -15,12 +15,15 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::Backend;
 use super::contended::{KindInSchema, holds};
-use super::{Backend, InFlight};
-use crate::engine::Engine;
-use crate::ids::ClientKey;
-use crate::request::Request;
-use crate::settings::ThreadHandling;
+use crate::client::Client;
+use crate::ids::{ClientKey, Table};
+use crate::pool::Pool;
+use crate::scheduling::Scheduling;
+use crate::servers::Servers;
+use crate::session::Sessions;
+use crate::settings::{Settings, ThreadHandling};
 
 /// One backend of so many is kept for kinds that get on. Those that stand may have half of them and half of the rest at once
 /// before that is noticed.
@@ -76,93 +79,106 @@ impl Reserve {
     }
 }
 
-impl Engine {
-    /// A statement has ended on a backend.
-    pub(crate) fn note_progress(&mut self, statement: &InFlight) {
+impl Scheduling {
+    /// A statement of this kind has ended on a backend, while so many are in use. Says whether its kind, or all, were taken to stand.
+    pub(crate) fn note_progress<'a>(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        pool: &Pool,
+        in_use: u32,
+        kind: impl FnOnce() -> Option<(u64, Option<&'a [u8]>)>,
+    ) -> bool {
         // What ends is noted from half of the reserve's mark on, so that it is known there who gets on.
-        let mut reserve = std::mem::take(&mut self.scheduling.reserve);
-        let released = if self.servers.backends_in_use() < self.reserve_mark() / 2 {
-            (!reserve.ended.is_empty() || !reserve.standing.is_empty()) && reserve.clear()
-        } else {
-            let kind = self.kind_of(statement);
-            kind.is_some_and(|(fingerprint, schema)| reserve.note_end(self.now, fingerprint, schema))
-        };
-        self.scheduling.reserve = reserve;
-        if released {
-            self.leave_contended_lanes();
+        if in_use < self.reserve_mark(settings, pool) / 2 {
+            let reserve = &mut self.reserve;
+            return (!reserve.ended.is_empty() || !reserve.standing.is_empty()) && reserve.clear();
         }
+        kind().is_some_and(|(fingerprint, schema)| self.reserve.note_end(now, fingerprint, schema))
     }
 
-    /// Says whether a client's request is of a kind that was found to stand.
-    pub(crate) fn is_of_standing_kind(&self, key: ClientKey, request: &Request) -> bool {
-        !self.scheduling.reserve.standing.is_empty()
-            && holds(&self.scheduling.reserve.standing, request.fingerprint(), self.schema_of(key), self.now)
+    /// Says whether requests of a kind were found to stand.
+    pub(crate) fn stands(&self, now: Instant, fingerprint: u64, schema: Option<&[u8]>) -> bool {
+        !self.reserve.standing.is_empty() && holds(&self.reserve.standing, fingerprint, schema, now)
     }
 
     /// Says whether the statement on a backend is of such a kind.
-    pub(crate) fn runs_standing_kind(&self, backend: &Backend) -> bool {
-        !self.scheduling.reserve.standing.is_empty()
-            && backend.in_flight.front().and_then(|statement| self.kind_of(statement)).is_some_and(
-                |(fingerprint, schema)| {
-                    holds(&self.scheduling.reserve.standing, fingerprint, schema, self.now)
-                },
-            )
+    pub(crate) fn runs_standing_kind(
+        &self,
+        now: Instant,
+        backend: &Backend,
+        clients: &Table<ClientKey, Client>,
+        sessions: &Sessions,
+    ) -> bool {
+        !self.reserve.standing.is_empty()
+            && backend
+                .in_flight
+                .front()
+                .and_then(|statement| statement.kind(clients, sessions))
+                .is_some_and(|(fingerprint, schema)| self.stands(now, fingerprint, schema))
     }
 
-    /// Says whether a statement that needs a backend is of a kind that stands, which is remembered then.
-    pub(crate) fn finds_kind_standing(&mut self, key: ClientKey) -> bool {
-        let client = &self.clients[key];
+    /// Says whether a client's statement that needs a backend is of a kind that stands, which is remembered then.
+    pub(crate) fn finds_kind_standing(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        pool: &Pool,
+        servers: &Servers,
+        client: &Client,
+        (clients, sessions): (&Table<ClientKey, Client>, &Sessions),
+    ) -> bool {
         let fingerprint = client.request.as_ref().map_or(0, |request| request.fingerprint());
-        if fingerprint == 0 || client.backend.is_some() || !self.is_reserve_reached() {
+        if fingerprint == 0 || client.backend.is_some() || !self.is_reserve_reached(settings, pool, servers) {
             return false;
         }
-        let kind = (fingerprint, self.schema_of(key).map(Into::into));
-        let alike = self.servers.backends().filter(|(_, backend)| {
-            let running = backend.in_flight.front().and_then(|statement| self.kind_of(statement));
+        let kind = (fingerprint, client.schema(sessions).map(Into::into));
+        let alike = servers.backends().filter(|(_, backend)| {
+            let running = backend.in_flight.front().and_then(|statement| statement.kind(clients, sessions));
             running == Some((kind.0, kind.1.as_deref()))
         });
         let waits = alike.clone().any(|(_, backend)| backend.waits_for_lock);
         let oldest = alike.map(|(_, backend)| backend.first_since).min();
         // What began before the lock came may be older than the last that ended: then it takes as long as it usually takes.
-        let stalled = self.scheduling.stalled_since(self.now, &self.settings, kind.0);
-        let stands = (waits && self.only_last_backends_are_left())
-            || oldest
-                .is_some_and(|oldest| self.scheduling.reserve.none_ended_since(&kind, oldest.max(stalled)));
+        let stalled = self.stalled_since(now, settings, kind.0);
+        let stands = (waits && self.only_last_backends_are_left(settings, pool, servers))
+            || oldest.is_some_and(|oldest| self.reserve.none_ended_since(&kind, oldest.max(stalled)));
         if stands {
-            let now = self.now;
-            self.scheduling.reserve.standing.retain(|_, until| *until > now);
-            self.scheduling.reserve.standing.insert(kind, now + LONGEST);
+            self.reserve.standing.retain(|_, until| *until > now);
+            self.reserve.standing.insert(kind, now + LONGEST);
         }
         stands
     }
 
     /// When kinds that stand are looked at again, if any do.
-    pub(crate) fn next_look_at_standing(&self) -> Option<Instant> {
-        let waits = self.scheduling.scheduler.peek_contended(true).is_some();
-        self.scheduling.reserve.standing.values().copied().filter(|&until| waits && until > self.now).min()
+    pub(crate) fn next_look_at_standing(&self, now: Instant) -> Option<Instant> {
+        let waits = self.scheduler.peek_contended(true).is_some();
+        self.reserve.standing.values().copied().filter(|&until| waits && until > now).min()
     }
 
     /// Says whether so many of the backends that this worker may have are in use that the rest is kept.
-    pub(crate) fn is_reserve_reached(&self) -> bool {
-        self.servers.backends_in_use() >= self.reserve_mark()
+    pub(crate) fn is_reserve_reached(&self, settings: &Settings, pool: &Pool, servers: &Servers) -> bool {
+        servers.backends_in_use() >= self.reserve_mark(settings, pool)
     }
 
     /// Says whether the last of the backends that this worker may have are for kinds of which none is known to wait for a lock.
-    pub(crate) fn only_last_backends_are_left(&self) -> bool {
-        let share = self.pool.workers.places.most() / self.pool.workers.count();
-        self.is_reserve_reached() && self.servers.backends_in_use() >= share - (share / LAST).max(1)
+    pub(crate) fn only_last_backends_are_left(
+        &self,
+        settings: &Settings,
+        pool: &Pool,
+        servers: &Servers,
+    ) -> bool {
+        let share = pool.workers.places.most() / pool.workers.count();
+        self.is_reserve_reached(settings, pool, servers)
+            && servers.backends_in_use() >= share - (share / LAST).max(1)
     }
 
     /// From how many backends on the rest is kept.
-    fn reserve_mark(&self) -> u32 {
-        let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let share = self.pool.workers.places.most() / self.pool.workers.count();
+    fn reserve_mark(&self, settings: &Settings, pool: &Pool) -> u32 {
+        let pools = settings.thread_handling == ThreadHandling::PoolOfThreads;
+        let share = pool.workers.places.most() / pool.workers.count();
         // With fewer there is nothing to keep.
-        if pool && self.scheduling.scheduler.is_native() && share >= KEPT {
-            share - share / KEPT
-        } else {
-            u32::MAX
-        }
+        if pools && self.scheduler.is_native() && share >= KEPT { share - share / KEPT } else { u32::MAX }
     }
 }
 

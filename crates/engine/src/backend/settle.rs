@@ -21,6 +21,7 @@ use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, Inse
 use crate::session::pins::Pins;
 use crate::session::{Charset, SessionState};
 use crate::stored_code::Hidden;
+use crate::workers::letter::Letter;
 
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
 /// then has none, so that it can choose another.
@@ -74,7 +75,11 @@ impl Engine {
         let summary = &mut statement.summary;
         match &summary.error {
             Some(_) => self.note_failed(key, client, &request),
-            None if request.sets_globals => self.look_at_defaults(),
+            None if request.sets_globals => {
+                // Every worker looks without waiting for `accounts_refresh`.
+                self.servers.defaults_are_wanted();
+                self.pool.write_to_others(&Letter::DefaultsChanged);
+            }
             None => {}
         }
         let before = self.sessions.state_to_remember(&self.clients[client], &request);
@@ -89,18 +94,7 @@ impl Engine {
         if unexplained {
             pins |= Pins::STATE_CHANGE;
         }
-        let (state, failed) = (&mut self.clients[client], summary.error.is_some());
-        match state.note_variables(&mut self.servers[key], &self.sessions.states, &request, failed) {
-            VariablesBehind::Same => {}
-            VariablesBehind::Set => self.hoards.count_session(client, state),
-            VariablesBehind::Unknown => pins |= Effects::USER_VARIABLE.into(),
-        }
-        if state.note_pins(&self.sessions.states, &mut self.views.pin_counts, &request, pins, summary) {
-            self.hoards.count_session(client, state);
-        }
-        self.note_status(client, &request, summary);
-        let (state, counts) = (&mut self.clients[client], &mut self.views.pin_counts);
-        state.note_metadata_locks(self.servers.primary(), counts, &request);
+        self.note_state(key, client, &request, pins, summary);
         self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
         if let Some(before) = before {
@@ -118,6 +112,29 @@ impl Engine {
         if let Some(about) = &request.about {
             self.drop_doubtful(key, about, &statement.summary);
         }
+    }
+
+    /// What a statement that pins for these reasons has changed of its client's variables, pins and status.
+    fn note_state(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &Request,
+        mut pins: Pins,
+        summary: &Summary,
+    ) {
+        let (state, failed) = (&mut self.clients[client], summary.error.is_some());
+        match state.note_variables(&mut self.servers[key], &self.sessions.states, request, failed) {
+            VariablesBehind::Same => {}
+            VariablesBehind::Set => self.hoards.count_session(client, state),
+            VariablesBehind::Unknown => pins |= Effects::USER_VARIABLE.into(),
+        }
+        if state.note_pins(&self.sessions.states, &mut self.views.pin_counts, request, pins, summary) {
+            self.hoards.count_session(client, state);
+        }
+        self.note_status(client, request, summary);
+        let (state, counts) = (&mut self.clients[client], &mut self.views.pin_counts);
+        state.note_metadata_locks(self.servers.primary(), counts, request);
     }
 
     /// An answer that was held to its end goes to its client, as that is to see it. What its statement counts for stands before.

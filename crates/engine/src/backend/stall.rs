@@ -132,7 +132,9 @@ impl Engine {
             return usize::MAX;
         }
         // Most backends are in use, and who takes the rest may be of the same kind: rather than that, the server says who waits.
-        if self.is_reserve_reached() && self.may_ask_who_waits() {
+        if self.scheduling.is_reserve_reached(&self.settings, &self.pool, &self.servers)
+            && self.may_ask_who_waits()
+        {
             return 0;
         }
         let count =
@@ -147,6 +149,12 @@ impl Engine {
         let of_backends = most(self.pool.workers.places.most() / 2)
             .saturating_sub(count(|backend| backend.permit() == Permit::Lent));
         unexplained.min(of_backends)
+    }
+
+    /// Says whether any server can be asked who waits.
+    fn may_ask_who_waits(&self) -> bool {
+        let (settings, scheduler) = (&self.settings, &self.scheduling.scheduler);
+        self.servers.iter().any(|server| server.may_be_asked_who_waits(self.now, settings, scheduler))
     }
 
     /// Says whether new work waits of a user who has nothing under way, while statements of others hold all permits. One more of

@@ -266,7 +266,7 @@ impl Engine {
         match command {
             Command::Quit => self.drop_client(key),
             Command::Query(body) => self.query_command(key, body, raw, answer),
-            Command::Ping if self.server_watches_idleness(key) => {
+            Command::Ping if self.clients[key].server_watches_idleness(&self.servers) => {
                 self.queue_request(key, other(Expect::Simple));
             }
             Command::Ping => self.ping(key, answer),

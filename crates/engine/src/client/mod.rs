@@ -264,6 +264,11 @@ impl Client {
         sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
     }
 
+    /// Its default schema.
+    pub(crate) fn schema<'a>(&self, sessions: &'a Sessions) -> Option<&'a [u8]> {
+        sessions.state(self.session?).schema.as_deref()
+    }
+
     /// The transaction of a client whose statements need no permits of their own has one.
     fn has_kept_permit(&self, servers: &Servers) -> bool {
         self.backend.is_some_and(|backend| servers[backend].permit() == Permit::Held)

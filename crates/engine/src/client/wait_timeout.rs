@@ -10,16 +10,11 @@ use std::time::Duration;
 
 use seam::Instant;
 use sql::Reads;
-use wire::{CommandKind, Expect};
 
 use super::{Client, Phase};
-use crate::backend::{Change, Owner, Summary};
-use crate::control::facts::Facts;
-use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey};
-use crate::outside::named::ClosedFor;
+use crate::backend::{Backend, Change};
 use crate::request::{Request, RequestKind, Statement};
+use crate::servers::Servers;
 
 /// Seconds, 1 to 31,536,000; `None` for what a new connection has.
 pub(crate) type WaitTimeout = Option<NonZeroU32>;
@@ -28,7 +23,7 @@ pub(crate) type WaitTimeout = Option<NonZeroU32>;
 pub(crate) const NAME: &[u8] = b"wait_timeout";
 
 /// Sets it to the global value, as a new connection of the backend's kind has it.
-const RESTORE: &[u8] = b"SET @@session.wait_timeout=DEFAULT";
+pub(crate) const RESTORE: &[u8] = b"SET @@session.wait_timeout=DEFAULT";
 
 /// A value as the servers show and report it.
 fn seconds(value: &[u8]) -> WaitTimeout {
@@ -44,49 +39,41 @@ impl Client {
     }
 }
 
-impl Engine {
-    /// What the server reports behind a client's statement. What it sets for itself alone has gone back.
+impl Client {
+    /// What the server reports behind a statement of the client's on its backend. What it sets for itself alone has gone back.
     pub(crate) fn note_wait_timeouts(
         &mut self,
-        key: BackendKey,
-        client: ClientKey,
+        backend: &mut Backend,
         statement: &Statement,
         changes: &[Change],
     ) {
         for change in changes.iter().filter(|_| !statement.sets_for_itself) {
             if let Change::Variable { name, value } = change {
-                self.note_wait_timeout(key, client, name, value);
+                self.note_wait_timeout(backend, name, value);
             }
         }
     }
 
     /// A variable has this value on the client's backend, because the client has set it.
-    pub(crate) fn note_wait_timeout(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        name: &[u8],
-        value: &[u8],
-    ) {
+    pub(crate) fn note_wait_timeout(&mut self, backend: &mut Backend, name: &[u8], value: &[u8]) {
         if name.eq_ignore_ascii_case(NAME) {
             let value = seconds(value);
-            self.clients[client].wait_timeout = value;
-            self.servers[key].wait_timeout = value;
+            self.wait_timeout = value;
+            backend.wait_timeout = value;
         }
     }
 
     /// What has to go ahead of a request that may look at the variable, or that pins; `None` where it stands.
     pub(crate) fn wait_timeout_ahead(
         &self,
-        client: ClientKey,
-        backend: BackendKey,
+        backend: &Backend,
         request: &Request,
         pins: bool,
     ) -> Option<Vec<u8>> {
         let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
         let reads = executes && request.statement.reads.contains(Reads::WAIT_TIMEOUT);
-        let wanted = self.clients[client].wait_timeout;
-        if !(reads || pins) || wanted == self.servers[backend].wait_timeout {
+        let wanted = self.wait_timeout;
+        if !(reads || pins) || wanted == backend.wait_timeout {
             return None;
         }
         Some(
@@ -96,52 +83,24 @@ impl Engine {
         )
     }
 
-    /// A client's value stands on a backend that nobody holds any more: it goes before the backend is idle.
-    pub(crate) fn restore_wait_timeout(&mut self, key: BackendKey) {
-        self.send_own(key, Owner::RestoreWaitTimeout, CommandKind::Query, RESTORE, Expect::ResultSets, 0);
-    }
-
-    /// The answer to that.
-    pub(crate) fn wait_timeout_restored(&mut self, key: BackendKey, summary: &Summary) {
-        if summary.error.is_some() {
-            return self.close_backend(key, "its wait_timeout could not be set back");
-        }
-        self.servers[key].wait_timeout = None;
-    }
-
     /// Whether the server would end the client's backend for an idleness that only it sees: then it has to hear of a ping.
-    pub(crate) fn server_watches_idleness(&self, client: ClientKey) -> bool {
-        let backend = self.clients[client].backend;
-        backend.is_some_and(|backend| self.servers[backend].wait_timeout.is_some())
-    }
-
-    /// Ends a client that has been idle for too long, between two commands or within one: both servers read the whole of a
-    /// command with `wait_timeout` (`do_command`), and take `net_read_timeout` only for what they read behind it, files of LOAD
-    /// DATA LOCAL. MariaDB says nothing then, MySQL gives the reason since 8.0.24 (net_serv.cc, `net_read_raw_loop`):
-    /// ER_CLIENT_INTERACTION_TIMEOUT where the first header does not come, ER_NET_READ_INTERRUPTED behind that.
-    pub(crate) fn end_idle_client(&mut self, key: ClientKey) {
-        let headers = wire::headers_read(&self.clients[key].input);
-        let (error, reason) = match headers {
-            0 => (MySqlError::idle_too_long(), "idle for wait_timeout"),
-            _ => (MySqlError::read_timeout(), "nothing more of its command for wait_timeout"),
-        };
-        if self.servers.primary().facts.as_ref().is_some_and(Facts::tells_idle_clients) {
-            self.answer_error(key, headers, &error);
-        }
-        self.close_client(key, ClosedFor::WaitTimeout, reason);
+    pub(crate) fn server_watches_idleness(&self, servers: &Servers) -> bool {
+        self.backend.is_some_and(|backend| servers[backend].wait_timeout.is_some())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use seam::{Address, ConnectionId, Input, Output, Peer, Program};
-    use wire::Capabilities;
+    use wire::{Capabilities, CommandKind};
 
     use std::rc::Rc;
 
     use super::*;
     use crate::accounts::secret::Secret;
     use crate::accounts::{Account, Credential};
+    use crate::control::facts::Facts;
+    use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::server_login::Established;
     use crate::settings::Settings;

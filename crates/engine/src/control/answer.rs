@@ -1,5 +1,8 @@
 //! An answer to a question of the service account.
 
+use super::Control;
+use crate::learned::lock_waits::LockWaits;
+
 /// Stored code of one kind, with all that the server says along with it: looking through so much takes some ten milliseconds of
 /// the worker that does it.
 const MOST_CODE: usize = 8 << 20;
@@ -27,5 +30,12 @@ impl wire::ReplySink for Kept {
         if let wire::ReplyEvent::Err(error) = event {
             self.error = Some(format!("error {}: {}", error.code, String::from_utf8_lossy(error.message)));
         }
+    }
+}
+
+impl Control {
+    /// What has been found of lock waits; the next to be found are these.
+    pub(crate) fn take_lock_waits(&mut self, next: LockWaits) -> LockWaits {
+        std::mem::replace(&mut self.lock_waits, next)
     }
 }

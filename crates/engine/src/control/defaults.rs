@@ -10,14 +10,14 @@ use seam::Instant;
 use sql::Kind;
 
 use super::SHORTEST_REFRESH;
-use crate::backend::Afterwards;
 use crate::backend::kept::rows_of;
-use crate::engine::Engine;
-use crate::ids::ServerKey;
 use crate::outside::event::Event;
+use crate::outside::views::Views;
+use crate::pool::Pool;
 use crate::request::Statement;
+use crate::server::Server;
+use crate::session::SessionTables;
 use crate::steps;
-use crate::workers::letter::Letter;
 
 /// Asks for the variables whose global value begins a session, which everybody may set for a session of their own, and which
 /// change what a statement does or how long it may take; and for some that are not carried, so that backends are renewed. A
@@ -166,53 +166,33 @@ pub(crate) fn may_be_set(statement: &Statement, text: &[u8]) -> bool {
     statement.kind == Kind::Set && steps::all(text).split(|byte| !byte.is_ascii_alphabetic()).any(word)
 }
 
-impl Engine {
-    /// A client may have changed them: every worker looks without waiting for `accounts_refresh`.
-    pub(crate) fn look_at_defaults(&mut self) {
-        self.servers.defaults_are_wanted();
-        self.pool.write_to_others(&Letter::DefaultsChanged);
-    }
-
-    /// A server's answer. True where the facts have to be read again.
-    pub(crate) fn take_defaults(&mut self, server: ServerKey, answer: Vec<u8>) -> bool {
-        let defaults = &mut self.servers[server].control.defaults;
+impl Server {
+    /// Its answer. True where it had other values before: session states have kept what they rely on then, and the backends and the facts
+    /// are of the past.
+    pub(crate) fn take_defaults(
+        &mut self,
+        answer: Vec<u8>,
+        sessions: &mut SessionTables,
+        pool: &Pool,
+        views: &mut Views,
+    ) -> bool {
+        let defaults = &mut self.control.defaults;
         let mut old = defaults.changed_by(answer);
         let is_anew = std::mem::take(&mut defaults.anew);
         if old.is_empty() {
             return false;
         }
         // Each worker has its own account of them, and one line is enough.
-        if self.pool.worker == 0 {
+        if pool.worker == 0 {
             let names = old.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
-            self.views.event(Event::DefaultsChanged { names });
+            views.event(Event::DefaultsChanged { names });
         }
         if !is_anew {
             old.retain(|(name, _)| !NOT_SETTABLE.contains(&name.as_slice()));
-            self.sessions.states.keep_values(&old);
+            sessions.states.keep_values(&old);
         }
-        self.sessions.known_answers.clear(&mut self.sessions.states);
-        self.renew_backends_on(server);
+        sessions.known_answers.clear(&mut sessions.states);
         true
-    }
-
-    /// All backends are replaced by others as soon as nobody needs them. Those that are just being opened, too: what a connection
-    /// begins with, the servers copy when they accept it, and the rest of its login may take long.
-    pub(crate) fn renew_backends(&mut self) {
-        for server in self.servers.keys() {
-            self.renew_backends_on(server);
-        }
-    }
-
-    /// The same of one server's.
-    pub(crate) fn renew_backends_on(&mut self, server: ServerKey) {
-        let keys: Vec<_> = self.servers[server].backends.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            let backend = &mut self.servers[key];
-            backend.afterwards = Afterwards::Close;
-            if backend.is_idle() {
-                self.quit_backend(key);
-            }
-        }
     }
 }
 
@@ -224,10 +204,23 @@ mod tests {
     use seam::{Input, Output, Program as _};
 
     use super::*;
+    use crate::backend::Afterwards;
     use crate::client::commands::tests::{connection, engine};
+    use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::session::SessionState;
     use crate::settings::Settings;
+
+    /// As the answer to the question about them.
+    fn take(engine: &mut Engine, answer: Vec<u8>) -> bool {
+        let primary = engine.servers.primary().key;
+        let (sessions, views) = (&mut engine.sessions, &mut engine.views);
+        let changed = engine.servers[primary].take_defaults(answer, sessions, &engine.pool, views);
+        if changed {
+            engine.renew_backends_on(primary);
+        }
+        changed
+    }
 
     fn answer(values: &[(&str, &str)]) -> Vec<u8> {
         let (mut out, mut sequence) = (Vec::new(), 1);
@@ -261,16 +254,15 @@ mod tests {
     #[test]
     fn clients_keep_what_has_changed() {
         let mut engine = engine(1, Settings::default());
-        let primary = engine.servers.primary().key;
         engine.servers.primary_mut().control.defaults.asked_anew();
         let first = answer(&[("sql_mode", "ANSI"), ("max_allowed_packet", "1024"), ("wait_timeout", "5")]);
-        assert!(!engine.take_defaults(primary, first.clone()), "there was nothing before");
-        assert!(!engine.take_defaults(primary, first));
+        assert!(!take(&mut engine, first.clone()), "there was nothing before");
+        assert!(!take(&mut engine, first));
         assert_eq!(set_of(&engine), "");
         let second = answer(&[("sql_mode", ""), ("max_allowed_packet", "4096"), ("wait_timeout", "6")]);
-        assert!(engine.take_defaults(primary, second));
+        assert!(take(&mut engine, second));
         assert_eq!(set_of(&engine), "SET @@session.sql_mode='ANSI'");
-        assert!(engine.take_defaults(primary, answer(&[("sql_mode", "ORACLE")])));
+        assert!(take(&mut engine, answer(&[("sql_mode", "ORACLE")])));
         assert_eq!(set_of(&engine), "SET @@session.sql_mode='ANSI'", "it has it for itself by now");
     }
 
@@ -278,8 +270,7 @@ mod tests {
     #[test]
     fn a_backend_that_is_being_opened_is_renewed_too() {
         let mut engine = engine(1, Settings::default());
-        let primary = engine.servers.primary().key;
-        engine.take_defaults(primary, answer(&[("sql_mode", "")]));
+        take(&mut engine, answer(&[("sql_mode", "")]));
         engine.servers.primary_mut().reachability.answered();
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1");
@@ -287,7 +278,7 @@ mod tests {
         engine.handle(Instant::START, Input::TurnEnd);
         let opened = |output: &Output<'_>| matches!(output, Output::Connect { token: 1.., .. });
         assert!(std::iter::from_fn(|| engine.poll_output().map(|output| opened(&output))).any(|is| is));
-        engine.take_defaults(primary, answer(&[("sql_mode", "ANSI")]));
+        take(&mut engine, answer(&[("sql_mode", "ANSI")]));
         let mut backends = engine.servers.backends();
         assert!(backends.all(|(_, backend)| backend.afterwards == Afterwards::Close));
         assert_eq!(engine.servers.backend_count(), 1);
@@ -296,13 +287,9 @@ mod tests {
     #[test]
     fn another_server_says_nothing_of_sessions_at_the_one_before() {
         let mut engine = engine(1, Settings::default());
-        let primary = engine.servers.primary().key;
-        engine.take_defaults(primary, answer(&[("optimizer_switch", "old=on")]));
+        take(&mut engine, answer(&[("optimizer_switch", "old=on")]));
         engine.servers.primary_mut().control.defaults.asked_anew();
-        assert!(
-            engine.take_defaults(primary, answer(&[("optimizer_switch", "new=on")])),
-            "but backends are renewed"
-        );
+        assert!(take(&mut engine, answer(&[("optimizer_switch", "new=on")])), "but backends are renewed");
         assert_eq!(set_of(&engine), "");
     }
 

@@ -14,11 +14,16 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ServerKey};
+use crate::backend::stall::Stalls;
+use crate::client::Client;
+use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
 use crate::outside::event::Event;
-use crate::outside::waits::WaitReason;
+use crate::outside::waits::{WaitReason, Waits};
+use crate::pool::Pool;
+use crate::scheduler::Scheduler;
+use crate::scheduling::Scheduling;
 use crate::server::Server;
+use crate::settings::Settings;
 use crate::workers::letter::Letter;
 
 /// Which threads of a server wait, by its own word.
@@ -150,73 +155,82 @@ impl Server {
     }
 }
 
-impl Engine {
-    /// Says whether somebody should ask a server for lock waits.
-    pub(crate) fn suspects_lock_waits(&self, server: ServerKey) -> bool {
-        self.next_suspicion(server).is_some_and(|due| due <= self.now)
-    }
-
-    /// When to ask, if there is a reason.
-    pub(crate) fn next_suspicion(&self, server: ServerKey) -> Option<Instant> {
-        let pace = self.lock_wait_pace(server).filter(|_| self.may_ask_server_who_waits(server))?;
+impl Server {
+    /// When to ask for lock waits, if there is a reason.
+    pub(crate) fn next_suspicion(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        scheduling: &Scheduling,
+        pool: &Pool,
+    ) -> Option<Instant> {
+        let pace = self.lock_wait_pace(now, settings, scheduling, pool);
+        let pace = pace.filter(|_| self.may_be_asked_who_waits(now, settings, &scheduling.scheduler))?;
         // Only while others wait: a statement that nobody waits behind may take as long as it likes.
-        (self.scheduling.scheduler.waiting() > 0).then(|| self.pool.workers.lock_waits_due(pace))
+        (scheduling.scheduler.waiting() > 0).then(|| pool.workers.lock_waits_due(pace))
     }
 
-    /// Says whether any server can be asked.
-    pub(crate) fn may_ask_who_waits(&self) -> bool {
-        self.servers.keys().any(|server| self.may_ask_server_who_waits(server))
-    }
-
-    fn may_ask_server_who_waits(&self, server: ServerKey) -> bool {
-        let allowed =
-            self.servers[server].lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
-        allowed && self.scheduling.scheduler.is_native() && !self.settings.lock_wait_interval.is_zero()
+    /// Says whether it can be asked.
+    pub(crate) fn may_be_asked_who_waits(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        scheduler: &Scheduler,
+    ) -> bool {
+        let allowed = self.lock_waits_denied.is_none_or(|at| now.since(at) >= DENIED_FOR);
+        allowed && scheduler.is_native() && !settings.lock_wait_interval.is_zero()
     }
 
     /// How much time passes from one question to the next; `None` where there is no reason for one.
-    pub(crate) fn lock_wait_pace(&self, server: ServerKey) -> Option<Duration> {
-        let interval = Some(self.settings.lock_wait_interval).filter(|interval| !interval.is_zero())?;
-        if self.expects_waiters(server) {
+    pub(crate) fn lock_wait_pace(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        scheduling: &Scheduling,
+        pool: &Pool,
+    ) -> Option<Duration> {
+        let interval = Some(settings.lock_wait_interval).filter(|interval| !interval.is_zero())?;
+        if self.expects_waiters(now, settings, &scheduling.stalls) {
             return Some(interval);
         }
-        self.pool.wants_permits_since().is_some().then(|| interval * PACES)
+        pool.wants_permits_since().is_some().then(|| interval * PACES)
     }
 
     /// Says whether something takes longer than its like, or has been found to wait. A statement that stalled in the last
     /// interval may still do.
-    pub(crate) fn expects_waiters(&self, server: ServerKey) -> bool {
-        let interval = self.settings.lock_wait_interval;
-        self.scheduling.stalls.latest.is_some_and(|at| self.now.since(at) <= interval)
-            || self.servers[server].contention.is_there(self.now)
+    pub(crate) fn expects_waiters(&self, now: Instant, settings: &Settings, stalls: &Stalls) -> bool {
+        stalls.latest.is_some_and(|at| now.since(at) <= settings.lock_wait_interval)
+            || self.contention.is_there(now)
     }
 
-    /// The server's answer: for us, and for the other workers.
-    pub(crate) fn found_lock_waits(&mut self, waits: LockWaits) {
-        self.servers[waits.server].lock_waits_denied = None;
-        let waits = Arc::new(waits);
-        self.pool.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
-        // The next answer says whose locks these are.
-        self.take_lock_waits(&waits);
+    /// What the service account has found, which is allowed to see it.
+    pub(crate) fn take_found_lock_waits(&mut self, now: Instant) -> LockWaits {
+        self.lock_waits_denied = None;
+        self.control.take_lock_waits(LockWaits::new(self.key, now))
     }
 
     /// Statements that wait for a lock lend their permits; clients that are waited for come first.
-    pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
-        let server = found.server;
-        self.tell_holders(server, &found.waits);
+    pub(crate) fn take_lock_waits(
+        &mut self,
+        now: Instant,
+        waits: &[LockWait],
+        asked: Instant,
+        clients: &mut Table<ClientKey, Client>,
+        scheduling: &mut Scheduling,
+    ) {
         // There may be as many as there are backends, and rows for each pair of them.
-        let mut waits = found.waits.clone();
+        let mut waits = waits.to_vec();
         waits.sort_unstable_by_key(|wait| wait.waiter);
         let waits_too = |thread: u32| waits.binary_search_by_key(&thread, |wait| wait.waiter).is_ok();
         let mut holders: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
         holders.sort_unstable();
         // At a former address of the server the same number is another thread.
-        let backends = self.servers[server].backends.iter().filter(|(_, backend)| !backend.place.is_former());
+        let backends = self.backends.iter().filter(|(_, backend)| !backend.place.is_former());
         let keys: Vec<_> = backends.map(|(key, _)| key).collect();
         for key in keys {
-            let backend = &mut self.servers[key];
+            let backend = &mut self.backends[key];
             let thread = backend.thread_id;
-            let asked_about = !backend.in_flight.is_empty() && backend.first_since <= found.asked;
+            let asked_about = !backend.in_flight.is_empty() && backend.first_since <= asked;
             backend.waits_for_lock = asked_about && waits_too(thread);
             let first = waits.partition_point(|wait| wait.waiter < thread);
             let own = waits[first..].iter().take_while(|wait| wait.waiter == thread && asked_about);
@@ -224,74 +238,82 @@ impl Engine {
             // Servers name those too who wait for the same lock before it.
             let waits_for = others.clone().find(|&holder| !waits_too(holder)).or_else(|| others.next());
             if backend.waits_for_lock {
-                self.servers[key].lend_permit(&mut self.scheduling.scheduler);
+                backend.lend_permit(&mut scheduling.scheduler);
             }
-            self.note_lock_wait(key, waits_for);
-            let Some(client) = self.servers[key].holder else { continue };
+            self.note_lock_wait(now, key, waits_for, clients, &mut scheduling.waits);
+            let Some(client) = self.backends[key].holder else { continue };
             let blocks = holders.binary_search(&thread).is_ok();
-            if std::mem::replace(&mut self.clients[client].transaction.blocks_others, blocks) != blocks
-                && blocks
-            {
-                self.scheduling.scheduler.goes_first(client);
+            if std::mem::replace(&mut clients[client].transaction.blocks_others, blocks) != blocks && blocks {
+                scheduling.scheduler.goes_first(client);
             }
         }
-        self.note_contention(server);
     }
 
     /// Notes that the statement in flight on a backend was seen to wait for a lock that this thread holds, or for none.
-    fn note_lock_wait(&mut self, key: BackendKey, holder: Option<u32>) {
-        let backend = &self.servers[key];
+    fn note_lock_wait(
+        &mut self,
+        now: Instant,
+        key: BackendKey,
+        holder: Option<u32>,
+        clients: &Table<ClientKey, Client>,
+        waits: &mut Waits,
+    ) {
+        let backend = &self.backends[key];
         let Some(thread) = holder.filter(|_| !backend.in_flight.is_empty()) else {
-            return self.lock_wait_ended(key);
+            return self.lock_wait_ended(now, key, waits);
         };
         let since = backend.lock_wait.map_or(backend.first_since, |wait| wait.since);
         let known = backend.lock_wait.filter(|wait| wait.thread == thread).and_then(|wait| wait.client);
-        let client = known.or_else(|| self.client_behind(key.server(), thread));
-        self.servers[key].lock_wait = Some(SeenWait { since, thread, client });
+        let client = known.or_else(|| self.client_behind(thread, clients));
+        self.backends[key].lock_wait = Some(SeenWait { since, thread, client });
     }
 
-    /// The client that holds the backend on this thread of a server.
-    fn client_behind(&self, server: ServerKey, thread: u32) -> Option<u32> {
-        let mut backends = self.servers[server].backends.iter().map(|(_, backend)| backend);
+    /// The client that holds the backend on this thread of the server.
+    fn client_behind(&self, thread: u32, clients: &Table<ClientKey, Client>) -> Option<u32> {
+        let mut backends = self.backends.iter().map(|(_, backend)| backend);
         let holder = backends.find(|backend| backend.thread_id == thread)?.holder?;
-        self.clients.get(holder).map(|client| client.id)
+        clients.get(holder).map(|client| client.id)
     }
 
     /// Tells the other workers which of their clients are waited for.
-    fn tell_holders(&mut self, server: ServerKey, waits: &[LockWait]) {
-        if self.pool.workers.count() == 1 {
+    pub(crate) fn tell_holders(
+        &self,
+        waits: &[LockWait],
+        clients: &Table<ClientKey, Client>,
+        pool: &mut Pool,
+    ) {
+        if pool.workers.count() == 1 {
             return;
         }
         let mut threads: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
         threads.sort_unstable();
         threads.dedup();
         let known =
-            threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(server, thread)?)));
+            threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(thread, clients)?)));
         let holders: Vec<_> = known.collect();
         if !holders.is_empty() {
-            self.pool.write_to_others(&Letter::LockHolders(Arc::new(LockHolders { server, holders })));
+            let found = LockHolders { server: self.key, holders };
+            pool.write_to_others(&Letter::LockHolders(Arc::new(found)));
         }
     }
 
     /// The first statement in flight on a backend does not wait for a lock any more, or has ended: if it was seen to wait, it
     /// has up to now.
-    pub(crate) fn lock_wait_ended(&mut self, key: BackendKey) {
-        let Some(wait) = self.servers[key].lock_wait.take() else { return };
-        let waited = self.now.since(wait.since);
-        self.scheduling.waits.record(WaitReason::RowLock, waited);
+    pub(crate) fn lock_wait_ended(&mut self, now: Instant, key: BackendKey, waits: &mut Waits) {
+        let Some(wait) = self.backends[key].lock_wait.take() else { return };
+        let waited = now.since(wait.since);
+        waits.record(WaitReason::RowLock, waited);
         let Some(client) = wait.client else { return };
-        let blockers = &mut self.servers.of_mut(key).blockers;
-        if blockers.len() >= BLOCKERS && !blockers.contains_key(&client) {
-            blockers.pop_first();
+        if self.blockers.len() >= BLOCKERS && !self.blockers.contains_key(&client) {
+            self.blockers.pop_first();
         }
-        *blockers.entry(client).or_default() += Blocker { waits: 1, time: waited, longest: waited };
+        *self.blockers.entry(client).or_default() += Blocker { waits: 1, time: waited, longest: waited };
     }
 
-    /// Notes that the service account may not see lock waits at a server.
-    pub(crate) fn lock_waits_cannot_be_seen(&mut self, server: ServerKey, reason: String) {
-        if self.servers[server].lock_waits_denied.replace(self.now).is_none() && self.pool.worker == 0 {
-            self.views.event(Event::LockWaitsHidden { reason });
-        }
+    /// The service account may not see lock waits. Returns what is to be said of that, once.
+    pub(crate) fn lock_waits_cannot_be_seen(&mut self, now: Instant, reason: String) -> Option<Event> {
+        let is_news = self.lock_waits_denied.replace(now).is_none();
+        is_news.then_some(Event::LockWaitsHidden { reason })
     }
 }
 
