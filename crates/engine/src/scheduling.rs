@@ -8,6 +8,7 @@ use seam::Instant;
 use crate::backend::Backend;
 use crate::backend::reserve::Reserve;
 use crate::backend::stall::Stalls;
+use crate::client::Client;
 use crate::client::delay::Delayed;
 use crate::coalescing::Coalescer;
 use crate::ids::{BackendKey, ClientRef};
@@ -17,7 +18,7 @@ use crate::learned::limit::Served;
 use crate::learned::long_permits::Pace;
 use crate::outside::waits::{Holdups, Waits};
 use crate::overload::{Abandoned, NewWork};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Grant, Scheduler};
 use crate::settings::Settings;
 use crate::shares::Shares;
 use crate::workers::Workers;
@@ -72,6 +73,14 @@ impl Scheduling {
             others_pace: Pace::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
+        }
+    }
+
+    /// What of its permit a client's statement leaves to others.
+    pub(crate) fn spared_by(&self, settings: &Settings, client: &Client, grant: Grant) -> u32 {
+        match (&client.request, grant) {
+            (Some(request), Grant::Permit) => self.spared_by_kind(settings, request.statement.fingerprint),
+            _ => 0,
         }
     }
 

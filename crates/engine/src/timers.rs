@@ -137,7 +137,11 @@ impl Engine {
             Timer::Overload => self.scheduling.next_refusal(self.now, &self.settings),
             Timer::Shares => self.scheduling.next_release(self.now),
             Timer::Overdue => self.next_ending(),
-            Timer::Stall => self.next_stall(),
+            Timer::Stall => {
+                let identities = &self.logins.identities;
+                let (settings, servers) = (&self.settings, &self.servers);
+                self.scheduling.next_stall(self.now, settings, &self.pool, servers, &self.clients, identities)
+            }
             Timer::Rescue => self.next_rescue(),
             Timer::Standing => self.scheduling.next_look_at_standing(self.now),
             Timer::Place => {

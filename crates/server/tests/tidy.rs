@@ -17,7 +17,7 @@ const LONGEST_FILE: usize = 600;
 
 /// So many files of the engine have methods on the engine as a whole, which see all of it. A method that needs one part of it
 /// belongs to that part; this number only falls.
-const WITH_THE_WHOLE_ENGINE: usize = 51;
+const WITH_THE_WHOLE_ENGINE: usize = 50;
 
 /// Which of our crates each crate may use. What is absent here must not appear.
 const ALLOWED: [(&str, &[&str]); 24] = [

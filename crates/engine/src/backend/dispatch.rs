@@ -58,8 +58,11 @@ impl Engine {
         }
         self.start_urgent();
         self.rescue_reads();
-        self.group_turn();
-        self.lend_stalled_permits();
+        self.scheduling.group_turn(self.now, &self.servers);
+        let (settings, pool, servers) = (&self.settings, &mut self.pool, &mut self.servers);
+        let (clients, identities) = (&self.clients, &self.logins.identities);
+        self.views.totals.stalls +=
+            self.scheduling.lend_stalled_permits(self.now, settings, pool, servers, clients, identities);
         self.scheduling.leave_long_lane(self.now, &self.settings, &mut self.clients);
         let mut wanting = self.start_contended();
         self.scheduling.scheduler.want_long(true);
@@ -141,17 +144,11 @@ impl Engine {
             self.pool.workers.way.note_start();
         }
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
-        let spared = self.spared_by(key, grant);
+        let spared = self.scheduling.spared_by(&self.settings, &self.clients[key], grant);
         self.servers[backend].runs_long = grant.is_long();
         let scheduler = &mut self.scheduling.scheduler;
         self.servers[backend].begin_with_permit(self.now, scheduler, grant.has_permit(), spared);
         self.send_request(key, backend);
-    }
-
-    /// What of its permit a statement leaves to others, because its kind mostly waits.
-    fn spared_by(&self, key: ClientKey, grant: Grant) -> u32 {
-        let (Some(request), Grant::Permit) = (&self.clients[key].request, grant) else { return 0 };
-        self.scheduling.spared_by_kind(&self.settings, request.statement.fingerprint)
     }
 
     /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there.

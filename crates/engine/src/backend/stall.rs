@@ -5,9 +5,12 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::{Backend, Permit};
-use crate::engine::Engine;
-use crate::ids::BackendKey;
+use crate::accounts::Identities;
+use crate::client::Client;
+use crate::ids::{BackendKey, ClientKey, Table};
+use crate::pool::Pool;
 use crate::scheduling::Scheduling;
+use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::letter::Letter;
 
@@ -88,147 +91,174 @@ impl Backend {
     }
 }
 
-impl Engine {
+impl Scheduling {
     /// Has stalled statements lend their permits. One that has run for longer than its like does may be waiting for a lock whose
     /// owner waits for a permit: it lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer
-    /// counts).
-    pub(crate) fn lend_stalled_permits(&mut self) {
-        let short =
-            self.scheduling.scheduler.lends_stalled() && self.scheduling.scheduler.is_short_of_permits();
+    /// counts). Returns how many have.
+    pub(crate) fn lend_stalled_permits(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        pool: &mut Pool,
+        servers: &mut Servers,
+        clients: &Table<ClientKey, Client>,
+        identities: &Identities,
+    ) -> u64 {
+        let short = self.scheduler.lends_stalled() && self.scheduler.is_short_of_permits();
         // Those of the long lane are not short of permits: their kinds stay known.
-        if short || !self.scheduling.stalls.overdue_kinds.is_empty() {
-            self.scheduling.stalls.overdue_kinds = self.find_overdue_kinds();
+        if short || !self.stalls.overdue_kinds.is_empty() {
+            self.stalls.overdue_kinds = self.find_overdue_kinds(now, settings, servers);
         }
         if !short {
-            return;
+            return 0;
         }
-        self.have_others_lend();
-        let over: Vec<_> = self
-            .servers
+        self.have_others_lend(now, pool, servers, clients, identities);
+        let over: Vec<_> = servers
             .backends()
             .filter(|(_, backend)| {
-                backend.permit() != Permit::None
-                    && self.scheduling.stalls_at(self.now, &self.settings, backend) <= self.now
+                backend.permit() != Permit::None && self.stalls_at(now, settings, backend) <= now
             })
             .map(|(key, backend)| (key, backend.permit()))
             .collect();
         if over.is_empty() {
-            return;
+            return 0;
         }
-        self.scheduling.stalls.latest = Some(self.now);
-        let room = match self.room_to_lend() {
-            0 => usize::from(self.shuts_a_user_out()),
+        self.stalls.latest = Some(now);
+        let room = match self.room_to_lend(now, settings, pool, servers) {
+            0 => usize::from(self.shuts_a_user_out(now, pool, clients, identities)),
             room => room,
         };
+        let mut lent = 0;
         for (key, _) in over.into_iter().filter(|&(_, permit)| permit == Permit::Held).take(room) {
-            self.servers[key].lend_permit(&mut self.scheduling.scheduler);
-            self.views.totals.stalls += 1;
+            servers[key].lend_permit(&mut self.scheduler);
+            lent += 1;
         }
+        lent
     }
 
     /// How many more statements of this worker may lend their permits because of a stall.
-    fn room_to_lend(&self) -> usize {
-        if !self.scheduling.scheduler.is_native() {
+    fn room_to_lend(&self, now: Instant, settings: &Settings, pool: &Pool, servers: &Servers) -> usize {
+        if !self.scheduler.is_native() {
             return usize::MAX;
         }
         // Most backends are in use, and who takes the rest may be of the same kind: rather than that, the server says who waits.
-        if self.scheduling.is_reserve_reached(&self.settings, &self.pool, &self.servers)
-            && self.may_ask_who_waits()
+        if self.is_reserve_reached(settings, pool, servers) && self.may_ask_who_waits(now, settings, servers)
         {
             return 0;
         }
-        let count =
-            |is: fn(&Backend) -> bool| self.servers.backends().filter(|(_, backend)| is(backend)).count();
-        let most = |all: u32| all.div_ceil(self.pool.workers.count()) as usize;
-        let lends = self.servers.backends().filter(|(_, backend)| backend.lends_for_unknown_reasons());
-        let young = lends
-            .filter(|(_, backend)| backend.long_at(&self.settings).is_none_or(|at| at > self.now))
-            .count();
-        let unexplained = most(self.pool.workers.permits().saturating_mul(LENT)).saturating_sub(young);
+        let count = |is: fn(&Backend) -> bool| servers.backends().filter(|(_, backend)| is(backend)).count();
+        let most = |all: u32| all.div_ceil(pool.workers.count()) as usize;
+        let lends = servers.backends().filter(|(_, backend)| backend.lends_for_unknown_reasons());
+        let young = lends.filter(|(_, backend)| backend.long_at(settings).is_none_or(|at| at > now)).count();
+        let unexplained = most(pool.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
-        let of_backends = most(self.pool.workers.places.most() / 2)
+        let of_backends = most(pool.workers.places.most() / 2)
             .saturating_sub(count(|backend| backend.permit() == Permit::Lent));
         unexplained.min(of_backends)
     }
 
     /// Says whether any server can be asked who waits.
-    fn may_ask_who_waits(&self) -> bool {
-        let (settings, scheduler) = (&self.settings, &self.scheduling.scheduler);
-        self.servers.iter().any(|server| server.may_be_asked_who_waits(self.now, settings, scheduler))
+    fn may_ask_who_waits(&self, now: Instant, settings: &Settings, servers: &Servers) -> bool {
+        servers.iter().any(|server| server.may_be_asked_who_waits(now, settings, &self.scheduler))
     }
 
     /// Says whether new work waits of a user who has nothing under way, while statements of others hold all permits. One more of
     /// them lends its own then, and again as long as that is so, however many have: a user's part of the backends bounds that. A
     /// user who sleeps in as many transactions as may lend would else stop everybody.
-    fn shuts_a_user_out(&self) -> bool {
-        self.now < self.pool.workers.crowded_until()
-            || self.pool.workers.shut_a_user_out(self.now)
-            || self.has_a_user_shut_out()
+    fn shuts_a_user_out(
+        &self,
+        now: Instant,
+        pool: &Pool,
+        clients: &Table<ClientKey, Client>,
+        identities: &Identities,
+    ) -> bool {
+        now < pool.workers.crowded_until()
+            || pool.workers.shut_a_user_out(now)
+            || self.has_a_user_shut_out(pool, clients, identities)
     }
 
     /// Says whether such a user's work waits on this worker.
-    fn has_a_user_shut_out(&self) -> bool {
-        let waiting = self.scheduling.scheduler.some_short(LOOKED_AT);
-        let mut identities = waiting.iter().filter_map(|&client| self.clients[client].identity);
-        identities
-            .any(|identity| self.logins.identities.usage(identity, &self.pool.workers.users).backends() == 0)
+    fn has_a_user_shut_out(
+        &self,
+        pool: &Pool,
+        clients: &Table<ClientKey, Client>,
+        identities: &Identities,
+    ) -> bool {
+        let keys = self.scheduler.some_short(LOOKED_AT);
+        let mut users = keys.iter().filter_map(|&client| clients[client].identity);
+        users.any(|identity| identities.usage(identity, &pool.workers.users).backends() == 0)
     }
 
     /// Says whether this worker can only wait for others to give a permit back, or to lend one.
-    fn depends_on_others(&self) -> bool {
+    fn depends_on_others(&self, pool: &Pool, servers: &Servers) -> bool {
         let holds = |(_, backend): (BackendKey, &Backend)| backend.permit() == Permit::Held;
-        self.pool.workers.count() > 1
-            && self.scheduling.scheduler.waiting() > 0
-            && !self.servers.backends().any(holds)
+        pool.workers.count() > 1 && self.scheduler.waiting() > 0 && !servers.backends().any(holds)
     }
 
     /// Tells the workers that hold all permits of a user who is shut out on this worker, which has none to lend.
-    fn have_others_lend(&mut self) {
-        if self.scheduling.stalls.look_at.is_some_and(|at| at > self.now) || !self.depends_on_others() {
+    fn have_others_lend(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        servers: &Servers,
+        clients: &Table<ClientKey, Client>,
+        identities: &Identities,
+    ) {
+        if self.stalls.look_at.is_some_and(|at| at > now) || !self.depends_on_others(pool, servers) {
             return;
         }
-        self.scheduling.stalls.look_at = Some(self.now + LOOK_AGAIN);
+        self.stalls.look_at = Some(now + LOOK_AGAIN);
         // Until the next look, and the turn after it.
-        let until = self.now + 2 * LOOK_AGAIN;
-        if self.has_a_user_shut_out() && self.pool.workers.prolong_shutting_out(self.now, until) {
-            self.pool.write_to_others(&Letter::Wake);
+        let until = now + 2 * LOOK_AGAIN;
+        if self.has_a_user_shut_out(pool, clients, identities)
+            && pool.workers.prolong_shutting_out(now, until)
+        {
+            pool.write_to_others(&Letter::Wake);
         }
     }
 
     /// When the next permit is lent because of a stall.
-    pub(crate) fn next_stall(&self) -> Option<Instant> {
-        if !self.scheduling.scheduler.lends_stalled() || !self.scheduling.scheduler.is_short_of_permits() {
+    pub(crate) fn next_stall(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        pool: &Pool,
+        servers: &Servers,
+        clients: &Table<ClientKey, Client>,
+        identities: &Identities,
+    ) -> Option<Instant> {
+        if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
             return None;
         }
-        let held = self.servers.backends().filter(|(_, backend)| backend.permit() == Permit::Held);
-        let stalls: Vec<_> =
-            held.map(|(_, backend)| self.scheduling.stalls_at(self.now, &self.settings, backend)).collect();
-        if stalls.is_empty() && self.depends_on_others() {
-            return Some(self.scheduling.stalls.look_at.map_or(self.now, |at| at.max(self.now)));
+        let held = servers.backends().filter(|(_, backend)| backend.permit() == Permit::Held);
+        let stalls: Vec<_> = held.map(|(_, backend)| self.stalls_at(now, settings, backend)).collect();
+        if stalls.is_empty() && self.depends_on_others(pool, servers) {
+            return Some(self.stalls.look_at.map_or(now, |at| at.max(now)));
         }
         let first = stalls.iter().copied().min();
-        if self.room_to_lend() > 0 || first.is_some_and(|first| first <= self.now) && self.shuts_a_user_out()
+        if self.room_to_lend(now, settings, pool, servers) > 0
+            || first.is_some_and(|first| first <= now)
+                && self.shuts_a_user_out(now, pool, clients, identities)
         {
             return first;
         }
         // That something is stalled is a reason to ask the server all the same, and there is room again when a statement that has
         // lent its permit turns long.
-        let running = self.servers.backends().filter(|(_, backend)| backend.permit() != Permit::None);
-        let turns_long = running.filter_map(|(_, backend)| backend.long_at(&self.settings));
-        stalls.into_iter().chain(turns_long).filter(|&at| at > self.now).min()
+        let running = servers.backends().filter(|(_, backend)| backend.permit() != Permit::None);
+        let turns_long = running.filter_map(|(_, backend)| backend.long_at(settings));
+        stalls.into_iter().chain(turns_long).filter(|&at| at > now).min()
     }
 
     /// The kinds of which several statements have been running for `long_statement_time` or more, and are not known to wait for
     /// a lock. What they take in the end is not known yet, which may be minutes from now.
-    fn find_overdue_kinds(&self) -> Vec<u64> {
-        if !self.scheduling.scheduler.is_native() {
+    fn find_overdue_kinds(&self, now: Instant, settings: &Settings, servers: &Servers) -> Vec<u64> {
+        if !self.scheduler.is_native() {
             return Vec::new();
         }
-        let running = self
-            .servers
+        let running = servers
             .backends()
             .map(|(_, backend)| backend)
-            .filter(|backend| backend.is_overdue(self.now, &self.settings));
+            .filter(|backend| backend.is_overdue(now, settings));
         let mut kinds: Vec<_> = running
             .filter_map(|backend| backend.in_flight.front().map(|statement| statement.fingerprint))
             .collect();
@@ -238,17 +268,16 @@ impl Engine {
     }
 
     /// Lets the timers of a server's own pool look, in its profile.
-    pub(crate) fn group_turn(&mut self) {
-        if self.scheduling.scheduler.is_native() {
+    pub(crate) fn group_turn(&mut self, now: Instant, servers: &Servers) {
+        if self.scheduler.is_native() {
             return;
         }
-        let (now, servers) = (self.now, &self.servers);
         let long = |limit| {
             let held = |backend: &Backend| {
                 backend.permit() == Permit::Held && now.since(backend.permit_since()) > limit
             };
             u32::try_from(servers.backends().filter(|(_, backend)| held(backend)).count()).unwrap_or(u32::MAX)
         };
-        self.scheduling.scheduler.group_turn(long);
+        self.scheduler.group_turn(long);
     }
 }
