@@ -108,6 +108,8 @@ impl std::fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 // Servers' numbers, from `share/messages_to_clients.txt` (MySQL) and `share/errmsg-utf8.txt` (MariaDB).
 /// ER_CON_COUNT_ERROR.
 const TOO_MANY_CONNECTIONS: u16 = 1040;
@@ -155,16 +157,28 @@ impl IgnoreErrors {
     }
 }
 
-impl std::str::FromStr for IgnoreErrors {
-    type Err = String;
+/// What stands among the numbers of errors and is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoErrorNumber(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl std::fmt::Display for NoErrorNumber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} is no error number", self.0)
+    }
+}
+
+impl std::error::Error for NoErrorNumber {}
+
+impl std::str::FromStr for IgnoreErrors {
+    type Err = NoErrorNumber;
+
+    fn from_str(text: &str) -> Result<Self, NoErrorNumber> {
         match text {
             "none" => Ok(Self::None),
             "all" => Ok(Self::All),
             _ => text
                 .split(',')
-                .map(|code| code.trim().parse().map_err(|_| format!("{code:?} is no error number")))
+                .map(|code| code.trim().parse().map_err(|_| NoErrorNumber(code.to_owned())))
                 .collect::<Result<_, _>>()
                 .map(Self::Codes),
         }
@@ -209,7 +223,8 @@ mod tests {
         assert!(!listed.tolerates(&failure(1062)));
         assert!(!"none".parse::<IgnoreErrors>().unwrap().tolerates(&failure(2013)));
         assert!("all".parse::<IgnoreErrors>().unwrap().tolerates(&failure(1062)));
-        assert!("1213,deadlock".parse::<IgnoreErrors>().is_err());
+        let wrong = "1213,deadlock".parse::<IgnoreErrors>().unwrap_err();
+        assert_eq!(wrong.to_string(), "\"deadlock\" is no error number");
     }
 
     #[test]

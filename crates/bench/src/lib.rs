@@ -15,6 +15,7 @@
 //! | `journal` | what became of each marker that clients left |
 //! | `reply` | the protocol: finding where a reply ends (getting in is the crate `login`'s) |
 //! | `statistics`, `report` | what is counted and what is printed |
+//! | `trouble` | why a command did not do what it should |
 
 #![forbid(unsafe_code)]
 // A state machine takes its time as input, and so does `generator`. Around it this crate is a program: it reads the
@@ -40,6 +41,7 @@ mod run;
 mod script;
 mod statistics;
 mod target;
+mod trouble;
 mod workload;
 
 use std::io::Write as _;
@@ -54,7 +56,8 @@ use errors::{ClientError, Failure};
 use login::Credentials;
 use options::{Action, CommandLine, ServerOptions, TableOptions};
 use script::{Stage, execute};
-use target::Target;
+use target::{NoTarget, Target};
+use trouble::{NoResult, Trouble};
 
 /// The command line of `onramp bench`: manual pages and completions are made of it.
 pub fn command_line() -> clap::Command {
@@ -85,13 +88,9 @@ pub fn status(args: &[String]) -> u8 {
     };
     match result {
         Ok(()) => DONE,
-        Err(Trouble::Options(text)) => {
-            eprintln!("onramp bench: {text}");
-            WRONG_OPTIONS
-        }
-        Err(Trouble::Failed(text)) => {
-            eprintln!("onramp bench: {text}");
-            FAILED
+        Err(trouble) => {
+            eprintln!("onramp bench: {trouble}");
+            if matches!(trouble, Trouble::Options(_)) { WRONG_OPTIONS } else { FAILED }
         }
     }
 }
@@ -105,22 +104,8 @@ fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Why a command did not do what it should.
-enum Trouble {
-    /// What was asked for makes no sense.
-    Options(String),
-    /// It was tried.
-    Failed(String),
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure.to_string())
-    }
-}
-
 fn prepare_tables(options: &TableOptions) -> Result<(), Trouble> {
-    options.check().map_err(Trouble::Options)?;
+    options.check()?;
     let credentials = credentials(&options.server, None);
     let address = first_answering(&options.server, &credentials)?;
     Ok(prepare::prepare(options, &address, &credentials, seed(options))?)
@@ -138,7 +123,7 @@ fn check_ledger(options: &ServerOptions) -> Result<(), Trouble> {
     if prepare::check(&options.db, &address, &credentials)? {
         return Ok(());
     }
-    Err(Trouble::Failed("the sum of balances is not what was put in".to_owned()))
+    Err(NoResult::WrongSum.into())
 }
 
 /// The address of the first target.
@@ -155,7 +140,7 @@ fn answering(
     credentials: &Credentials,
     probe: &str,
 ) -> Result<Vec<Address>, Trouble> {
-    let targets = target::resolve(options).map_err(Trouble::Failed)?;
+    let targets = target::resolve(options)?;
     targets.iter().map(|target| answering_candidate(target, options, credentials, probe)).collect()
 }
 
@@ -175,7 +160,7 @@ fn answering_candidate(
             Err(failure) => return Err(failure.into()),
         }
     }
-    Err(last.map_or_else(|| Trouble::Failed(format!("{} has no address", target.name)), Trouble::from))
+    Err(last.map_or_else(|| NoTarget::NoAddress(target.name.clone()).into(), Trouble::from))
 }
 
 fn credentials(options: &ServerOptions, schema: Option<&str>) -> Credentials {

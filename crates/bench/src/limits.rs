@@ -1,7 +1,9 @@
 //! What the machine allows, looked at before a run begins: each limit with its value, what is needed, and the command
 //! that lifts it.
 
-use drivers::DriverKind;
+use std::fmt;
+
+use drivers::{DriverKind, NoUring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors beside the connections: standard streams, epoll, event and signal descriptors, the JSON file, name
@@ -20,12 +22,12 @@ pub fn raise_open_files() {
 /// Looks for enough descriptors for `connections`, after [`raise_open_files`]. With io_uring a connection takes none.
 ///
 /// # Errors
-/// What stands in the way, and what to do. `no_uring` says why io_uring cannot be used, which would lift the limit.
+/// Where there are too few. `no_uring` says why io_uring cannot be used, which would lift the limit.
 pub fn allow_open_files(
     connections: u32,
     driver: DriverKind,
-    no_uring: impl FnOnce() -> Option<String>,
-) -> Result<(), String> {
+    no_uring: impl FnOnce() -> Option<NoUring>,
+) -> Result<(), TooFewFiles> {
     let of_connections = match driver {
         DriverKind::Epoll => u64::from(connections),
         DriverKind::Uring => 0,
@@ -36,20 +38,62 @@ pub fn allow_open_files(
         return Ok(());
     };
     let uring = match (driver, no_uring()) {
-        (DriverKind::Uring, _) => String::new(),
-        (DriverKind::Epoll, None) => "With --driver uring a connection takes no descriptor. ".to_owned(),
-        (DriverKind::Epoll, Some(reason)) => {
-            format!("io_uring, with which a connection takes no descriptor, cannot be used: {reason}. ")
-        }
+        (DriverKind::Uring, _) => Uring::Used,
+        (DriverKind::Epoll, None) => Uring::Usable,
+        (DriverKind::Epoll, Some(reason)) => Uring::Not(reason),
     };
-    Err(format!(
-        "open files: {connections} connections need {needed}, the limit of this process is {maximum}. {uring}As \
-         root, `ulimit -Hn {needed}` before the start lifts it (LimitNOFILE={needed} in a systemd unit, --ulimit \
-         nofile={needed} for a container) unless fs.nr_open is lower; where the limit is fixed, use at most \
-         {} connections, or several processes",
-        maximum.saturating_sub(OTHER_FILES)
-    ))
+    Err(TooFewFiles { connections, needed, maximum, uring })
 }
+
+/// The process may not open as many files as it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooFewFiles {
+    connections: u32,
+    needed: u64,
+    /// The limit: RLIMIT_NOFILE.
+    maximum: u64,
+    uring: Uring,
+}
+
+/// What io_uring, with which connections take no descriptor, does for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Uring {
+    /// Connections take none already.
+    Used,
+    /// They would take none.
+    Usable,
+    /// It cannot be used.
+    Not(NoUring),
+}
+
+impl fmt::Display for TooFewFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { connections, needed, maximum, uring } = self;
+        write!(
+            f,
+            "open files: {connections} connections need {needed}, the limit of this process is {maximum}. "
+        )?;
+        match uring {
+            Uring::Used => {}
+            Uring::Usable => f.write_str("With --driver uring a connection takes no descriptor. ")?,
+            Uring::Not(reason) => {
+                write!(
+                    f,
+                    "io_uring, with which a connection takes no descriptor, cannot be used: {reason}. "
+                )?;
+            }
+        }
+        write!(
+            f,
+            "As root, `ulimit -Hn {needed}` before the start lifts it (LimitNOFILE={needed} in a systemd unit, --ulimit \
+             nofile={needed} for a container) unless fs.nr_open is lower; where the limit is fixed, use at most \
+             {} connections, or several processes",
+            maximum.saturating_sub(OTHER_FILES)
+        )
+    }
+}
+
+impl std::error::Error for TooFewFiles {}
 
 #[cfg(test)]
 mod tests {
@@ -61,11 +105,11 @@ mod tests {
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);
         if limit.maximum.is_some_and(|maximum| maximum < u64::from(u32::MAX)) {
-            let error = allow_open_files(u32::MAX, DriverKind::Epoll, || None).unwrap_err();
+            let error = allow_open_files(u32::MAX, DriverKind::Epoll, || None).unwrap_err().to_string();
             assert!(error.contains("ulimit -Hn") && error.contains("--driver uring"), "{error}");
-            let reason = || Some("kernel.io_uring_disabled is 2".to_owned());
-            let error = allow_open_files(u32::MAX, DriverKind::Epoll, reason).unwrap_err();
-            assert!(error.contains("io_uring_disabled is 2. As root"), "{error}");
+            let reason = || Some(NoUring::SwitchedOff);
+            let error = allow_open_files(u32::MAX, DriverKind::Epoll, reason).unwrap_err().to_string();
+            assert!(error.contains("io_uring_disabled=2; 0 allows it). As root"), "{error}");
         }
         assert_eq!(allow_open_files(1, DriverKind::Epoll, || None), Ok(()));
         assert_eq!(allow_open_files(u32::MAX, DriverKind::Uring, || None), Ok(()));

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use seam::Address;
@@ -114,13 +115,13 @@ const MOST_ADDRESSES: u64 = 250;
 /// whose 16 million addresses (127.0.0.0/8) belong to this machine without being set up.
 ///
 /// # Errors
-/// What stands in the way, and what to do.
+/// Where there are too few local ports.
 pub fn choose(
     remotes: &[Address],
     given: &[IpAddr],
     demand: Demand,
     ports: Ports,
-) -> Result<Vec<IpAddr>, String> {
+) -> Result<Vec<IpAddr>, TooFewPorts> {
     let targets = remotes.iter().filter_map(target_of).collect::<Vec<_>>();
     if targets.len() < remotes.len() {
         // Unix sockets have no ports.
@@ -176,21 +177,44 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
-fn enough(pairs: u64, remotes: usize, demand: Demand, ports: Ports) -> Result<(), String> {
-    if demand.connections <= pairs * ports.0 {
+fn enough(pairs: u64, remotes: usize, demand: Demand, ports: Ports) -> Result<(), TooFewPorts> {
+    let connections = demand.connections;
+    if connections <= pairs * ports.0 {
         return Ok(());
     }
-    let addresses = demand.connections.div_ceil((remotes as u64 * ports.dependable()).max(1));
-    Err(format!(
-        "local ports: {} connections, but {RANGE} allows {} for each pair of a local and a remote address, {} in all. \
-         Give {addresses} addresses of this machine with --local-address (where the target is on this machine, connect \
-         to 127.0.0.1: there this is done by itself), several --host, or widen the range: sysctl -w \
-         net.ipv4.ip_local_port_range=\"1024 65535\"",
-        grouped(demand.connections),
-        grouped(ports.0),
-        grouped(pairs * ports.0),
-    ))
+    let addresses = connections.div_ceil((remotes as u64 * ports.dependable()).max(1));
+    Err(TooFewPorts { connections, pairs, ports, addresses })
 }
+
+/// There are not as many local ports as connections: the limit is [`RANGE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooFewPorts {
+    connections: u64,
+    /// Pairs of a local and a remote address.
+    pairs: u64,
+    /// The ports of each.
+    ports: Ports,
+    /// Local addresses with which there would be enough.
+    addresses: u64,
+}
+
+impl fmt::Display for TooFewPorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { connections, pairs, ports: Ports(ports), addresses } = *self;
+        write!(
+            f,
+            "local ports: {} connections, but {RANGE} allows {} for each pair of a local and a remote address, {} in all. \
+             Give {addresses} addresses of this machine with --local-address (where the target is on this machine, connect \
+             to 127.0.0.1: there this is done by itself), several --host, or widen the range: sysctl -w \
+             net.ipv4.ip_local_port_range=\"1024 65535\"",
+            grouped(connections),
+            grouped(ports),
+            grouped(pairs * ports),
+        )
+    }
+}
+
+impl std::error::Error for TooFewPorts {}
 
 fn target_of(address: &Address) -> Option<IpAddr> {
     match address {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -248,10 +249,10 @@ impl TableOptions {
     /// What cannot be said by the declarations above.
     ///
     /// # Errors
-    /// A sentence for the user.
-    pub fn check(&self) -> Result<(), String> {
+    /// What makes no sense together.
+    pub fn check(&self) -> Result<(), WrongOptions> {
         if self.workload().tables() == Tables::Ledger && self.table_size < 2 {
-            return Err("a ledger needs a --table-size of 2 accounts or more".to_owned());
+            return Err(WrongOptions::SmallLedger);
         }
         Ok(())
     }
@@ -261,20 +262,14 @@ impl RunOptions {
     /// What cannot be said by the declarations above.
     ///
     /// # Errors
-    /// A sentence for the user.
-    pub fn check(&self) -> Result<(), String> {
+    /// What makes no sense together.
+    pub fn check(&self) -> Result<(), WrongOptions> {
         let (connections, accounts) = (self.connections, self.tables.table_size);
         if self.tables.workload() == Workload::ReadOwnWrites && connections > accounts {
-            return Err(format!(
-                "read_own_writes: each connection needs an account of its own, and there are {accounts} for {connections}; give \
-                 --table-size {connections}, to `bench prepare` too"
-            ));
+            return Err(WrongOptions::FewAccounts { accounts, connections });
         }
         if self.journal.is_some() && !self.tables.workload().plan().has_markers() {
-            return Err(format!(
-                "--journal: {} leaves no markers; ledger and ledger_mix do",
-                self.tables.workload().name()
-            ));
+            return Err(WrongOptions::NoMarkers(self.tables.workload()));
         }
         self.tables.check()
     }
@@ -286,49 +281,103 @@ impl RunOptions {
     }
 }
 
-fn number(text: &str) -> Result<f64, String> {
+/// What options make no sense together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrongOptions {
+    /// A ledger has too few accounts for a transfer.
+    SmallLedger,
+    /// More connections read their own writes than there are accounts.
+    FewAccounts {
+        /// How many there are.
+        accounts: u32,
+        /// How many are needed.
+        connections: u32,
+    },
+    /// There is to be a journal of a workload that writes none.
+    NoMarkers(Workload),
+}
+
+impl fmt::Display for WrongOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SmallLedger => f.write_str("a ledger needs a --table-size of 2 accounts or more"),
+            Self::FewAccounts { accounts, connections } => write!(
+                f,
+                "read_own_writes: each connection needs an account of its own, and there are {accounts} for {connections}; give \
+                 --table-size {connections}, to `bench prepare` too"
+            ),
+            Self::NoMarkers(workload) => {
+                write!(f, "--journal: {} leaves no markers; ledger and ledger_mix do", workload.name())
+            }
+        }
+    }
+}
+
+impl std::error::Error for WrongOptions {}
+
+/// Why a text is no value of an option. The parser of options says of which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoValue {
+    /// It is no number.
+    NoNumber,
+    /// It is a number out of this range, which is written as people read it.
+    OutOfRange(&'static str),
+}
+
+impl fmt::Display for NoValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNumber => f.write_str("not a number"),
+            Self::OutOfRange(range) => write!(f, "must be {range}"),
+        }
+    }
+}
+
+impl std::error::Error for NoValue {}
+
+fn number(text: &str) -> Result<f64, NoValue> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
-        _ => Err("not a number".to_owned()),
+        _ => Err(NoValue::NoNumber),
     }
 }
 
 /// The longest time that an option takes, a year: longer ones are slips, and sums of times stay far from overflow.
 const LONGEST: f64 = 366.0 * 86_400.0;
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn seconds(text: &str) -> Result<Duration, NoValue> {
     match number(text)? {
         value if (0.0..=LONGEST).contains(&value) => Ok(Duration::from_secs_f64(value)),
-        _ => Err("must be from 0 seconds to a year".to_owned()),
+        _ => Err(NoValue::OutOfRange("from 0 seconds to a year")),
     }
 }
 
-fn milliseconds(text: &str) -> Result<Duration, String> {
+fn milliseconds(text: &str) -> Result<Duration, NoValue> {
     match number(text)? {
         value if (0.0..=LONGEST * 1000.0).contains(&value) => Ok(Duration::from_secs_f64(value / 1000.0)),
-        _ => Err("must be from 0 milliseconds to a year".to_owned()),
+        _ => Err(NoValue::OutOfRange("from 0 milliseconds to a year")),
     }
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+fn positive(text: &str) -> Result<f64, NoValue> {
     match number(text)? {
         // Below, the next event lies years ahead; above, the clock's microseconds no longer tell events apart.
         value if (0.000_1..=10_000_000.0).contains(&value) => Ok(value),
-        _ => Err("must be from 0.0001 to 10000000".to_owned()),
+        _ => Err(NoValue::OutOfRange("from 0.0001 to 10000000")),
     }
 }
 
-fn exponent(text: &str) -> Result<f64, String> {
+fn exponent(text: &str) -> Result<f64, NoValue> {
     match number(text)? {
         // Above 10, every draw but one in a thousand is row 1.
         value if (0.0..=10.0).contains(&value) => Ok(value),
-        _ => Err("must be from 0 to 10".to_owned()),
+        _ => Err(NoValue::OutOfRange("from 0 to 10")),
     }
 }
 
-fn proper_fraction(text: &str) -> Result<f64, String> {
+fn proper_fraction(text: &str) -> Result<f64, NoValue> {
     match number(text)? {
         value if value > 0.0 && value < 1.0 => Ok(value),
-        _ => Err("must be between 0 and 1".to_owned()),
+        _ => Err(NoValue::OutOfRange("between 0 and 1")),
     }
 }

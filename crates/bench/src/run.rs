@@ -18,15 +18,16 @@ use crate::options::{RunOptions, ServerOptions, TableOptions};
 use crate::progress::Progress;
 use crate::report::Context;
 use crate::script::{Stage, execute};
+use crate::trouble::{Lack, NoResult, Trouble};
 use crate::workload::Tables;
 use crate::workload::encode::Source;
-use crate::{Trouble, answering, credentials, interrupts, limits, machine, print, report, seed, target};
+use crate::{answering, credentials, interrupts, limits, machine, print, report, seed, target};
 use login::Credentials;
 
 /// Puts the load on and reports.
 pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     let tables = &options.tables;
-    options.check().map_err(Trouble::Options)?;
+    options.check()?;
     let mut driver = open_driver(options)?;
     // Tables are looked for in the schema; without tables there need not be one.
     let schema = (tables.workload().tables() != Tables::None).then_some(tables.server.db.as_str());
@@ -72,7 +73,7 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
 
 fn unwritable(path: &Option<PathBuf>) -> impl Fn(std::io::Error) -> Trouble {
     let path = path.clone().unwrap_or_default();
-    move |error| Trouble::Failed(format!("cannot write {}: {error}", path.display()))
+    move |error| Lack::File { path: path.clone(), error }.into()
 }
 
 /// Who logs in, and how.
@@ -86,7 +87,7 @@ fn crowd(options: &RunOptions, common: Credentials, seed: u64) -> Crowd {
 fn open_driver(options: &RunOptions) -> Result<Driver, Trouble> {
     limits::raise_open_files();
     let opened = Driver::open(options.driver, drivers::Settings::default())
-        .map_err(|error| Trouble::Failed(format!("--driver {}: {error}", options.driver)))?;
+        .map_err(|error| Lack::Driver { choice: options.driver, error })?;
     if let Some(reason) = &opened.fallback {
         eprintln!("epoll in place of io_uring: {reason}");
     }
@@ -94,8 +95,7 @@ fn open_driver(options: &RunOptions) -> Result<Driver, Trouble> {
     limits::allow_open_files(options.connections, kind, || match (kind, options.driver) {
         (DriverKind::Epoll, DriverChoice::Epoll) => drivers::probe_uring().err(),
         _ => opened.fallback,
-    })
-    .map_err(Trouble::Failed)?;
+    })?;
     Ok(opened.driver)
 }
 
@@ -114,7 +114,7 @@ fn local_addresses(
     } else {
         Demand::standing(options.connections)
     };
-    let locals = choose(remotes, given, demand, ports).map_err(Trouble::Failed)?;
+    let locals = choose(remotes, given, demand, ports)?;
     if given.is_empty() {
         if let Some(text) = describe(demand, &locals) {
             eprintln!("{text}");
@@ -122,11 +122,11 @@ fn local_addresses(
     }
     match try_each(&locals, remotes, &options.tables.server, credentials) {
         Ok(()) => Ok(locals),
-        Err(reason) if given.is_empty() && suffices_alone(remotes.len(), demand, ports) => {
-            eprintln!("{reason}. One will do, more slowly");
+        Err(trouble) if given.is_empty() && suffices_alone(remotes.len(), demand, ports) => {
+            eprintln!("{trouble}. One will do, more slowly");
             Ok(Vec::new())
         }
-        Err(reason) => Err(Trouble::Failed(reason)),
+        Err(trouble) => Err(trouble),
     }
 }
 
@@ -136,16 +136,12 @@ fn try_each(
     remotes: &[Address],
     server: &ServerOptions,
     credentials: &Credentials,
-) -> Result<(), String> {
+) -> Result<(), Trouble> {
     for local in locals {
         let Some(address) = target::spread(remotes, &[*local]).into_iter().next() else { continue };
         if let Err(failure) = execute(&address, credentials, 1, vec![Stage::single("SELECT 1")]) {
-            return Err(format!(
-                "from the local address {local}: {failure}. Connections come from {} local addresses: allow the account \
-                 {:?} from each of them, or name others with --local-address",
-                locals.len(),
-                server.user,
-            ));
+            let (local, user) = (*local, server.user.clone());
+            return Err(Trouble::Account { local, locals: locals.len(), user, failure });
         }
     }
     Ok(())
@@ -199,12 +195,11 @@ fn verdict(outcome: Outcome) -> Result<(), Trouble> {
     match outcome.failure {
         Some(failure) => Err(failure.into()),
         None if outcome.statistics.mismatches > 0 => {
-            Err(Trouble::Failed(format!("{} answers were wrong", outcome.statistics.mismatches)))
+            Err(NoResult::WrongAnswers(outcome.statistics.mismatches).into())
         }
-        None if outcome.measured.is_zero() => Err(Trouble::Failed(format!(
-            "interrupted before the measured time, with {} connections",
-            outcome.connected
-        ))),
+        None if outcome.measured.is_zero() => {
+            Err(NoResult::Interrupted { connected: outcome.connected }.into())
+        }
         None => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! From names to addresses, and from addresses to the one that each connection uses.
 
+use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
 use seam::Address;
@@ -15,11 +17,48 @@ pub struct Target {
     pub candidates: Vec<Address>,
 }
 
+/// Why there is nothing to connect to.
+#[derive(Debug)]
+pub enum NoTarget {
+    /// Nobody knows a `--host`.
+    UnknownHost {
+        /// Its name.
+        host: String,
+        /// In the system's words.
+        error: io::Error,
+    },
+    /// This `--host` has no address that can be connected to from a `--local-address`.
+    OtherFamily(String),
+    /// This target has no address.
+    NoAddress(String),
+}
+
+impl fmt::Display for NoTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownHost { host, error } => write!(f, "unknown host {host:?}: {error}; see --host"),
+            Self::OtherFamily(host) => {
+                write!(f, "host {host:?} has no address of the family of --local-address")
+            }
+            Self::NoAddress(name) => write!(f, "{name} has no address"),
+        }
+    }
+}
+
+impl std::error::Error for NoTarget {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::UnknownHost { error, .. } => Some(error),
+            Self::OtherFamily(_) | Self::NoAddress(_) => None,
+        }
+    }
+}
+
 /// The targets of the options, their names resolved.
 ///
 /// # Errors
 /// Names that are not known.
-pub fn resolve(options: &ServerOptions) -> Result<Vec<Target>, String> {
+pub fn resolve(options: &ServerOptions) -> Result<Vec<Target>, NoTarget> {
     if let Some(path) = &options.socket {
         let candidates = vec![Address::Unix(path.clone())];
         return Ok(vec![Target { name: path.display().to_string(), candidates }]);
@@ -27,10 +66,10 @@ pub fn resolve(options: &ServerOptions) -> Result<Vec<Target>, String> {
     options.host.iter().map(|host| resolve_host(host, options.port, &options.local_address)).collect()
 }
 
-fn resolve_host(host: &str, port: u16, locals: &[IpAddr]) -> Result<Target, String> {
+fn resolve_host(host: &str, port: u16, locals: &[IpAddr]) -> Result<Target, NoTarget> {
     let addresses = (host, port)
         .to_socket_addrs()
-        .map_err(|error| format!("unknown host {host:?}: {error}; see --host"))?;
+        .map_err(|error| NoTarget::UnknownHost { host: host.to_owned(), error })?;
     let mut candidates: Vec<Address> = Vec::new();
     for remote in addresses {
         // A local address of the other family cannot be connected from.
@@ -41,7 +80,7 @@ fn resolve_host(host: &str, port: u16, locals: &[IpAddr]) -> Result<Target, Stri
         }
     }
     if candidates.is_empty() {
-        return Err(format!("host {host:?} has no address of the family of --local-address"));
+        return Err(NoTarget::OtherFamily(host.to_owned()));
     }
     Ok(Target { name: format!("{host}:{port}"), candidates })
 }
@@ -87,7 +126,9 @@ mod tests {
     #[test]
     fn unknown_names_are_said() {
         // The top-level domain is reserved for names that never exist (RFC 6761).
-        assert!(resolve_host("server.invalid", 3306, &[]).unwrap_err().contains("server.invalid"));
+        assert!(
+            resolve_host("server.invalid", 3306, &[]).unwrap_err().to_string().contains("server.invalid")
+        );
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod parse;
 
 use std::path::Path;
 
+use drivers::NoUring;
+
 use crate::NoAnswer;
 use crate::ServerAnswer;
 use cgroup::ControlGroup;
@@ -42,7 +44,7 @@ pub struct Machine {
     /// `kernel.io_uring_disabled`; 0 where the kernel does not know it.
     pub(crate) uring_disabled: u64,
     /// What trying out io_uring gave; `None` where it was not tried.
-    pub(crate) uring: Option<Result<(), String>>,
+    pub(crate) uring: Option<Result<(), NoUring>>,
     /// The settings of the network.
     pub(crate) network: Network,
     /// Memory.
@@ -150,7 +152,7 @@ impl Machine {
 
     /// With what trying out io_uring gave.
     #[must_use]
-    pub fn with_uring(mut self, probe: Result<(), String>) -> Self {
+    pub fn with_uring(mut self, probe: Result<(), NoUring>) -> Self {
         self.uring = Some(probe);
         self
     }

@@ -26,7 +26,12 @@ fn main() {
     let number = |at: usize| arguments[at].parse::<usize>().unwrap();
     let opened = Driver::open(arguments[1].parse().unwrap(), Settings::default()).unwrap();
     let mut driver = opened.driver;
-    eprintln!("{} on {}{}", arguments[0], driver.kind(), opened.fallback.unwrap_or_default());
+    eprintln!(
+        "{} on {}{}",
+        arguments[0],
+        driver.kind(),
+        opened.fallback.map(|reason| format!(": {reason}")).unwrap_or_default()
+    );
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, number(2) as u16));
     match arguments[0].as_str() {
         "serve" => {

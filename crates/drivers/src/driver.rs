@@ -7,7 +7,7 @@ use std::str::FromStr;
 use seam::{ListenerId, Program};
 
 use crate::uring::{UringDriver, probe, reason};
-use crate::{Counters, EpollDriver, ListenAddress, ListenSocket, Settings, Signaller};
+use crate::{Counters, EpollDriver, ListenAddress, ListenSocket, NoUring, Settings, Signaller};
 
 /// The driver that somebody may ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,17 +21,29 @@ pub enum DriverChoice {
     Epoll,
 }
 
+/// A word that names no driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownDriver(String);
+
+impl fmt::Display for UnknownDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is none of auto, uring, epoll", self.0)
+    }
+}
+
+impl std::error::Error for UnknownDriver {}
+
 impl FromStr for DriverChoice {
-    type Err = String;
+    type Err = UnknownDriver;
 
     /// # Errors
-    /// The words that there are, for any other.
-    fn from_str(text: &str) -> Result<Self, String> {
+    /// The word that names none.
+    fn from_str(text: &str) -> Result<Self, UnknownDriver> {
         match text {
             "auto" => Ok(Self::Auto),
             "uring" => Ok(Self::Uring),
             "epoll" => Ok(Self::Epoll),
-            _ => Err(format!("{text:?} is none of auto, uring, epoll")),
+            _ => Err(UnknownDriver(text.to_owned())),
         }
     }
 }
@@ -90,14 +102,14 @@ pub struct Opened {
     /// The driver.
     pub driver: Driver,
     /// Why [`DriverChoice::Auto`] did not take io_uring.
-    pub fallback: Option<String>,
+    pub fallback: Option<NoUring>,
 }
 
 impl Driver {
     /// A driver without listeners or connections. Its clock starts here.
     ///
     /// # Errors
-    /// `InvalidInput` for [`Settings`] out of range; `Unsupported` with the reason where io_uring was asked for and cannot
+    /// `InvalidInput` for [`Settings`] out of range; `Unsupported` with [`NoUring`] where io_uring was asked for and cannot
     /// be used; else what the system says.
     pub fn open(choice: DriverChoice, settings: Settings) -> io::Result<Opened> {
         // Before anything else, so that a fault of the caller's is not taken for one of the system's.
@@ -184,7 +196,7 @@ impl Driver {
 
 /// A driver that was tried out in small. In full it needs more: memory that it may lock, which the one that was tried out
 /// is still charged with for a while.
-fn open_uring(settings: Settings) -> Result<UringDriver, String> {
+fn open_uring(settings: Settings) -> Result<UringDriver, NoUring> {
     probe()?;
     UringDriver::new(settings).map_err(|error| reason(&error))
 }
@@ -192,8 +204,8 @@ fn open_uring(settings: Settings) -> Result<UringDriver, String> {
 /// Tries out what the io_uring driver needs.
 ///
 /// # Errors
-/// Why io_uring cannot be used, with the cause that an operator can lift, as one sentence without a full stop.
-pub fn probe_uring() -> Result<(), String> {
+/// Why io_uring cannot be used, by the cause that an operator can lift.
+pub fn probe_uring() -> Result<(), NoUring> {
     probe()
 }
 
@@ -206,6 +218,7 @@ mod tests {
         for choice in [DriverChoice::Auto, DriverChoice::Uring, DriverChoice::Epoll] {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
-        assert!("io_uring".parse::<DriverChoice>().unwrap_err().contains("auto, uring, epoll"));
+        let unknown = "io_uring".parse::<DriverChoice>().unwrap_err();
+        assert_eq!(unknown.to_string(), "\"io_uring\" is none of auto, uring, epoll");
     }
 }

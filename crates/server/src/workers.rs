@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use compression::Compressed;
 use config::Configuration;
 use drivers::{
-    Counters, Driver, DriverKind, InheritedSocket, ListenAddress, ListenSocket, Opened, Signaller,
+    Counters, Driver, DriverKind, InheritedSocket, ListenAddress, ListenSocket, NoUring, Opened, Signaller,
 };
 use engine::{ClientTls, Engine, Letter, LetterKey, Settings};
 use proxy_protocol::{Networks, ProxyProtocol};
@@ -173,7 +173,7 @@ impl Workers {
 /// A worker whose driver stands.
 struct Started {
     driver: DriverKind,
-    fallback: Option<String>,
+    fallback: Option<NoUring>,
     signaller: Signaller,
 }
 

@@ -11,7 +11,7 @@ fn addresses(list: &[impl AsRef<str>]) -> Vec<IpAddr> {
     list.iter().map(|address| address.as_ref().parse().unwrap()).collect()
 }
 
-fn chosen(remotes: &[&str], given: &[&str], connections: u32) -> Result<Vec<IpAddr>, String> {
+fn chosen(remotes: &[&str], given: &[&str], connections: u32) -> Result<Vec<IpAddr>, TooFewPorts> {
     let remotes: Vec<_> = remotes.iter().map(|remote| tcp(remote)).collect();
     choose(&remotes, &addresses(given), Demand::standing(connections), DEFAULT)
 }
@@ -52,7 +52,7 @@ fn one_address_does_for_nine_ports_in_ten() {
 fn given_addresses_stand_where_they_suffice() {
     let three = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
     assert_eq!(chosen(&["10.9.9.9:3306"], &three, 3 * 28_232), Ok(addresses(&three)));
-    let error = chosen(&["10.9.9.9:3306"], &three, 3 * 28_232 + 1).unwrap_err();
+    let error = chosen(&["10.9.9.9:3306"], &three, 3 * 28_232 + 1).unwrap_err().to_string();
     assert!(error.contains("84,696 in all") && error.contains("Give 4 addresses"), "{error}");
     // One of the other family makes no pair.
     assert!(chosen(&["10.9.9.9:3306"], &["10.0.0.1", "fe80::1"], 30_000).is_err());
@@ -61,7 +61,7 @@ fn given_addresses_stand_where_they_suffice() {
 #[test]
 fn remote_targets_are_not_spread_by_itself() {
     assert_eq!(chosen(&["10.9.9.9:3306"], &[], 28_232), Ok(vec![]));
-    let error = chosen(&["10.9.9.9:3306"], &[], 100_000).unwrap_err();
+    let error = chosen(&["10.9.9.9:3306"], &[], 100_000).unwrap_err().to_string();
     for expected in
         ["100,000 connections", "28,232 for each pair", "Give 4 addresses", "--local-address", "sysctl -w"]
     {
@@ -69,13 +69,13 @@ fn remote_targets_are_not_spread_by_itself() {
     }
     assert_eq!(chosen(&["10.9.9.9:3306", "10.9.9.8:3306"], &[], 50_000), Ok(vec![]));
     // There is but one loopback address of this family.
-    assert!(chosen(&["[::1]:3306"], &[], 100_000).unwrap_err().contains("127.0.0.1"));
+    assert!(chosen(&["[::1]:3306"], &[], 100_000).unwrap_err().to_string().contains("127.0.0.1"));
 }
 
 #[test]
 fn a_range_that_is_too_small_for_any_number_of_addresses_is_said() {
     let remotes = [tcp("127.0.0.1:3306")];
-    let error = choose(&remotes, &[], Demand::standing(1_000_000), Ports(100)).unwrap_err();
+    let error = choose(&remotes, &[], Demand::standing(1_000_000), Ports(100)).unwrap_err().to_string();
     assert!(error.contains("widen the range"), "{error}");
 }
 

@@ -1,6 +1,8 @@
 //! io_uring, and the memory that its rings had to lock once.
 
-use drivers::{DriverChoice, DriverKind};
+use std::fmt;
+
+use drivers::{DriverChoice, DriverKind, NoUring};
 
 use crate::finding::{Amount, Check, Finding, Verdict};
 use crate::machine::ENDLESS;
@@ -22,31 +24,58 @@ pub(super) fn driver(machine: &Machine, request: &Request) -> DriverKind {
     }
 }
 
-/// Whether io_uring can be used: as it was tried out, else as far as the settings tell.
-fn usable(machine: &Machine) -> Result<(), String> {
+/// Why io_uring is not used.
+#[derive(Debug, PartialEq, Eq)]
+enum NotUsable {
+    /// It was tried out.
+    Tried(NoUring),
+    /// It was not tried out, and nobody knows of which version the kernel is.
+    UnknownKernel,
+    /// It was not tried out, and this kernel is older than [`OLDEST_KERNEL`].
+    OldKernel(String),
+    /// It was not tried out, where it may be filtered.
+    Untried,
+    /// The settings forbid it to this process: `kernel.io_uring_disabled`.
+    Disabled(u64),
+}
+
+impl fmt::Display for NotUsable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tried(reason) => reason.fmt(f),
+            Self::UnknownKernel => f.write_str("the version of the kernel cannot be read"),
+            Self::OldKernel(release) => {
+                let (version, patch) = OLDEST_KERNEL;
+                write!(f, "Linux {release} is older than {version}.{patch}")
+            }
+            Self::Untried => {
+                f.write_str("system calls are filtered here, and it was not tried whether these are")
+            }
+            Self::Disabled(value) => write!(f, "kernel.io_uring_disabled is {value}"),
+        }
+    }
+}
+
+/// Says why io_uring cannot be used: as it was tried out, else as far as the settings tell.
+fn usable(machine: &Machine) -> Result<(), NotUsable> {
     match &machine.uring {
-        Some(probe) => probe.clone(),
+        Some(probe) => probe.clone().map_err(NotUsable::Tried),
         None => by_settings(machine),
     }
 }
 
-fn by_settings(machine: &Machine) -> Result<(), String> {
+fn by_settings(machine: &Machine) -> Result<(), NotUsable> {
     match machine.kernel {
-        None => return Err("the version of the kernel cannot be read".to_owned()),
-        Some(kernel) if kernel < OLDEST_KERNEL => {
-            let (version, patch) = OLDEST_KERNEL;
-            return Err(format!("Linux {} is older than {version}.{patch}", machine.release));
-        }
+        None => return Err(NotUsable::UnknownKernel),
+        Some(kernel) if kernel < OLDEST_KERNEL => return Err(NotUsable::OldKernel(machine.release.clone())),
         Some(_) => {}
     }
     // Documentation/admin-guide/sysctl/kernel.rst: 1 leaves it to CAP_SYS_ADMIN and the group io_uring_group, 2 to nobody.
     match machine.uring_disabled {
-        0 if machine.process.is_filtered => {
-            Err("system calls are filtered here, and it was not tried whether these are".to_owned())
-        }
+        0 if machine.process.is_filtered => Err(NotUsable::Untried),
         0 => Ok(()),
         1 if machine.process.is_administrator => Ok(()),
-        value => Err(format!("kernel.io_uring_disabled is {value}")),
+        value => Err(NotUsable::Disabled(value)),
     }
 }
 

@@ -6,12 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use io_uring::opcode;
-use rustix::io::Errno;
 use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
 
 use super::UringDriver;
 use super::ring::Ring;
-use crate::{ListenAddress, ListenSocket, Settings};
+use crate::{EchoFault, ListenAddress, ListenSocket, NoUring, Settings};
 
 /// The abilities that not every kernel with the rest has.
 #[derive(Clone, Copy, Debug)]
@@ -43,80 +42,33 @@ impl Capabilities {
     pub(super) fn of(ring: &Ring) -> io::Result<Self> {
         let probe = ring.probe()?;
         match NEEDED.iter().find(|(code, _)| !probe.is_supported(*code)) {
-            Some((_, name)) => {
-                let fault = format!("io_uring lacks the operation {name} in this kernel; {OLDEST_KERNEL}");
-                Err(io::Error::new(io::ErrorKind::Unsupported, fault))
-            }
+            Some((_, name)) => Err(io::Error::new(io::ErrorKind::Unsupported, NoUring::NoOperation(name))),
             None => Ok(Self { can_bind: probe.is_supported(opcode::Bind::CODE) }),
         }
     }
 }
 
-/// The kernel that `FIXED_FD_INSTALL` came with; the other needs came with Linux 6.7 at the latest.
-const OLDEST_KERNEL: &str = "Linux 6.8 and later have all that is needed";
-
 /// Makes a driver that connects to itself over loopback, says a word, hears it echoed, and closes.
 ///
 /// # Errors
-/// Why io_uring cannot be used, as one sentence without a full stop.
-pub(crate) fn probe() -> Result<(), String> {
+/// Why io_uring cannot be used.
+pub(crate) fn probe() -> Result<(), NoUring> {
     let settings = Settings { connections_per_ring: 8, accepts_per_turn: 2, ..Settings::default() };
     let mut driver = UringDriver::new(settings).map_err(|error| reason(&error))?;
     let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
-    let echo = "io_uring was tried with an echo over 127.0.0.1 and";
-    let listening = |error: io::Error| format!("{echo} could not listen: {error}");
+    let listening = |error: io::Error| EchoFault::NoListener(error.to_string());
     let (socket, address) = ListenSocket::open_alone(&any, 1).map_err(listening)?;
-    let ListenAddress::Tcp(address) = address else { return Err(format!("{echo} got a Unix socket")) };
+    let ListenAddress::Tcp(address) = address else { return Err(EchoFault::UnixSocket.into()) };
     driver.attach(socket).map_err(listening)?;
     let mut program = Echo::new(address);
-    driver.run(&mut program).map_err(|error| format!("{echo} failed while waiting: {error}"))?;
-    match program.failure {
-        Some(failure) => Err(format!("{echo} failed: {failure}")),
-        None => Ok(()),
-    }
+    driver.run(&mut program).map_err(|error| EchoFault::NoWait(error.to_string()))?;
+    program.failure.map_or(Ok(()), |fault| Err(fault.into()))
 }
 
-/// Returns the reason that keeps a ring from being made, as one sentence without a full stop.
-pub(crate) fn reason(error: &io::Error) -> String {
+/// Returns the reason that keeps a ring from being made.
+pub(crate) fn reason(error: &io::Error) -> NoUring {
     let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok();
-    match Errno::from_io_error(error) {
-        Some(errno) => reason_of(errno, disabled.as_deref().map(str::trim)),
-        None => error.to_string(),
-    }
-}
-
-/// `disabled` is `kernel.io_uring_disabled` (Documentation/admin-guide/sysctl/kernel.rst), where there is such a thing.
-fn reason_of(errno: Errno, disabled: Option<&str>) -> String {
-    match (errno, disabled) {
-        (Errno::PERM, Some("2")) => {
-            "io_uring is switched off (sysctl kernel.io_uring_disabled=2; 0 allows it)".to_owned()
-        }
-        (Errno::PERM, Some("1")) => {
-            "io_uring is for privileged processes only (sysctl kernel.io_uring_disabled=1; \
-            join the group kernel.io_uring_group, or set it to 0)"
-                .to_owned()
-        }
-        (Errno::PERM | Errno::ACCESS, _) => {
-            "io_uring is forbidden by a system-call filter, as containers have one \
-            (seccomp; Docker: --security-opt seccomp=...)"
-                .to_owned()
-        }
-        (Errno::NOSYS, _) => {
-            format!("this kernel has no io_uring, or a system-call filter hides it; {OLDEST_KERNEL}")
-        }
-        (Errno::INVAL, _) => {
-            format!("this kernel's io_uring is too old for the ring that is needed; {OLDEST_KERNEL}")
-        }
-        (Errno::NOMEM, _) => {
-            "io_uring found no memory for a ring that it may lock (ulimit -l, LimitMEMLOCK of \
-            systemd, or the memory limit of the container)"
-                .to_owned()
-        }
-        (Errno::MFILE | Errno::NFILE, _) => {
-            "there is no file descriptor left for a ring of io_uring (ulimit -n)".to_owned()
-        }
-        (errno, _) => format!("io_uring cannot be set up: {errno}"),
-    }
+    NoUring::of(error, disabled.as_deref().map(str::trim))
 }
 
 /// Both ends of the echo.
@@ -127,7 +79,7 @@ struct Echo {
     begun: bool,
     deadline: Instant,
     /// The fault, until the echo has been heard.
-    failure: Option<String>,
+    failure: Option<EchoFault>,
 }
 
 const WORD: &[u8] = b"onramp?";
@@ -144,11 +96,11 @@ impl Echo {
             accepted: None,
             begun: false,
             deadline: Instant::START + PATIENCE,
-            failure: Some("nobody came in".to_owned()),
+            failure: Some(EchoFault::NobodyCame),
         }
     }
 
-    fn finish(&mut self, failure: Option<String>) {
+    fn finish(&mut self, failure: Option<EchoFault>) {
         self.failure = failure;
         self.steps = vec![Output::Finished];
     }
@@ -165,26 +117,26 @@ impl Program for Echo {
             Input::TurnEnd if now >= self.deadline => self.steps.push(Output::Finished),
             Input::Accepted { connection, peer: Peer::Tcp(peer), .. } if peer.ip().is_loopback() => {
                 self.accepted = Some(connection);
-                self.failure = Some("no word came in".to_owned());
+                self.failure = Some(EchoFault::NoWord);
             }
-            Input::Accepted { peer, .. } => self.finish(Some(format!("the peer was {peer:?}"))),
+            Input::Accepted { peer, .. } => self.finish(Some(EchoFault::OtherPeer(format!("{peer:?}")))),
             Input::Connected { connection, .. } => {
                 self.steps.push(Output::Send { connection, bytes: WORD });
             }
             Input::ConnectFailed { errno, .. } => {
-                self.finish(Some(format!("connecting: {}", Errno::from_raw_os_error(errno))));
+                self.finish(Some(EchoFault::NoConnection(errno)));
             }
             Input::Bytes { connection, bytes } if bytes == WORD => {
                 if self.accepted == Some(connection) {
-                    self.failure = Some("no echo came back".to_owned());
+                    self.failure = Some(EchoFault::NoAnswer);
                     self.steps.push(Output::Send { connection, bytes: WORD });
                 } else {
                     self.steps.push(Output::Close { connection });
                     self.finish(None);
                 }
             }
-            Input::Bytes { bytes, .. } => self.finish(Some(format!("{} other bytes came in", bytes.len()))),
-            Input::Closed { reason, .. } => self.finish(Some(format!("closed: {reason:?}"))),
+            Input::Bytes { bytes, .. } => self.finish(Some(EchoFault::OtherBytes(bytes.len()))),
+            Input::Closed { reason, .. } => self.finish(Some(EchoFault::Closed(format!("{reason:?}")))),
             _ => {}
         }
     }
@@ -203,23 +155,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_name_what_an_operator_can_change() {
-        assert!(reason_of(Errno::PERM, Some("2")).contains("kernel.io_uring_disabled=2"));
-        assert!(reason_of(Errno::PERM, Some("1")).contains("kernel.io_uring_group"));
-        assert!(reason_of(Errno::PERM, Some("0")).contains("seccomp"));
-        assert!(reason_of(Errno::PERM, None).contains("seccomp"));
-        assert!(reason_of(Errno::NOSYS, None).contains("6.8"));
-        assert!(reason_of(Errno::NOMEM, Some("0")).contains("ulimit -l"));
-        assert!(reason_of(Errno::MFILE, Some("0")).contains("ulimit -n"));
-    }
-
-    #[test]
     fn an_echo_that_is_not_heard_fails() {
         let mut echo = Echo::new(([127, 0, 0, 1], 1).into());
         echo.handle(Instant::START, Input::TurnEnd);
         assert!(matches!(echo.poll_output(), Some(Output::Connect { .. })));
         echo.handle(Instant::START + PATIENCE, Input::TurnEnd);
         assert_eq!(echo.poll_output(), Some(Output::Finished));
-        assert_eq!(echo.failure.as_deref(), Some("nobody came in"));
+        assert_eq!(echo.failure, Some(EchoFault::NobodyCame));
     }
 }
