@@ -22,7 +22,7 @@ use crate::backend::connect::{NO_ANSWER, connect_error};
 use crate::backend::kept::rows_of;
 use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
-use crate::control::answer::Kept;
+use crate::control::answer::{Kept, NoAnswer};
 use crate::control::defaults::Defaults;
 use crate::control::facts::{Facts, account_of_row};
 use crate::control::peers::{Peers, PeersQuestion};
@@ -440,16 +440,18 @@ impl Engine {
     }
 
     /// The server has answered a question with an error. Much can be done without.
-    fn refused(&mut self, server: ServerKey, question: Question, error: String) {
+    fn refused(&mut self, server: ServerKey, question: Question, error: NoAnswer) {
         match question {
             Question::LockGate | Question::LockWaits | Question::OtherWaiters => {
-                let event = self.servers[server].lock_waits_cannot_be_seen(self.now, error);
+                let event = self.servers[server].lock_waits_cannot_be_seen(self.now, error.to_string());
                 event.filter(|_| self.pool.worker == 0).into_iter().for_each(|event| self.views.event(event));
             }
             Question::Functions => {
                 self.functions_are_known(server, None);
             }
-            Question::Code(question) => self.code_answered(server, question, Vec::new(), Some(error)),
+            Question::Code(question) => {
+                self.code_answered(server, question, Vec::new(), Some(error.to_string()));
+            }
             Question::Changes => {
                 self.servers[server].take_changes(self.now, &self.pool, &mut self.views, Err(error));
             }
@@ -472,7 +474,12 @@ impl Engine {
         }
     }
 
-    fn peers_answered(&mut self, server: ServerKey, question: PeersQuestion, answer: Result<&[u8], String>) {
+    fn peers_answered(
+        &mut self,
+        server: ServerKey,
+        question: PeersQuestion,
+        answer: Result<&[u8], NoAnswer>,
+    ) {
         let present = self.pool.workers.onramps.present();
         let found = &mut self.servers[server];
         found.take_peers(self.now, &self.settings, &self.pool, &mut self.views, question, answer);

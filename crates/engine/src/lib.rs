@@ -69,7 +69,7 @@ pub use accounts::secret::Password;
 pub use accounts::task::{Finding, Proof, Task, Work};
 pub use client::reading::{LargeText, ReadText};
 pub use cluster::ClusterSettings;
-pub use cluster::drain::{DrainOrder, DrainOutcome};
+pub use cluster::drain::{DrainOrder, DrainOutcome, NotDrained};
 pub use cluster::position::{Behind, compare as compare_positions};
 pub use cluster::switchover::SwitchStep;
 pub use cluster::view::{FailoverView, ServerCheckView, ServerView};

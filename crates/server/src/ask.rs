@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use drivers::Signaller;
 use engine::{
     BackendView, ClientView, DigestCost, DigestView, DrainOrder, DrainOutcome, Engine, FailoverView, Holders,
-    KilledAtPeer, Measures, Memory, MemoryParts, PeerView, Piece, PinReport, ReaderView, RoutedView,
-    ServerView, Settings, SwitchStep, TalliesByName, Use, Waits, WorkerView,
+    KilledAtPeer, Measures, Memory, MemoryParts, NotDrained, PeerView, Piece, PinReport, ReaderView,
+    RoutedView, ServerView, Settings, SwitchStep, TalliesByName, Use, Waits, WorkerView,
 };
 use seam::{Address, Signal};
 
@@ -67,7 +67,7 @@ pub(crate) enum Sight {
     Routing(Vec<RoutedView>),
     DigestCosts(Vec<DigestCost>),
     /// What an order to drain a server has come to, or why it could not be.
-    Drain(Result<DrainOutcome, String>),
+    Drain(Result<DrainOutcome, NotDrained>),
     /// What has become of a KILL of another Onramp's client.
     Killed(KilledAtPeer),
     /// The order has been carried out, or everything has been said.

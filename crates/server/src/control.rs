@@ -3,6 +3,7 @@
 pub(crate) mod answers;
 mod drain;
 pub(crate) mod glance;
+pub(crate) mod no_change;
 mod reload;
 mod switchover;
 
@@ -26,6 +27,7 @@ use crate::supervisor::{Addresses, Supervisor};
 use crate::tls_files::TlsFiles;
 use crate::workers::Reach;
 use answers::Answers;
+use no_change::NotAnswered;
 
 /// What operators' ports need of the running program.
 pub(crate) struct Program {
@@ -100,20 +102,18 @@ impl Control {
     ///
     /// # Errors
     /// Which of them have not answered.
-    pub(crate) fn order(&self, ask: impl Fn(Sender<Answer>) -> Ask) -> Result<(), String> {
+    pub(crate) fn order(&self, ask: impl Fn(Sender<Answer>) -> Ask) -> Result<(), NotAnswered> {
         let mut answers = self.ask(Signal::Wake, ask);
         while answers.next().is_some() {}
-        match answers.missing().as_slice() {
-            [] => Ok(()),
-            missing => Err(format!("{} not answered", answers::have(missing))),
-        }
+        let missing = answers.missing();
+        if missing.is_empty() { Ok(()) } else { Err(NotAnswered(missing)) }
     }
 
     /// Makes a change of the configuration hold from here on.
     ///
     /// # Errors
     /// As [`Self::order`].
-    pub(crate) fn take_effect(&self, configuration: &Configuration) -> Result<(), String> {
+    pub(crate) fn take_effect(&self, configuration: &Configuration) -> Result<(), NotAnswered> {
         (self.program.log.change_level)(configuration.log_level);
         self.program.log.lines.change_format(configuration.log_format);
         let settings = Arc::new(configuration.engine.clone());

@@ -292,7 +292,7 @@ impl Cluster {
                 check.pause = Duration::ZERO;
                 self.round_ended(step, place, Verdict::of(&round.finish()), Duration::ZERO);
             }
-            Err(reason) => self.check_failed(step, place, &reason, Duration::ZERO),
+            Err(reason) => self.check_failed(step, place, &reason.to_string(), Duration::ZERO),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Servers that an operator has taken out of the choice, for as long as this process runs: none of them is chosen until the operator puts it
 //! back, or nobody else takes writes for too long.
 
+use std::fmt;
 use std::time::Duration;
 
 use seam::{Address, Instant};
@@ -36,6 +37,56 @@ pub enum DrainOutcome {
         to: usize,
     },
 }
+
+/// Why a server is not drained, or not put back, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotDrained {
+    /// Nobody else is left: this is the last server that is up and not drained.
+    Last(Address),
+    /// It is the primary, and none of the others that are left takes writes.
+    OnlyWriter {
+        /// The primary.
+        primary: Address,
+        /// A server that could be the primary by SWITCHOVER.
+        replica: Option<Address>,
+    },
+    /// Put back, it would leave the servers without a primary.
+    NoPrimary {
+        /// The server that was to be put back.
+        with: Address,
+        /// In the words that the table `servers` has for it.
+        reason: String,
+    },
+}
+
+impl fmt::Display for NotDrained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Last(address) => write!(
+                f,
+                "{address} is the last server that is up and not drained: UNDRAIN another one first, or wait until one is up"
+            ),
+            Self::OnlyWriter { primary, replica } => {
+                write!(
+                    f,
+                    "{primary} is the primary, and no other server that is not drained takes writes: "
+                )?;
+                match replica {
+                    Some(replica) => write!(
+                        f,
+                        "SWITCHOVER TO '{replica}' makes another one the primary, and then this one can be drained"
+                    ),
+                    None => f.write_str("SELECT address, state, reason FROM servers says why not"),
+                }
+            }
+            Self::NoPrimary { with, reason } => {
+                write!(f, "with {with} there would be no primary: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotDrained {}
 
 /// What is drained.
 #[derive(Debug, Default)]
@@ -88,7 +139,7 @@ impl Cluster {
         order: DrainOrder,
         present: Option<usize>,
         addresses: &[Address],
-    ) -> Result<DrainOutcome, String> {
+    ) -> Result<DrainOutcome, NotDrained> {
         let DrainOrder { place, drains, is_planned } = order;
         if self.is_drained(place) == drains {
             return Ok(DrainOutcome::AlreadySo);
@@ -97,9 +148,7 @@ impl Cluster {
         (0..after.len()).filter(|&other| self.is_same(place, other)).for_each(|other| after[other] = drains);
         let address = &addresses[place];
         if drains && !self.remains(&after) {
-            return Err(format!(
-                "{address} is the last server that is up and not drained: UNDRAIN another one first, or wait until one is up"
-            ));
+            return Err(NotDrained::Last(address.clone()));
         }
         if let Some(from) = present.filter(|_| !is_planned) {
             match choose(&self.standings, &after, self.primary) {
@@ -107,8 +156,8 @@ impl Cluster {
                 Ok(to) => return Ok(DrainOutcome::Moves { from, to }),
                 Err(_) if drains => return Err(self.nobody_instead(place, &after, addresses)),
                 Err(why) => {
-                    let why = self.say(&why, addresses);
-                    return Err(format!("with {address} there would be no primary: {why}"));
+                    let reason = self.say(&why, addresses);
+                    return Err(NotDrained::NoPrimary { with: address.clone(), reason });
                 }
             }
         }
@@ -126,19 +175,12 @@ impl Cluster {
     }
 
     /// Why the primary cannot be drained.
-    fn nobody_instead(&self, place: usize, after: &[bool], addresses: &[Address]) -> String {
-        let address = &addresses[place];
+    fn nobody_instead(&self, place: usize, after: &[bool], addresses: &[Address]) -> NotDrained {
         let replica = self.standings.iter().zip(after).position(|(server, drained)| {
             !drained && server.state() == ServerState::Up && server.believed().role == ServerRole::Replica
         });
-        let advice = match replica {
-            Some(replica) => format!(
-                "SWITCHOVER TO '{}' makes another one the primary, and then this one can be drained",
-                addresses[replica]
-            ),
-            None => String::from("SELECT address, state, reason FROM servers says why not"),
-        };
-        format!("{address} is the primary, and no other server that is not drained takes writes: {advice}")
+        let replica = replica.map(|replica| addresses[replica].clone());
+        NotDrained::OnlyWriter { primary: addresses[place].clone(), replica }
     }
 
     /// The primary by how all of them stand, drained ones left out. Where nobody else takes writes for long, a drained one is drained no more:

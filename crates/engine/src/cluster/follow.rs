@@ -8,7 +8,7 @@ use wire::StatusFlags;
 
 use super::Cluster;
 use super::chosen::Choice;
-use super::drain::{DrainOrder, DrainOutcome};
+use super::drain::{DrainOrder, DrainOutcome, NotDrained};
 use super::switchover::{SwitchStep, Switching};
 use crate::accounts::task::Asker;
 use crate::backend::{Afterwards, InFlight, Owner, Place, ServerError};
@@ -183,7 +183,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why it may not be, and what to do.
-    pub fn drain_server(&mut self, order: DrainOrder) -> Option<Result<DrainOutcome, String>> {
+    pub fn drain_server(&mut self, order: DrainOrder) -> Option<Result<DrainOutcome, NotDrained>> {
         let present = self.pool.workers.chosen.get().place;
         let is_ours = self.cluster.is_watching();
         is_ours.then(|| self.cluster.drain(order, present, &self.settings.server))

@@ -1,8 +1,10 @@
 //! What a server is asked in a round of checks, and what it answers: plain data, for [`super::verdict`] to judge.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::backend::kept::{Named, NamedRow, Row, first_field, rows_of};
+use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
 
 /// A question of a round, in the order in which they are asked. Which of them follow depends on the answers before.
@@ -79,7 +81,7 @@ pub(crate) struct Reading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Replication {
     /// The server refused to say, with this error.
-    Hidden(String),
+    Hidden(NoAnswer),
     /// From these; from nobody where there is none.
     From(Vec<Channel>),
 }
@@ -153,6 +155,24 @@ pub(crate) struct Member {
     pub(crate) role: String,
 }
 
+/// What keeps a server from being judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotJudged {
+    /// It does not answer a question without which there is no verdict.
+    NoAnswer(NoAnswer),
+    /// Its variables do not say whether it takes writes.
+    NoReadOnly,
+}
+
+impl fmt::Display for NotJudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAnswer(refusal) => refusal.fmt(f),
+            Self::NoReadOnly => f.write_str("it does not say whether it is read_only"),
+        }
+    }
+}
+
 /// A round under way.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
@@ -173,8 +193,8 @@ impl Round {
         &mut self,
         version: &Version,
         question: Question,
-        answer: Result<&[u8], String>,
-    ) -> Result<Option<Question>, String> {
+        answer: Result<&[u8], NoAnswer>,
+    ) -> Result<Option<Question>, NotJudged> {
         match (question, answer) {
             (Question::Variables, Ok(kept)) => self.take_variables(kept)?,
             (Question::Position, Ok(kept)) => self.take_position(kept),
@@ -185,7 +205,7 @@ impl Round {
             (Question::Replication, Err(error)) => self.reading.replication = Replication::Hidden(error),
             (Question::Galera, Ok(kept)) => self.take_galera(kept),
             (Question::Group, Ok(kept)) => self.take_group(kept),
-            (_, Err(error)) => return Err(error),
+            (_, Err(error)) => return Err(NotJudged::NoAnswer(error)),
         }
         Ok(self.next(version, question))
     }
@@ -205,12 +225,12 @@ impl Round {
         }
     }
 
-    fn take_variables(&mut self, kept: &[u8]) -> Result<(), String> {
+    fn take_variables(&mut self, kept: &[u8]) -> Result<(), NotJudged> {
         let rows = rows_of(kept);
         let value = |name: &str| value_of(&rows, name);
         let is_on = |name: &str| matches!(value(name).to_ascii_uppercase().as_str(), "ON" | "1" | "YES");
         if value("read_only").is_empty() {
-            return Err(String::from("it does not say whether it is read_only"));
+            return Err(NotJudged::NoReadOnly);
         }
         self.server_uuid = value("server_uuid");
         let named = || {

@@ -1,5 +1,7 @@
 //! An answer to a question of the service account.
 
+use std::fmt;
+
 use super::Control;
 use crate::learned::lock_waits::LockWaits;
 
@@ -11,16 +13,39 @@ const MOST_CODE: usize = 8 << 20;
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) error: Option<String>,
+    pub(crate) error: Option<NoAnswer>,
     /// True of a question about stored code: an answer that is too long is left out.
     pub(crate) of_code: bool,
+}
+
+/// Why a question has no answer, although the connection is fine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// The server refuses it, as it does where the service account lacks a right.
+    Refused {
+        /// Its number for that.
+        code: u16,
+        /// Its words.
+        message: String,
+    },
+    /// Stored code with more than [`MOST_CODE`].
+    TooLong,
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { code, message } => write!(f, "error {code}: {message}"),
+            Self::TooLong => f.write_str("there is too much of it"),
+        }
+    }
 }
 
 impl wire::ReplySink for Kept {
     fn relay(&mut self, bytes: &[u8]) {
         if self.of_code && self.bytes.len() + bytes.len() > MOST_CODE {
             self.bytes.clear();
-            self.error.get_or_insert_with(|| String::from("there is too much of it"));
+            self.error.get_or_insert(NoAnswer::TooLong);
         } else if !(self.of_code && self.error.is_some()) {
             self.bytes.extend_from_slice(bytes);
         }
@@ -28,7 +53,8 @@ impl wire::ReplySink for Kept {
 
     fn event(&mut self, event: wire::ReplyEvent<'_>) {
         if let wire::ReplyEvent::Err(error) = event {
-            self.error = Some(format!("error {}: {}", error.code, String::from_utf8_lossy(error.message)));
+            let message = String::from_utf8_lossy(error.message).into_owned();
+            self.error = Some(NoAnswer::Refused { code: error.code, message });
         }
     }
 }

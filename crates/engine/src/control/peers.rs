@@ -23,6 +23,7 @@ use seam::Instant;
 
 use crate::backend::kept::{Row, rows_of};
 use crate::cluster::foreign;
+use crate::control::answer::NoAnswer;
 use crate::control::peers::mail::{Delivery, Mail, Sender};
 use crate::control::peers::questions::{AT_WORK, SLOT};
 use crate::control::peers::sealed::LetterKey;
@@ -163,7 +164,7 @@ impl Server {
         pool: &Pool,
         views: &mut Views,
         question: PeersQuestion,
-        answer: Result<&[u8], String>,
+        answer: Result<&[u8], NoAnswer>,
     ) {
         let onramps = &pool.workers.onramps;
         let mut hearing = Hearing { now, service_user: &settings.service_user, onramps, views };
@@ -267,7 +268,7 @@ impl Peers {
         &mut self,
         hearing: &mut Hearing<'_>,
         question: PeersQuestion,
-        answer: Result<&[u8], String>,
+        answer: Result<&[u8], NoAnswer>,
     ) -> Option<PeersQuestion> {
         let rows = match answer {
             Ok(bytes) => rows_of(bytes),
@@ -277,8 +278,8 @@ impl Peers {
                 self.mail.take(hearing.now, self.own, question, None);
                 return None;
             }
-            Err(reason) => {
-                self.say(hearing.views, Obstacle::Refused, reason);
+            Err(refusal) => {
+                self.say(hearing.views, Obstacle::Refused, refusal.to_string());
                 self.refused = Some(hearing.now);
                 // Nobody is seen there, as at a server to which a failover has led.
                 self.holders.clear();

@@ -4,6 +4,7 @@ use seam::Instant;
 
 use crate::accounts::queries::Depth;
 use crate::control::Question;
+use crate::control::answer::NoAnswer;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;
@@ -11,14 +12,19 @@ use crate::server::Server;
 
 impl Server {
     /// The service account may not read all that decides about rights: the rest has to do. False where that was it.
-    pub(super) fn rights_cannot_be_read(&mut self, pool: &Pool, views: &mut Views, reason: &str) -> bool {
+    pub(super) fn rights_cannot_be_read(
+        &mut self,
+        pool: &Pool,
+        views: &mut Views,
+        refusal: &NoAnswer,
+    ) -> bool {
         let facts = self.pending_facts.as_mut().or(self.facts.as_mut()).expect("known since the login");
         if facts.depth == Depth::Logins {
             return false;
         }
         facts.depth = Depth::Logins;
         self.control.probe_seen.clear();
-        self.say_rights_are_hidden(pool, views, reason.to_owned());
+        self.say_rights_are_hidden(pool, views, refusal.to_string());
         true
     }
 
@@ -35,11 +41,15 @@ impl Server {
         now: Instant,
         pool: &Pool,
         views: &mut Views,
-        answer: Result<&[u8], String>,
+        answer: Result<&[u8], NoAnswer>,
     ) {
         let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
-        let nothing = || "the server does not count changes of accounts".to_owned();
-        let count = answer.and_then(|answer| facts.count_of_changes(answer).ok_or_else(nothing));
+        let count = match answer {
+            Ok(answer) => facts
+                .count_of_changes(answer)
+                .ok_or_else(|| "the server does not count changes of accounts".to_owned()),
+            Err(refusal) => Err(refusal.to_string()),
+        };
         let count = count.map_err(|reason| self.say_rights_are_hidden(pool, views, reason)).ok();
         self.control.changes.take(count);
         self.ask(now, if self.pending_facts.is_some() { Question::Accounts } else { Question::Probe });

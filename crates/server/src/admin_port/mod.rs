@@ -30,7 +30,8 @@ use seam::Signal;
 use crate::Failure;
 use crate::addresses;
 use crate::ask::{Answer, Ask, Sight};
-use crate::control::{Control, answers};
+use crate::control::Control;
+use crate::control::no_change::NotAnswered;
 
 /// Says where the admin port is.
 const OPTION: &str = "admin_listen";
@@ -158,6 +159,11 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(path)
 }
 
+/// What is said of an order that was not carried out.
+fn failed(error: impl std::error::Error) -> Refusal {
+    Refusal::Failed { reason: error.to_string() }
+}
+
 impl Control {
     /// No worker has this client. Another Onramp in front of the server may.
     fn kill_at_peer(&self, id: u32, query_only: bool) -> Result<(), Refusal> {
@@ -174,15 +180,13 @@ impl Control {
             (KilledAtPeer::Done, _) => Ok(()),
             (KilledAtPeer::Failed(reason), _) => Err(Refusal::Failed { reason }),
             (KilledAtPeer::NoSuchClient, []) => Err(Refusal::NoSuchClient),
-            (KilledAtPeer::NoSuchClient, missing) => {
-                Err(Refusal::Failed { reason: format!("{} not answered", answers::have(missing)) })
-            }
+            (KilledAtPeer::NoSuchClient, missing) => Err(failed(NotAnswered(missing.to_vec()))),
         }
     }
 
     /// As [`Self::order`], said as the admin port says it.
     fn order_all(&self, ask: impl Fn(Sender<Answer>) -> Ask) -> Result<(), Refusal> {
-        self.order(ask).map_err(|reason| Refusal::Failed { reason })
+        self.order(ask).map_err(failed)
     }
 }
 
@@ -217,7 +221,7 @@ impl Pool for Control {
         match answers.missing().as_slice() {
             _ if found => Ok(()),
             [] => self.kill_at_peer(id, query_only),
-            missing => Err(Refusal::Failed { reason: format!("{} not answered", answers::have(missing)) }),
+            missing => Err(failed(NotAnswered(missing.to_vec()))),
         }
     }
 
@@ -226,11 +230,11 @@ impl Pool for Control {
     }
 
     fn switch_over(&self, to: &str) -> Result<String, Refusal> {
-        Control::switch_over(self, to).map_err(|reason| Refusal::Failed { reason })
+        Control::switch_over(self, to).map_err(failed)
     }
 
     fn drain_server(&self, address: &str, drains: bool) -> Result<String, Refusal> {
-        Control::drain_server(self, address, drains).map_err(|reason| Refusal::Failed { reason })
+        Control::drain_server(self, address, drains).map_err(failed)
     }
 
     fn resume(&self) -> Result<(), Refusal> {
@@ -238,7 +242,7 @@ impl Pool for Control {
     }
 
     fn reload(&self) -> Result<Vec<String>, Refusal> {
-        Control::reload(self).map_err(|reason| Refusal::Failed { reason })
+        Control::reload(self).map_err(failed)
     }
 
     fn set(&self, name: &str, value: &str) -> Result<(), Refusal> {
@@ -252,7 +256,7 @@ impl Pool for Control {
             },
             NotSet::Wrong(fault) => Refusal::WrongValue { reason: fault.to_string() },
         })?;
-        self.take_effect(&configuration).map_err(|reason| Refusal::Failed { reason })
+        self.take_effect(&configuration).map_err(failed)
     }
 
     fn statistics(&self) -> String {

@@ -7,6 +7,7 @@ use engine::{Behind, DrainOrder, DrainOutcome, ServerState, ServerView, SwitchSt
 use seam::Signal;
 
 use super::Control;
+use super::no_change::{NoChange, NotReady};
 use super::switchover::{LOOK, place_of, was_asked};
 use crate::ask::{Ask, Sight};
 
@@ -25,7 +26,7 @@ impl Control {
     ///
     /// # Errors
     /// Why nothing has changed; or, where that was ordered, why no other server has become the primary yet.
-    pub(crate) fn drain_server(&self, address: &str, drains: bool) -> Result<String, String> {
+    pub(crate) fn drain_server(&self, address: &str, drains: bool) -> Result<String, NoChange> {
         let _alone = self.alone()?;
         let servers = self.look_at_servers().servers;
         let place = place_of(&servers, address)?;
@@ -49,14 +50,14 @@ impl Control {
         }
     }
 
-    fn order_drain(&self, order: DrainOrder) -> Result<DrainOutcome, String> {
+    fn order_drain(&self, order: DrainOrder) -> Result<DrainOutcome, NoChange> {
         let mut answers = self.ask(Signal::Wake, |answer| Ask::Drain { order, answer });
         while let Some((_, sight)) = answers.next() {
             if let Sight::Drain(outcome) = sight {
-                return outcome;
+                return Ok(outcome?);
             }
         }
-        Err(String::from("the worker that looks after the servers has not answered"))
+        Err(NoChange::NoChecks)
     }
 
     /// From the first transaction that waits until nothing of a client is left on the former primary.
@@ -65,7 +66,7 @@ impl Control {
         order: DrainOrder,
         (from, to): (usize, usize),
         servers: &[ServerView],
-    ) -> Result<String, String> {
+    ) -> Result<String, NoChange> {
         let times = {
             let configuration = self.configuration();
             Times {
@@ -89,7 +90,7 @@ impl Control {
     }
 
     /// Waits until nothing of a client is on the present primary, and the next one has all that it has.
-    fn empty(&self, times: &Times, (from, to): (usize, usize), to_name: &str) -> Result<(), String> {
+    fn empty(&self, times: &Times, (from, to): (usize, usize), to_name: &str) -> Result<(), NoChange> {
         self.until_it_has_ended(Instant::now() + times.wait, |seen| seen.leaves_server)?;
         let ended = Instant::now();
         let last = ended + times.timeout;
@@ -98,8 +99,9 @@ impl Control {
             // Who waits is better off with whatever server there is by now.
             let is_away = |place: &&usize| servers.get(**place).is_some_and(|it| it.state != ServerState::Up);
             if let Some(&away) = [from, to].iter().find(is_away) {
-                let server = &servers[away];
-                return Err(format!("{} is {} meanwhile: {}", server.address, server.state, server.reason));
+                let ServerView { address, state, reason, .. } = &servers[away];
+                let (server, reason) = (address.to_string(), reason.clone());
+                return Err(NotReady::NotUp { server, state: *state, reason }.into());
             }
             let asked = |place: usize| servers.get(place).filter(|server| was_asked(server, ended.elapsed()));
             let behind =
@@ -107,14 +109,11 @@ impl Control {
             match behind {
                 Some(Behind::Nothing | Behind::Unknown) => return Ok(()),
                 Some(Behind::Lacks(what)) if Instant::now() >= last => {
-                    return Err(format!(
-                        "{to_name} still lacks of what the present primary has, after switchover_timeout: {what}"
-                    ));
+                    let (to, of) = (to_name.to_owned(), "the present primary".to_owned());
+                    return Err(NotReady::Lacks { to, of, limit: "switchover_timeout", what }.into());
                 }
                 None if Instant::now() >= last => {
-                    return Err(String::from(
-                        "the servers do not say how far they are within switchover_timeout",
-                    ));
+                    return Err(NotReady::Unknown { servers: "the servers".to_owned() }.into());
                 }
                 _ => std::thread::sleep(LOOK),
             }
@@ -127,7 +126,7 @@ impl Control {
         times: &Times,
         (from, from_name): (usize, &str),
         to_name: &str,
-    ) -> Result<String, String> {
+    ) -> Result<String, NoChange> {
         let deadline = Instant::now() + times.timeout;
         let primary = loop {
             let servers = self.look_at_servers().servers;
@@ -137,9 +136,7 @@ impl Control {
                 break servers[primary].address.to_string();
             }
             if Instant::now() >= deadline {
-                return Err(format!(
-                    "{to_name} is not the primary within switchover_timeout: SELECT * FROM servers says why"
-                ));
+                return Err(NotReady::NotPrimary(to_name.to_owned()).into());
             }
             std::thread::sleep(LOOK);
         };

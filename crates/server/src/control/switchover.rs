@@ -14,6 +14,7 @@ use rustix::process::{Pid, kill_process_group};
 use seam::Signal;
 
 use super::Control;
+use super::no_change::{CommandFault, NoChange, NotAnswered, NotReady, WrongOrder};
 use crate::ask::{Ask, Look, Sight, Whole};
 
 /// It is looked this often whether the next step may begin: a part of the second that clients may notice.
@@ -57,14 +58,12 @@ pub(super) struct Seen {
 ///
 /// # Errors
 /// There is none; which one may be meant.
-pub(super) fn place_of(servers: &[ServerView], address: &str) -> Result<usize, String> {
+pub(super) fn place_of(servers: &[ServerView], address: &str) -> Result<usize, WrongOrder> {
     let names: Vec<_> = servers.iter().map(|server| server.address.to_string()).collect();
     let place = names.iter().position(|name| name == address);
-    place.ok_or_else(|| match config::nearest(address, names.iter().map(String::as_str)) {
-        Some(meant) => format!(
-            "no server has this address; did you mean '{meant}'? SELECT address FROM servers names all"
-        ),
-        None => String::from("no server has this address: SELECT address FROM servers names all"),
+    place.ok_or_else(|| {
+        let nearest = config::nearest(address, names.iter().map(String::as_str)).map(String::from);
+        WrongOrder::NoServer { nearest }
     })
 }
 
@@ -73,7 +72,7 @@ impl Control {
     ///
     /// # Errors
     /// Why it has not been changed.
-    pub(crate) fn switch_over(&self, to: &str) -> Result<String, String> {
+    pub(crate) fn switch_over(&self, to: &str) -> Result<String, NoChange> {
         let _alone = self.alone()?;
         let plan = self.plan(to)?;
         let [from, to] = &plan.names;
@@ -91,17 +90,15 @@ impl Control {
     ///
     /// # Errors
     /// Another one is under way.
-    pub(super) fn alone(&self) -> Result<MutexGuard<'_, ()>, String> {
+    pub(super) fn alone(&self) -> Result<MutexGuard<'_, ()>, WrongOrder> {
         match self.switching.try_lock() {
             Ok(alone) => Ok(alone),
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                Err(String::from("another switchover or drain is under way: wait for its end"))
-            }
+            Err(TryLockError::WouldBlock) => Err(WrongOrder::NotAlone),
         }
     }
 
-    fn plan(&self, to: &str) -> Result<Plan, String> {
+    fn plan(&self, to: &str) -> Result<Plan, WrongOrder> {
         let (command, wait, timeout) = {
             let configuration = self.configuration();
             (
@@ -111,29 +108,27 @@ impl Control {
             )
         };
         if command.as_os_str().is_empty() {
-            return Err(String::from(
-                "switchover_command names no program that changes the roles (docs/CLUSTERS.md)",
-            ));
+            return Err(WrongOrder::NoCommand);
         }
         let servers = self.look_at_servers().servers;
         let name = |place: usize| servers[place].address.to_string();
         let to = place_of(&servers, to)?;
-        let from = (0..servers.len())
-            .find(|&place| servers[place].is_primary)
-            .ok_or("there is no primary to change: SELECT * FROM servers")?;
+        let from =
+            (0..servers.len()).find(|&place| servers[place].is_primary).ok_or(WrongOrder::NoPrimary)?;
         if servers[from].identity == servers[to].identity {
-            return Err(format!("{} is the primary already", name(to)));
+            return Err(WrongOrder::IsPrimary(name(to)));
         }
         if servers[to].state != ServerState::Up {
-            return Err(format!("{} is {}: {}", name(to), servers[to].state, servers[to].reason));
+            let (state, reason) = (servers[to].state, servers[to].reason.clone());
+            return Err(WrongOrder::NotUp { server: name(to), state, reason });
         }
         if servers[to].is_drained {
-            return Err(format!("{} is drained: UNDRAIN '{0}' first", name(to)));
+            return Err(WrongOrder::IsDrained(name(to)));
         }
         Ok(Plan { from, to, names: [name(from), name(to)], command, wait, timeout })
     }
 
-    fn carry_out(&self, plan: &Plan) -> Result<String, String> {
+    fn carry_out(&self, plan: &Plan) -> Result<String, NoChange> {
         // Should this thread be held up, the workers go on by themselves: later than it would.
         let lasts = plan.wait + 2 * plan.timeout;
         self.step(SwitchStep::Begin { to: plan.to, lasts })?;
@@ -149,15 +144,15 @@ impl Control {
             }
             if Instant::now() >= deadline {
                 let primary = servers.iter().find(|server| server.is_primary);
-                let primary = primary.map_or(String::from("no server"), |server| server.address.to_string());
-                return Err(format!("the command has ended well, but {primary} is the primary; {said}"));
+                let primary = primary.map(|server| server.address.to_string());
+                return Err(NotReady::OtherPrimary { primary, said }.into());
             }
             thread::sleep(LOOK);
         }
     }
 
     /// From the first transaction that waits to the end of the command. Returns what that has said.
-    fn change_roles(&self, plan: &Plan) -> Result<String, String> {
+    fn change_roles(&self, plan: &Plan) -> Result<String, NoChange> {
         let [from, to] = &plan.names;
         let deadline = Instant::now() + plan.wait;
         self.until_it_has_ended(deadline, |seen| seen.transactions > 0)?;
@@ -172,20 +167,21 @@ impl Control {
             match behind {
                 Some(Behind::Nothing | Behind::Unknown) => break,
                 Some(Behind::Lacks(what)) if Instant::now() >= deadline => {
-                    return Err(format!(
-                        "{to} still lacks of what {from} has, after switchover_wait: {what}"
-                    ));
+                    let (to, of) = (to.clone(), from.clone());
+                    return Err(NotReady::Lacks { to, of, limit: "switchover_wait", what }.into());
                 }
                 None if Instant::now() >= last => {
-                    return Err(format!(
-                        "{from} and {to} do not say how far they are within switchover_timeout"
-                    ));
+                    return Err(NotReady::Unknown { servers: format!("{from} and {to}") }.into());
                 }
                 _ => thread::sleep(LOOK),
             }
         }
         self.step(SwitchStep::EndTransactions)?;
-        run(&plan.command, from, to, last.saturating_duration_since(Instant::now()))
+        let left = last.saturating_duration_since(Instant::now());
+        let program = plan.command.display().to_string();
+        let said = run(&plan.command, from, to, left);
+        said.map(|said| format!("{program} said: {said}"))
+            .map_err(|fault| NoChange::Command { program, fault })
     }
 
     /// Waits until nothing is open any more, or may be ended since it has had until then.
@@ -196,7 +192,7 @@ impl Control {
         &self,
         deadline: Instant,
         is_open: impl Fn(&Seen) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotReady> {
         loop {
             // A worker may be starting something in the turn in which it hears of this.
             thread::sleep(LOOK);
@@ -205,13 +201,7 @@ impl Control {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return if seen.is_paused {
-                    Err(String::from(
-                        "PAUSE keeps what is open from its end, and it would be rolled back: RESUME first",
-                    ))
-                } else {
-                    Ok(())
-                };
+                return if seen.is_paused { Err(NotReady::Paused) } else { Ok(()) };
             }
         }
     }
@@ -232,7 +222,7 @@ impl Control {
         seen
     }
 
-    pub(super) fn step(&self, step: SwitchStep) -> Result<(), String> {
+    pub(super) fn step(&self, step: SwitchStep) -> Result<(), NotAnswered> {
         self.order(|answer| Ask::Switch { step, answer })
     }
 }
@@ -243,8 +233,7 @@ pub(super) fn was_asked(server: &ServerView, within: Duration) -> bool {
 }
 
 /// Runs a program with the addresses of both servers, as they stand in the configuration, and no shell between. Returns what it says.
-fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String, String> {
-    let name = program.display();
+fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String, CommandFault> {
     let mut command = Command::new(program);
     // In a group of its own: what it has started ends with it.
     command
@@ -259,8 +248,7 @@ fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String
             command.env_remove(variable);
         }
     }
-    let mut child =
-        command.spawn().map_err(|error| format!("{name} (switchover_command) cannot be run: {error}"))?;
+    let mut child = command.spawn().map_err(CommandFault::NotRun)?;
     // Of each apart, so that much of the one does not hide the other.
     let said: [Said; 2] = Default::default();
     let pipes = [child.stdout.take().map(boxed), child.stderr.take().map(boxed)];
@@ -270,8 +258,8 @@ fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String
         Ok(readers) => readers,
         // Nobody would take what it says, which would hold it up.
         Err(error) => {
-            kill(&mut child).map_err(|error| format!("{name} cannot be killed: {error}"))?;
-            return Err(format!("no thread for what {name} says: {error}; it was killed"));
+            kill(&mut child).map_err(CommandFault::NotKilled)?;
+            return Err(CommandFault::NotHeard(error));
         }
     };
     let ended = wait(&mut child, timeout);
@@ -282,12 +270,10 @@ fn run(program: &Path, from: &str, to: &str, timeout: Duration) -> Result<String
     let both = said.map(|said| said.lock().unwrap_or_else(PoisonError::into_inner).clone());
     let said = one_line(&both.join(&b' '));
     match ended {
-        Ok(Some(status)) if status.success() => Ok(format!("{name} said: {said}")),
-        Ok(Some(status)) => Err(format!("{name} ended with {status} and said: {said}")),
-        Ok(None) => {
-            Err(format!("{name} did not end within switchover_timeout and was killed; it said: {said}"))
-        }
-        Err(error) => Err(format!("{name} cannot be waited for: {error}; it said: {said}")),
+        Ok(Some(status)) if status.success() => Ok(said),
+        Ok(Some(status)) => Err(CommandFault::Failed { status, said }),
+        Ok(None) => Err(CommandFault::Late { said }),
+        Err(error) => Err(CommandFault::NotWaitedFor { error, said }),
     }
 }
 
@@ -378,15 +364,20 @@ mod tests {
     #[test]
     fn a_command_that_fails_or_does_not_end_is_an_error() {
         let program = script("fails", "echo no; exit 3");
-        let reason = run(&program.0, "a", "b", LONG).unwrap_err();
-        assert!(reason.contains("exit status: 3") && reason.ends_with("said: no"), "{reason}");
+        let fault = run(&program.0, "a", "b", LONG).unwrap_err();
+        let reason = NoChange::Command { program: "/change".to_owned(), fault }.to_string();
+        assert_eq!(reason, "/change ended with exit status: 3 and said: no");
         let program = script("hangs", "echo begun; exec sleep 1000");
-        let reason = run(&program.0, "a", "b", Duration::from_millis(300)).unwrap_err();
-        assert!(reason.contains("switchover_timeout"), "{reason}");
+        let fault = run(&program.0, "a", "b", Duration::from_millis(300)).unwrap_err();
+        assert!(matches!(fault, CommandFault::Late { .. }), "{fault:?}");
         let program = script("leaves", "sleep 1000 & echo \"at $!\"; wait");
         // As long as a busy machine takes to get there.
-        let mut said =
-            (0..).map(|times| run(&program.0, "a", "b", Duration::from_millis(300 << times)).unwrap_err());
+        let mut said = (0..).map(|times| {
+            match run(&program.0, "a", "b", Duration::from_millis(300 << times)).unwrap_err() {
+                CommandFault::Late { said } => said,
+                other => panic!("{other:?}"),
+            }
+        });
         let said = said.find(|said| said.contains("at ")).expect("it tries on");
         let left = said.split("at ").nth(1).expect("it has said who").trim();
         // Whoever takes its place as a parent may not have waited for it yet.
@@ -399,7 +390,7 @@ mod tests {
             assert!(Instant::now() < deadline, "what it has started runs on");
             thread::sleep(LOOK);
         }
-        let reason = run(Path::new("/nowhere/change"), "a", "b", LONG).unwrap_err();
-        assert!(reason.contains("switchover_command"), "{reason}");
+        let fault = run(Path::new("/nowhere/change"), "a", "b", LONG).unwrap_err();
+        assert!(matches!(fault, CommandFault::NotRun(_)), "{fault:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Behind, DrainOrder, DrainOutcome, ServerView, SwitchStep, compare_positions};
+use engine::{Behind, DrainOrder, DrainOutcome, NotDrained, ServerView, SwitchStep, compare_positions};
 
 use super::World;
 use super::cluster::Act;
@@ -77,7 +77,7 @@ impl<P: Subject> World<P> {
         }
     }
 
-    fn give_drain(&mut self, program: usize, order: DrainOrder) -> Option<Result<DrainOutcome, String>> {
+    fn give_drain(&mut self, program: usize, order: DrainOrder) -> Option<Result<DrainOutcome, NotDrained>> {
         let outcome = self.drivers[program].program.workers().first_mut()?.drain_server(order);
         self.note(format_args!("{order:?}: {outcome:?}"));
         self.wake_program(program, 0);

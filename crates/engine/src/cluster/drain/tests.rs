@@ -48,7 +48,7 @@ fn order(
     chosen: &Chosen,
     settings: &Settings,
     order: DrainOrder,
-) -> Result<DrainOutcome, String> {
+) -> Result<DrainOutcome, NotDrained> {
     cluster.drain(order, chosen.get().place, &settings.server)
 }
 
@@ -66,7 +66,10 @@ fn a_drained_replica_is_not_chosen_until_it_is_put_back() {
     seen(&mut cluster, 2, [true, true]);
     assert_eq!(cluster.choose(at(2), &chosen, &settings), None);
     let refused = order(&mut cluster, &chosen, &settings, undrain(1)).unwrap_err();
-    assert!(refused.contains("set read_only"), "{refused}");
+    assert!(
+        matches!(&refused, NotDrained::NoPrimary { reason, .. } if reason.contains("set read_only")),
+        "{refused}"
+    );
     seen(&mut cluster, 3, [true, false]);
     assert_eq!(order(&mut cluster, &chosen, &settings, undrain(1)), Ok(DrainOutcome::Done));
     assert!(!cluster.is_drained(1));
@@ -76,10 +79,10 @@ fn a_drained_replica_is_not_chosen_until_it_is_put_back() {
 fn a_primary_without_another_writer_and_the_last_server_are_not_drained() {
     let (mut cluster, settings, chosen) = primary_and_replica();
     let refused = order(&mut cluster, &chosen, &settings, drain(0)).unwrap_err();
-    assert!(refused.contains("SWITCHOVER TO '127.0.0.1:2'"), "{refused}");
+    assert!(refused.to_string().contains("SWITCHOVER TO '127.0.0.1:2'"), "{refused}");
     assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), Ok(DrainOutcome::Done));
     let refused = order(&mut cluster, &chosen, &settings, drain(0)).unwrap_err();
-    assert!(refused.contains("last server"), "{refused}");
+    assert_eq!(refused, NotDrained::Last(address(1)));
     // Whoever is down is no other one.
     let (mut cluster, settings, chosen) = primary_and_replica();
     cluster.seen(at(2), 1, super::super::verdict::Verdict::unreached(""));

@@ -1,7 +1,8 @@
 //! Verdicts on what servers have answered.
 
 use super::*;
-use crate::cluster::reading::{Question, Round};
+use crate::cluster::reading::{NotJudged, Question, Round};
+use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
 
 /// An answer with columns and rows as a server sends it: what [`crate::backend::kept`] reads.
@@ -23,6 +24,10 @@ fn answer(columns: &[&str], rows: &[&[&str]]) -> Vec<u8> {
     out
 }
 
+fn refused(message: &str) -> NoAnswer {
+    NoAnswer::Refused { code: 1227, message: String::from(message) }
+}
+
 /// A round against a server that answers so, in the order of its questions.
 fn judged(version: &str, answers: &[(Question, Result<Vec<u8>, &str>)]) -> Verdict {
     let version = Version::new(version.into());
@@ -30,7 +35,7 @@ fn judged(version: &str, answers: &[(Question, Result<Vec<u8>, &str>)]) -> Verdi
     let mut next = Some(Question::Variables);
     for (question, answer) in answers {
         assert_eq!(next, Some(*question), "the round asks in another order");
-        let answer = answer.as_ref().map(Vec::as_slice).map_err(|error| String::from(*error));
+        let answer = answer.as_ref().map(Vec::as_slice).map_err(|error| refused(error));
         next = round.take(&version, *question, answer).expect("it can be judged");
     }
     assert_eq!(next, None, "the round is not over");
@@ -241,7 +246,8 @@ fn a_member_of_a_group_counts_with_a_majority() {
 fn a_server_that_hides_whether_it_is_read_only_is_not_judged() {
     let version = Version::new(MARIADB.into());
     let (question, answer) = variables(&[("hostname", "x")]);
-    assert!(Round::default().take(&version, question, answer.as_deref().map_err(|_| String::new())).is_err());
+    let answer = answer.as_deref().map_err(|error| refused(error));
+    assert_eq!(Round::default().take(&version, question, answer), Err(NotJudged::NoReadOnly));
 }
 
 /// Its replica's error, its state and its name are a server's own words.

@@ -23,10 +23,11 @@ pub(super) struct Locks {
 
 impl Locks {
     /// Answers with a row of texts, or several.
-    pub(super) fn answer(&mut self, connection: u64, text: &str) -> Result<Vec<u8>, String> {
+    pub(super) fn answer(&mut self, connection: u64, text: &str) -> Result<Vec<u8>, NoAnswer> {
         self.asked.push(text.to_owned());
         if let Some(word) = self.refuses.filter(|word| text.contains(word)) {
-            return Err(format!("error 1305: FUNCTION {word} does not exist"));
+            let message = format!("FUNCTION {word} does not exist");
+            return Err(NoAnswer::Refused { code: 1305, message });
         }
         let rows = if let Some(row) = self.of_mail(connection, text) {
             vec![vec![Some(row)]]
