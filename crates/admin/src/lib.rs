@@ -40,5 +40,5 @@ mod variables;
 
 pub use listener::{Encryption, Listener, Settings, serve};
 pub use pool::{Pool, Refusal};
-pub use question::{Answer, ask};
+pub use question::{Answer, Unanswered, ask};
 pub use row::{Column, Field, Kind, Row, Rows, Schema, Table, Value};

@@ -1,8 +1,10 @@
 //! A question of the program itself, without a connection.
 
+use std::fmt;
 use std::time::Instant;
 
 use crate::database::{self, Caller, TIME_LIMIT, Taker};
+use crate::errors::SqlError;
 use crate::reply::Cell;
 use crate::session::VERSION;
 use crate::{Pool, Rows, Schema, catalog};
@@ -38,11 +40,36 @@ fn text(cell: Cell<'_>) -> Option<String> {
     }
 }
 
+/// Why a question is not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// The statement: there is something wrong with it, or it has reached a bound of statements of the admin port.
+    Refused {
+        /// MySQL's number for that.
+        code: u16,
+        /// What it is, for people.
+        message: String,
+    },
+    /// Workers have not answered in time, so that rows are missing. The sentence names them.
+    Incomplete(String),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { message, .. } => f.write_str(message),
+            Self::Incomplete(warning) => f.write_str(warning),
+        }
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
 /// Runs a SELECT in SQLite's dialect over the tables of `pool`, under the bounds of a statement of the admin port.
 ///
 /// # Errors
-/// What is wrong with the statement, the bound that it reached, or which workers have not answered in time: rows are missing then.
-pub fn ask(pool: &dyn Pool, question: &str) -> Result<Answer, String> {
+/// Why there are no rows, or not all of them.
+pub fn ask(pool: &dyn Pool, question: &str) -> Result<Answer, Unanswered> {
     let caller =
         Caller { user: String::new(), schema: Some(Schema::Onramp), connection: 0, version: VERSION };
     let deadline = Instant::now() + TIME_LIMIT;
@@ -52,9 +79,10 @@ pub fn ask(pool: &dyn Pool, question: &str) -> Result<Answer, String> {
         pool.fill(rows);
     };
     let asked = database::select_into(question, &caller, deadline, fill, begin);
-    let (answer, warnings) = asked.map_err(|error| error.message)?;
-    match warnings.first() {
-        Some(warning) => Err(warning.clone()),
+    let refused = |error: SqlError| Unanswered::Refused { code: error.code, message: error.message };
+    let (answer, warnings) = asked.map_err(refused)?;
+    match warnings.into_iter().next() {
+        Some(warning) => Err(Unanswered::Incomplete(warning)),
         None => Ok(answer),
     }
 }

@@ -6,14 +6,16 @@
 mod afar;
 mod file;
 
-use std::io::Write as _;
+use std::fmt;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use trial::{Report, Source, Table, Watch};
+use admin::Unanswered;
+use trial::{NoTable, Report, Source, Table, Watch};
 
 use crate::Failure;
 use crate::control::Control;
@@ -67,7 +69,7 @@ pub(crate) fn command(words: &[String]) -> ExitCode {
     }
     let Read { plan, from, mut rest } = match Plan::read(words) {
         Ok(read) => read,
-        Err(message) => return crate::usage_error(&message),
+        Err(wrong) => return crate::usage_error(&wrong.to_string()),
     };
     if let Err(message) = plan.can_write() {
         eprintln!("onramp: {message}");
@@ -98,8 +100,61 @@ struct Read {
     rest: Vec<String>,
 }
 
+/// Words that make no plan.
+#[derive(Debug)]
+enum WrongWords {
+    /// This option is what a trial differs in.
+    OfTrial(String),
+    /// Nothing stands behind this option.
+    NoValue(String),
+    /// What stands behind `--for` is no time.
+    NoTime {
+        /// As it was given.
+        given: String,
+        /// Why not.
+        wrong: config::NoValue,
+    },
+}
+
+impl fmt::Display for WrongWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfTrial(flag) => write!(f, "{flag}: a trial is {}", AS_BEFORE.join(" ")),
+            Self::NoValue(flag) => write!(f, "{flag}: a value is missing"),
+            Self::NoTime { given, wrong } => write!(f, "--for {given}: {wrong}"),
+        }
+    }
+}
+
+/// Why a report could not be written when it is due.
+#[derive(Debug)]
+enum Unwritable {
+    /// This file takes none.
+    File {
+        /// The option that names it.
+        flag: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// In the system's words.
+        error: io::Error,
+    },
+    /// Two reports are to be in this file.
+    Same(PathBuf),
+}
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { flag, path, error } => write!(f, "{flag} {}: {error}", path.display()),
+            Self::Same(path) => {
+                write!(f, "--json and --html are the same file, {}: give each its own", path.display())
+            }
+        }
+    }
+}
+
 impl Plan {
-    fn read(words: &[String]) -> Result<Read, String> {
+    fn read(words: &[String]) -> Result<Read, WrongWords> {
         let mut plan = Self { time: USUAL_TIME, json: None, html: None };
         let (mut from, mut rest) = (None, Vec::new());
         let mut words = words.iter();
@@ -109,17 +164,18 @@ impl Plan {
                 None => (word.as_str(), None),
             };
             if flag.replace('_', "-") == AS_BEFORE[0] {
-                return Err(format!("{flag}: a trial is {}", AS_BEFORE.join(" ")));
+                return Err(WrongWords::OfTrial(flag.to_owned()));
             }
             if !["--for", "--json", "--html", "--from"].contains(&flag) {
                 rest.push(word.clone());
                 continue;
             }
             let value = value.or_else(|| words.next().map(String::as_str));
-            let value = value.ok_or_else(|| format!("{flag}: a value is missing"))?;
+            let value = value.ok_or_else(|| WrongWords::NoValue(flag.to_owned()))?;
             match flag {
                 "--for" => {
-                    plan.time = config::time(value).map_err(|wrong| format!("--for {value}: {wrong}"))?;
+                    plan.time = config::time(value)
+                        .map_err(|wrong| WrongWords::NoTime { given: value.to_owned(), wrong })?;
                 }
                 "--json" => plan.json = Some(value.into()),
                 "--from" => from = Some(String::from(value)),
@@ -130,29 +186,27 @@ impl Plan {
     }
 
     /// Says at the start what would fail in an hour.
-    fn can_write(&self) -> Result<(), String> {
+    fn can_write(&self) -> Result<(), Unwritable> {
         for (flag, path) in [("--json", &self.json), ("--html", &self.html)] {
             let Some(path) = path else { continue };
-            file::check(path).map_err(|error| format!("{flag} {}: {error}", path.display()))?;
+            file::check(path).map_err(|error| Unwritable::File { flag, path: path.clone(), error })?;
         }
         match (&self.json, &self.html) {
-            (Some(json), Some(html)) if file::are_same(json, html) => {
-                Err(format!("--json and --html are the same file, {}: give each its own", html.display()))
-            }
+            (Some(json), Some(html)) if file::are_same(json, html) => Err(Unwritable::Same(html.clone())),
             _ => Ok(()),
         }
     }
 
     /// Says whether all of it could be written.
     fn write(&self, report: &Report) -> bool {
-        let mut stdout = std::io::stdout();
+        let mut stdout = io::stdout();
         let told = stdout.write_all(report.to_text().as_bytes()).and_then(|()| stdout.flush());
         let json = self.json.as_deref().map(|path| (path, report.to_json()));
         let html = self.html.as_deref().map(|path| (path, report.to_html()));
         let mut all = match told {
             Ok(()) => true,
             // A reader that has gone is no error of ours.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => true,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => true,
             Err(error) => {
                 tracing::error!("trial: the report could not be written to the standard output: {error}");
                 false
@@ -286,9 +340,12 @@ fn now() -> u64 {
 struct Own(Arc<Control>);
 
 impl Source for Own {
-    fn ask(&mut self, question: &str) -> Result<Table, String> {
-        let admin::Answer { columns, rows, .. } = admin::ask(&*self.0, question)?;
-        Ok(Table { columns, rows })
+    fn ask(&mut self, question: &str) -> Result<Table, NoTable> {
+        match admin::ask(&*self.0, question) {
+            Ok(admin::Answer { columns, rows, .. }) => Ok(Table { columns, rows }),
+            Err(Unanswered::Refused { message, .. }) => Err(NoTable::Refused(message)),
+            Err(Unanswered::Incomplete(warning)) => Err(NoTable::Incomplete(warning)),
+        }
     }
 }
 
@@ -296,7 +353,7 @@ impl Source for Own {
 mod tests {
     use super::*;
 
-    fn read(words: &str) -> Result<Read, String> {
+    fn read(words: &str) -> Result<Read, WrongWords> {
         Plan::read(&words.split_whitespace().map(String::from).collect::<Vec<_>>())
     }
 
@@ -317,9 +374,9 @@ mod tests {
             ("--for soon", "--for soon"),
             ("--thread_handling=pool-of-threads", "--thread_handling: a trial is"),
         ] {
-            assert!(read(words).unwrap_err().contains(part), "{words}");
+            assert!(read(words).unwrap_err().to_string().contains(part), "{words}");
         }
         let plan = Plan { time: USUAL_TIME, json: Some("/nowhere/at/all".into()), html: None };
-        assert!(plan.can_write().unwrap_err().contains("/nowhere/at/all"));
+        assert!(plan.can_write().unwrap_err().to_string().contains("/nowhere/at/all"));
     }
 }

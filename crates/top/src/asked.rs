@@ -11,12 +11,10 @@ use crate::questions::Question;
 use crate::snapshot::Snapshot;
 use crate::terminal::has_ended;
 use crate::together::{Answered, together};
+use crate::trouble::Trouble;
 
 /// How often a look's arrival and signals are looked for, while no key is pressed.
 pub const TICK: Duration = Duration::from_millis(100);
-
-/// What is known of one that has not answered at all so far.
-const NOT_YET: &str = "it has not answered yet";
 
 /// All of them.
 pub struct Asked {
@@ -35,9 +33,26 @@ struct Member {
     poller: Poller,
     clock: Clock,
     /// The last look, or why there was none.
-    look: Result<Snapshot, String>,
+    look: Result<Snapshot, NoLook>,
     /// Whether it was said, without a screen, that it does not answer.
     told: bool,
+}
+
+/// Why there is no look at one.
+enum NoLook {
+    /// It has not answered at all so far.
+    NotYet,
+    /// It cannot be asked, or says no.
+    Failed(Failure),
+}
+
+impl NoLook {
+    fn text(&self) -> &str {
+        match self {
+            Self::NotYet => "it has not answered yet",
+            Self::Failed(failure) => failure.text(),
+        }
+    }
 }
 
 /// What has come.
@@ -52,22 +67,22 @@ impl Asked {
     /// Connects. Of several one has to answer; the others may later.
     ///
     /// # Errors
-    /// Why none is reached, for the user.
+    /// None is reached.
     pub fn start(
         places: &[Arc<Place>],
         interval: Duration,
         questions: Vec<Question>,
         ends: &AtomicBool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Trouble> {
         let mut alone = match places {
-            [one] => Some(Connection::open(one).map_err(|failure| failure.text().to_owned())?),
+            [one] => Some(Connection::open(one).map_err(Trouble::AdminPort)?),
             _ => None,
         };
         let member = |place: &Arc<Place>| Member {
             place: Arc::clone(place),
             poller: Poller::start(Arc::clone(place), alone.take()),
             clock: Clock::new(interval),
-            look: Err(NOT_YET.to_owned()),
+            look: Err(NoLook::NotYet),
             told: false,
         };
         let members = places.iter().map(member).collect();
@@ -77,14 +92,14 @@ impl Asked {
     }
 
     /// Of several: waits until one has answered, or all have failed.
-    fn first_answer(&mut self, ends: &AtomicBool) -> Result<(), String> {
+    fn first_answer(&mut self, ends: &AtomicBool) -> Result<(), Trouble> {
         while self.is_several() && !has_ended(ends) {
             self.ask();
             self.receive()?;
             if self.members.iter().any(|member| member.look.is_ok()) {
                 return Ok(());
             }
-            if self.members.iter().all(|member| member.failed().is_some_and(|failure| failure != NOT_YET)) {
+            if self.members.iter().all(|member| member.failure().is_some()) {
                 return Err(failures(self.members.iter().map(Member::seen)));
             }
             std::thread::sleep(TICK);
@@ -128,7 +143,7 @@ impl Asked {
     ///
     /// # Errors
     /// A thread that asks has ended, by a panic.
-    pub fn receive(&mut self) -> Result<Vec<News>, String> {
+    pub fn receive(&mut self) -> Result<Vec<News>, Trouble> {
         let several = self.is_several();
         let mut news = Vec::new();
         for member in &mut self.members {
@@ -137,13 +152,15 @@ impl Asked {
                     Err(Failure::Denied(_)) => member.clock.denied(),
                     look => member.clock.answered(look.is_ok()),
                 }
-                let look = look.map_err(|failure| failure.text().to_owned());
                 member.told &= look.is_err();
                 self.news = true;
                 if several {
-                    member.look = look;
+                    member.look = look.map_err(NoLook::Failed);
                 } else {
-                    news.push(look.map_or_else(News::Failure, |look| News::Look(Box::new(look))));
+                    news.push(match look {
+                        Ok(look) => News::Look(Box::new(look)),
+                        Err(failure) => News::Failure(failure.text().to_owned()),
+                    });
                 }
             }
         }
@@ -174,11 +191,9 @@ impl Asked {
     pub fn untold(&mut self) -> Vec<String> {
         let mut failures = Vec::new();
         for member in &mut self.members {
-            if let (Some(failure), false) = (member.failed(), member.told) {
-                if failure != NOT_YET {
-                    failures.push(format!("{}: {failure}", member.place.target()));
-                    member.told = true;
-                }
+            if let (Some(failure), false) = (member.failure(), member.told) {
+                failures.push(format!("{}: {}", member.place.target(), failure.text()));
+                member.told = true;
             }
         }
         failures
@@ -196,13 +211,17 @@ impl Member {
         (&self.place, &self.look)
     }
 
-    fn failed(&self) -> Option<&str> {
-        self.look.as_ref().err().map(String::as_str)
+    /// Why it has not answered, where that is known.
+    fn failure(&self) -> Option<&Failure> {
+        match &self.look {
+            Err(NoLook::Failed(failure)) => Some(failure),
+            Ok(_) | Err(NoLook::NotYet) => None,
+        }
     }
 }
 
 /// Looks at all of them once, at the same time: those that answer, and why others do not.
-pub fn once(places: &[Arc<Place>], questions: &[Question]) -> Result<Snapshot, String> {
+pub fn once(places: &[Arc<Place>], questions: &[Question]) -> Result<Snapshot, Trouble> {
     let several = places.len() > 1;
     let look = |place: &Arc<Place>| {
         let questions: Vec<_> =
@@ -212,15 +231,14 @@ pub fn once(places: &[Arc<Place>], questions: &[Question]) -> Result<Snapshot, S
     };
     let threads: Vec<_> = places.iter().map(look).collect();
     let ended = |thread: std::thread::JoinHandle<_>| {
-        let look = thread
-            .join()
-            .unwrap_or_else(|_| Err(Failure::Lost(String::from("the thread that asks has ended"))));
-        look.map_err(|failure| failure.text().to_owned())
+        thread.join().unwrap_or_else(|_| Err(Failure::Lost(String::from("the thread that asks has ended"))))
     };
-    let mut looks: Vec<Result<Snapshot, String>> = threads.into_iter().map(ended).collect();
+    let mut looks = threads.into_iter().map(ended);
     if !several {
-        return looks.pop().unwrap_or_else(|| Err(String::from("there is no admin port to ask")));
+        let look = looks.next().expect("the options name one at least");
+        return look.map_err(Trouble::AdminPort);
     }
+    let looks: Vec<Result<Snapshot, NoLook>> = looks.map(|look| look.map_err(NoLook::Failed)).collect();
     let seen = || places.iter().map(|place| &**place).zip(&looks);
     if looks.iter().all(Result::is_err) {
         return Err(failures(seen()));
@@ -229,19 +247,18 @@ pub fn once(places: &[Arc<Place>], questions: &[Question]) -> Result<Snapshot, S
 }
 
 /// An admin port, and what it said last, or why it did not.
-type Seen<'m> = (&'m Place, &'m Result<Snapshot, String>);
+type Seen<'m> = (&'m Place, &'m Result<Snapshot, NoLook>);
 
 fn all_of<'m>(all: impl Iterator<Item = Seen<'m>>, questions: &[Question]) -> Snapshot {
     let answered = |(place, look): Seen<'m>| Answered {
         name: place.name(),
         target: place.target(),
-        look: look.as_ref().map_err(String::as_str),
+        look: look.as_ref().map_err(NoLook::text),
     };
     together(&all.map(answered).collect::<Vec<_>>(), questions, poller::now())
 }
 
-fn failures<'m>(all: impl Iterator<Item = Seen<'m>>) -> String {
-    let failed = |(place, look): Seen<'m>| Some(format!("{}: {}", place.target(), look.as_ref().err()?));
-    let failures: Vec<String> = all.filter_map(failed).collect();
-    format!("none of the admin ports can be used; {}", failures.join("; "))
+fn failures<'m>(all: impl Iterator<Item = Seen<'m>>) -> Trouble {
+    let failed = |(place, look): Seen<'m>| Some((place.target(), look.as_ref().err()?.text().to_owned()));
+    Trouble::AllAdminPorts { failures: all.filter_map(failed).collect() }
 }

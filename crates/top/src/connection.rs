@@ -15,6 +15,7 @@ use wire::{
 use crate::options::{Options, Wanted};
 use crate::snapshot::{Table, Value};
 use crate::targets::Target;
+use crate::trouble::Trouble;
 
 /// How long connecting and logging in may take: a login that is refused is answered after a second.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,14 +48,15 @@ impl Place {
     /// As the options say, of whom it is one; their files are read here.
     ///
     /// # Errors
-    /// A sentence for the user, about a file.
-    pub fn new(options: &Options, wanted: Wanted) -> Result<Self, String> {
+    /// Where a file cannot be used.
+    pub fn new(options: &Options, wanted: Wanted) -> Result<Self, Trouble> {
         let password = wanted.password()?;
         let credentials = Credentials::new(&wanted.user, &password, None, false);
         let connector = match &options.tls_ca {
             Some(path) => {
                 let name = format!("--tls-ca {}", path.display());
-                let text = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+                let failed = |error| Trouble::File { option: "--tls-ca", path: path.clone(), error };
+                let text = std::fs::read(path).map_err(failed)?;
                 Some(connector(ServerCheck::Name, Some(&Pem { name, text: text.into() }))?)
             }
             None if options.tls => Some(connector(ServerCheck::None, None)?),
@@ -89,10 +91,9 @@ impl Place {
     }
 }
 
-fn connector(check: ServerCheck, authorities: Option<&Pem>) -> Result<Connector, String> {
-    let authorities =
-        authorities.map(Authorities::from_pem).transpose().map_err(|error| error.to_string())?;
-    Connector::new(check, authorities.as_ref(), None).map_err(|error| error.to_string())
+fn connector(check: ServerCheck, authorities: Option<&Pem>) -> Result<Connector, tls::Error> {
+    let authorities = authorities.map(Authorities::from_pem).transpose()?;
+    Connector::new(check, authorities.as_ref(), None)
 }
 
 /// Why there is no answer.

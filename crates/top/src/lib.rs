@@ -15,6 +15,7 @@
 //! | `view` | what is looked at and how: looks and keys in, actions out |
 //! | `rows`, `lock_tree`, `format` | which rows are shown in which order, and how values read |
 //! | `draw`, `once` | the view as a screen; a look as text or JSON |
+//! | `trouble` | what ends the program |
 //!
 //! From `snapshot` on down all is a function of its input: no clock, no terminal, no connection.
 
@@ -49,6 +50,7 @@ mod targets;
 mod terminal;
 mod texts;
 mod together;
+mod trouble;
 mod view;
 
 use std::io::Write as _;
@@ -57,12 +59,14 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 
-pub use remote::{Remote, Rows};
+pub use connection::Failure;
+pub use remote::{NoAnswer, NoRemote, Remote, Rows};
 
 use connection::Place;
 use options::{Options, Wanted};
 use snapshot::Snapshot;
 use terminal::Screen;
+use trouble::Trouble;
 
 /// Options that cannot be used.
 const WRONG_OPTIONS: u8 = 2;
@@ -93,20 +97,20 @@ pub fn run(args: &[String]) -> ExitCode {
     let wanted = match options.wanted() {
         Ok(wanted) => wanted,
         Err(reason) => {
-            eprintln!("onramp top: {}", format::clean(&reason));
+            eprintln!("onramp top: {}", format::clean(&reason.to_string()));
             return ExitCode::from(WRONG_OPTIONS);
         }
     };
     match command(&options, wanted) {
         Ok(code) => code,
         Err(reason) => {
-            eprintln!("onramp top: {}", format::clean(&reason));
+            eprintln!("onramp top: {}", format::clean(&reason.to_string()));
             ExitCode::FAILURE
         }
     }
 }
 
-fn command(options: &Options, wanted: Vec<Wanted>) -> Result<ExitCode, String> {
+fn command(options: &Options, wanted: Vec<Wanted>) -> Result<ExitCode, Trouble> {
     if let Some(file) = &options.replay {
         return replay::show(file).map(|()| ExitCode::SUCCESS);
     }

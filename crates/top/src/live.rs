@@ -8,10 +8,11 @@ use crate::connection::{Connection, Place};
 use crate::options::Options;
 use crate::poller;
 use crate::questions::Question;
-use crate::recording::Recorder;
+use crate::recording::{BadRecording, Recorder};
 use crate::snapshot::Snapshot;
 use crate::tabs::Tab;
 use crate::terminal::{Done, Screen, ending, has_ended};
+use crate::trouble::Trouble;
 use crate::view::{Action, Kill, Source, View};
 
 /// One MiB.
@@ -26,8 +27,8 @@ pub fn all_questions(rows: u32) -> Vec<Question> {
 /// Shows them until the user has enough.
 ///
 /// # Errors
-/// A sentence for the user: none can be reached at first, or the terminal or the recording fails.
-pub fn show(options: &Options, places: &[Arc<Place>], recorder: Option<Recorder>) -> Result<(), String> {
+/// None can be reached at first, or the terminal or the recording fails.
+pub fn show(options: &Options, places: &[Arc<Place>], recorder: Option<Recorder>) -> Result<(), Trouble> {
     let ends = ending()?;
     let recording = options.record.as_ref().map(|path| path.display().to_string());
     let target = if let [one] = places { one.target() } else { String::new() };
@@ -78,7 +79,7 @@ struct Session {
 
 impl Session {
     /// Takes what has come, and asks where it is time.
-    fn turn(&mut self) -> Result<(), String> {
+    fn turn(&mut self) -> Result<(), Trouble> {
         for news in self.asked.receive()? {
             match news {
                 News::Look(look) => {
@@ -148,8 +149,8 @@ impl Session {
 /// Writes looks to the recording until a signal ends it.
 ///
 /// # Errors
-/// A sentence for the user: none can be reached at first, or the recording fails.
-pub fn record(options: &Options, places: &[Arc<Place>], recorder: &mut Recorder) -> Result<(), String> {
+/// None can be reached at first, or the recording fails.
+pub fn record(options: &Options, places: &[Arc<Place>], recorder: &mut Recorder) -> Result<(), Trouble> {
     let ends = ending()?;
     let mut asked = Asked::start(places, options.interval, all_questions(options.rows), &ends)?;
     let mut told = false;
@@ -187,8 +188,8 @@ fn say(reason: &str) {
 /// A recorder, where one is wanted.
 ///
 /// # Errors
-/// A sentence for the user.
-pub fn recorder(options: &Options) -> Result<Option<Recorder>, String> {
+/// Where it cannot be written.
+pub fn recorder(options: &Options) -> Result<Option<Recorder>, BadRecording> {
     let open = |path: &std::path::PathBuf| Recorder::open(path, options.record_size.saturating_mul(MIB));
     options.record.as_ref().map(open).transpose()
 }

@@ -1,6 +1,7 @@
 //! The command line: one declaration per option, from which parsing, help and suggestions come.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use clap::Parser;
 use zeroize::Zeroizing;
 
 use crate::targets::{Target, names};
+use crate::trouble::{Trouble, WrongOptions};
 
 /// The variable that holds the password where no file is named; `onramp serve` reads the same.
 pub const PASSWORD_VARIABLE: &str = "ONRAMP_ADMIN_PASSWORD";
@@ -91,8 +93,8 @@ impl Options {
     /// The admin ports, one at least, in the order in which they are given.
     ///
     /// # Errors
-    /// A sentence for the user, about options that make no sense.
-    pub fn wanted(&self) -> Result<Vec<Wanted>, String> {
+    /// Which of them make no sense.
+    pub fn wanted(&self) -> Result<Vec<Wanted>, WrongOptions> {
         let targets = self.targets()?;
         let users = in_turn("--user", &self.user, targets.len())?;
         let files = in_turn("--password-file", &self.password_file, targets.len())?;
@@ -105,16 +107,13 @@ impl Options {
         Ok(wanted.collect())
     }
 
-    fn targets(&self) -> Result<Vec<Target>, String> {
+    fn targets(&self) -> Result<Vec<Target>, WrongOptions> {
         let targets: Vec<Target> = match self.socket.as_slice() {
             [] => self.host.iter().map(|host| Target::of_host(host, self.port)).collect::<Result<_, _>>()?,
             paths => paths.iter().cloned().map(Target::Socket).collect(),
         };
         if targets.len() > MOST_TARGETS {
-            return Err(format!(
-                "{} admin ports are given; at most {MOST_TARGETS} are looked at at a time",
-                targets.len()
-            ));
+            return Err(WrongOptions::TooMany { given: targets.len(), most: MOST_TARGETS });
         }
         let mut seen = BTreeSet::new();
         for target in &targets {
@@ -122,10 +121,10 @@ impl Options {
             let text = target.text();
             let same = if matches!(target, Target::Tcp(..)) { text.to_lowercase() } else { text.clone() };
             if !seen.insert(same) {
-                return Err(format!("{text} is given twice; name each admin port once"));
+                return Err(WrongOptions::Twice(text));
             }
             if matches!(target, Target::Socket(_)) && (self.tls || self.tls_ca.is_some()) {
-                return Err(format!("{text} is a socket, which has no TLS; leave out --tls and --tls-ca"));
+                return Err(WrongOptions::TlsOnSocket(text));
             }
         }
         Ok(targets)
@@ -133,16 +132,16 @@ impl Options {
 }
 
 /// One for all, one for each, or none.
-fn in_turn<'v, T>(option: &str, values: &'v [T], targets: usize) -> Result<Vec<Option<&'v T>>, String> {
+fn in_turn<'v, T>(
+    option: &'static str,
+    values: &'v [T],
+    targets: usize,
+) -> Result<Vec<Option<&'v T>>, WrongOptions> {
     match values {
         [] => Ok(vec![None; targets]),
         [one] => Ok(vec![Some(one); targets]),
         values if values.len() == targets => Ok(values.iter().map(Some).collect()),
-        values => Err(format!(
-            "{option} is given {} times for {targets} admin port{}; give it once for all, or once for each in their order",
-            values.len(),
-            if targets == 1 { "" } else { "s" },
-        )),
+        values => Err(WrongOptions::NotInTurn { option, given: values.len(), targets }),
     }
 }
 
@@ -150,8 +149,8 @@ impl Wanted {
     /// The password, empty where none is given.
     ///
     /// # Errors
-    /// A sentence for the user, where the file cannot be read.
-    pub fn password(&self) -> Result<Zeroizing<String>, String> {
+    /// Where the file cannot be read.
+    pub fn password(&self) -> Result<Zeroizing<String>, Trouble> {
         match &self.password_file {
             Some(path) => first_line(path),
             None => Ok(Zeroizing::new(std::env::var(PASSWORD_VARIABLE).unwrap_or_default())),
@@ -159,9 +158,12 @@ impl Wanted {
     }
 }
 
-fn first_line(path: &Path) -> Result<Zeroizing<String>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("--password-file {}: {error}", path.display()))?;
+fn first_line(path: &Path) -> Result<Zeroizing<String>, Trouble> {
+    let text = std::fs::read_to_string(path).map_err(|error| Trouble::File {
+        option: "--password-file",
+        path: path.to_owned(),
+        error,
+    })?;
     let text = Zeroizing::new(text);
     Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
 }
@@ -171,10 +173,22 @@ const SHORTEST: f64 = 0.2;
 /// The longest, half an hour: a connection that is silent for an hour is closed by the admin port.
 const LONGEST: f64 = 1800.0;
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// A text that is no time between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NoInterval;
+
+impl fmt::Display for NoInterval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "must be from {SHORTEST} to {LONGEST} seconds")
+    }
+}
+
+impl std::error::Error for NoInterval {}
+
+fn interval(text: &str) -> Result<Duration, NoInterval> {
     match text.parse::<f64>() {
         Ok(seconds) if (SHORTEST..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(format!("must be from {SHORTEST} to {LONGEST} seconds")),
+        _ => Err(NoInterval),
     }
 }
 
@@ -182,13 +196,12 @@ fn interval(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn parsed(words: &str) -> Result<Options, String> {
-        let words = std::iter::once("onramp top").chain(words.split_whitespace());
-        Options::try_parse_from(words).map_err(|error| error.to_string())
+    fn parsed(words: &str) -> Result<Options, clap::Error> {
+        Options::try_parse_from(std::iter::once("onramp top").chain(words.split_whitespace()))
     }
 
     /// What is asked, or why nothing is.
-    fn asked(words: &str) -> Result<Vec<String>, String> {
+    fn asked(words: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
         Ok(parsed(words)?.wanted()?.iter().map(|wanted| wanted.target.text()).collect())
     }
 
@@ -228,7 +241,7 @@ mod tests {
         let each = "--host a --password-file f --host b --password-file g --user u --user v";
         assert_eq!(of(each), [all("u", Some("f")), all("v", Some("g"))]);
         for words in ["--host a,b,c --password-file f --password-file g", "--user u --user v"] {
-            let wrong = asked(words).unwrap_err();
+            let wrong = asked(words).unwrap_err().to_string();
             assert!(wrong.contains("once for all, or once for each"), "{wrong}");
         }
     }
@@ -253,13 +266,13 @@ mod tests {
             assert!(asked(words).is_err(), "{words}");
         }
         let many: Vec<String> = (0..65).map(|number| format!("db{number}")).collect();
-        assert!(asked(&format!("--host {}", many.join(","))).unwrap_err().contains("at most 64"));
+        assert!(asked(&format!("--host {}", many.join(","))).unwrap_err().to_string().contains("at most 64"));
         assert!(asked(&format!("--host {}", many[..64].join(","))).is_ok());
     }
 
     #[test]
     fn a_missing_password_file_is_named() {
         let wanted = parsed("--password-file /nowhere/at/all").unwrap().wanted().unwrap();
-        assert!(wanted[0].password().unwrap_err().contains("/nowhere/at/all"));
+        assert!(wanted[0].password().unwrap_err().to_string().contains("/nowhere/at/all"));
     }
 }

@@ -11,6 +11,7 @@ use crate::questions::{self, Has, Question};
 use crate::snapshot::{NOTES, PEERS, Snapshot, Table};
 use crate::tabs::Tab;
 use crate::texts::Texts;
+use crate::trouble::Trouble;
 
 /// The thread, as the one that draws sees it.
 pub struct Poller {
@@ -48,11 +49,11 @@ impl Poller {
     ///
     /// # Errors
     /// The thread has ended, which it does by a panic alone: the terminal has been given back then.
-    pub fn look(&self) -> Result<Option<Result<Snapshot, Failure>>, String> {
+    pub fn look(&self) -> Result<Option<Result<Snapshot, Failure>>, Trouble> {
         match self.looks.try_recv() {
             Ok(look) => Ok(Some(look)),
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(String::from("the thread that asks has ended")),
+            Err(TryRecvError::Disconnected) => Err(Trouble::ThreadEnded),
         }
     }
 }

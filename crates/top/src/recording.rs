@@ -1,10 +1,11 @@
 //! Looks in a file, a line of JSON each: written with a bound, and read again from any place.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::snapshot::Snapshot;
+use crate::snapshot::{NoSnapshot, Snapshot};
 
 /// The longest line that is read: ten thousand rows of each tab take some twenty MiB.
 const LONGEST_LINE: u64 = 256 << 20;
@@ -21,13 +22,13 @@ impl Recorder {
     /// Goes on with the file where it is there. `bound` is in bytes, for both files together.
     ///
     /// # Errors
-    /// A sentence for the user.
-    pub fn open(path: &Path, bound: u64) -> Result<Self, String> {
+    /// Where it cannot be read or written.
+    pub fn open(path: &Path, bound: u64) -> Result<Self, BadRecording> {
         let mut file = open(path)?;
-        let mut size = file.metadata().map_err(|error| words(path, &error))?.len();
-        if size > 0 && !ends_a_line(path, size).map_err(|error| words(path, &error))? {
+        let mut size = file.metadata().map_err(|error| BadRecording::file(path, error))?.len();
+        if size > 0 && !ends_a_line(path, size).map_err(|error| BadRecording::file(path, error))? {
             // Whoever wrote it was cut off; what follows is not to be lost with that.
-            file.write_all(b"\n").map_err(|error| words(path, &error))?;
+            file.write_all(b"\n").map_err(|error| BadRecording::file(path, error))?;
             size += 1;
         }
         Ok(Self { path: path.to_owned(), file, size, bound })
@@ -36,21 +37,22 @@ impl Recorder {
     /// Appends a look.
     ///
     /// # Errors
-    /// A sentence for the user.
-    pub fn write(&mut self, look: &Snapshot) -> Result<(), String> {
+    /// Where it cannot be written.
+    pub fn write(&mut self, look: &Snapshot) -> Result<(), BadRecording> {
         let line = look.to_line() + "\n";
         let length = line.len() as u64;
         if self.size > 0 && self.size + length > self.bound / 2 {
-            std::fs::rename(&self.path, older(&self.path)).map_err(|error| words(&self.path, &error))?;
+            std::fs::rename(&self.path, older(&self.path))
+                .map_err(|error| BadRecording::file(&self.path, error))?;
             self.file = open(&self.path)?;
             self.size = 0;
         }
         self.size += length;
-        self.file.write_all(line.as_bytes()).map_err(|error| words(&self.path, &error))
+        self.file.write_all(line.as_bytes()).map_err(|error| BadRecording::file(&self.path, error))
     }
 }
 
-fn ends_a_line(path: &Path, size: u64) -> std::io::Result<bool> {
+fn ends_a_line(path: &Path, size: u64) -> io::Result<bool> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(size - 1))?;
     let mut last = [0];
@@ -59,10 +61,10 @@ fn ends_a_line(path: &Path, size: u64) -> std::io::Result<bool> {
 }
 
 /// Appended to, and readable by nobody else: there are names of users and texts of statements in it.
-fn open(path: &Path) -> Result<File, String> {
+fn open(path: &Path) -> Result<File, BadRecording> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    opened.map_err(|error| words(path, &error))
+    opened.map_err(|error| BadRecording::file(path, error))
 }
 
 fn older(path: &Path) -> PathBuf {
@@ -71,8 +73,74 @@ fn older(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn words(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
+/// Why a recording cannot be used.
+#[derive(Debug)]
+pub enum BadRecording {
+    /// The file.
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// In the system's words.
+        error: io::Error,
+    },
+    /// There is nothing in the file.
+    Empty(PathBuf),
+    /// It has no look with this number.
+    AtItsEnd,
+    /// A line is no look.
+    NoLook {
+        /// In which file.
+        path: PathBuf,
+        /// Where it begins, in bytes.
+        offset: u64,
+        /// Why.
+        fault: LineFault,
+    },
+}
+
+/// Why a line is no look.
+#[derive(Debug)]
+pub enum LineFault {
+    /// It is not JSON.
+    NoJson(serde_json::Error),
+    /// It is something else.
+    NoSnapshot(NoSnapshot),
+}
+
+impl BadRecording {
+    fn file(path: &Path, error: io::Error) -> Self {
+        Self::File { path: path.to_owned(), error }
+    }
+}
+
+impl fmt::Display for BadRecording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::Empty(path) => {
+                write!(f, "{}: no look is in it; onramp top --record writes them", path.display())
+            }
+            Self::AtItsEnd => f.write_str("the recording is at its end"),
+            Self::NoLook { path, offset, fault } => {
+                write!(f, "{}: what begins at byte {offset} is no look: ", path.display())?;
+                match fault {
+                    LineFault::NoJson(error) => error.fmt(f),
+                    LineFault::NoSnapshot(error) => error.fmt(f),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadRecording {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::File { error, .. } => Some(error),
+            Self::NoLook { fault: LineFault::NoJson(error), .. } => Some(error),
+            Self::NoLook { fault: LineFault::NoSnapshot(error), .. } => Some(error),
+            Self::Empty(_) | Self::AtItsEnd => None,
+        }
+    }
 }
 
 /// A recording that is read: where its looks are, and no more of them in memory than are shown.
@@ -92,8 +160,8 @@ impl Recording {
     /// Finds the lines of `FILE.1`, where it is there, and of the file.
     ///
     /// # Errors
-    /// A sentence for the user, where there is no look in it.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    /// Where it cannot be read, or there is no look in it.
+    pub fn open(path: &Path) -> Result<Self, BadRecording> {
         let mut lines = Vec::new();
         let before = older(path);
         if before.exists() {
@@ -101,7 +169,7 @@ impl Recording {
         }
         find_lines(path, &mut lines)?;
         if lines.is_empty() {
-            return Err(format!("{}: no look is in it; onramp top --record writes them", path.display()));
+            return Err(BadRecording::Empty(path.to_owned()));
         }
         let recording = Self { lines };
         recording.look(0)?;
@@ -116,30 +184,29 @@ impl Recording {
     /// One of them, from 0.
     ///
     /// # Errors
-    /// A sentence for the user, with the file and the place.
-    pub fn look(&self, number: usize) -> Result<Snapshot, String> {
-        let place = self.lines.get(number).ok_or("the recording is at its end")?;
-        let failed = |error: std::io::Error| words(&place.path, &error);
+    /// Where it cannot be read, with the file and the place.
+    pub fn look(&self, number: usize) -> Result<Snapshot, BadRecording> {
+        let place = self.lines.get(number).ok_or(BadRecording::AtItsEnd)?;
+        let failed = |error: io::Error| BadRecording::file(&place.path, error);
         let mut file = File::open(&place.path).map_err(failed)?;
         file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
         let mut text = Vec::new();
         file.take(place.length).read_to_end(&mut text).map_err(failed)?;
-        let read = serde_json::from_slice(&text).map_err(|error| error.to_string());
-        read.and_then(|json| Snapshot::from_json(&json)).map_err(|reason| {
-            format!("{}: what begins at byte {} is no look: {reason}", place.path.display(), place.offset)
-        })
+        let read = serde_json::from_slice(&text).map_err(LineFault::NoJson);
+        let look = read.and_then(|json| Snapshot::from_json(&json).map_err(LineFault::NoSnapshot));
+        look.map_err(|fault| BadRecording::NoLook { path: place.path.clone(), offset: place.offset, fault })
     }
 }
 
-fn find_lines(path: &Path, lines: &mut Vec<Place>) -> Result<(), String> {
-    let file = File::open(path).map_err(|error| words(path, &error))?;
+fn find_lines(path: &Path, lines: &mut Vec<Place>) -> Result<(), BadRecording> {
+    let file = File::open(path).map_err(|error| BadRecording::file(path, error))?;
     let mut reader = BufReader::new(file);
     let mut offset = 0;
     let mut line = Vec::new();
     loop {
         line.clear();
         let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
-        let length = read.map_err(|error| words(path, &error))? as u64;
+        let length = read.map_err(|error| BadRecording::file(path, error))? as u64;
         if length == 0 {
             return Ok(());
         }
@@ -198,7 +265,7 @@ mod tests {
         let mended = Recording::open(&path).unwrap();
         assert_eq!((mended.count(), mended.look(2).unwrap().at), (3, 6));
         std::fs::write(&path, format!("{}\nnonsense\n", look(1).to_line())).unwrap();
-        let failed = Recording::open(&path).unwrap().look(1).unwrap_err();
+        let failed = Recording::open(&path).unwrap().look(1).unwrap_err().to_string();
         assert!(failed.contains("r.jsonl: what begins at byte"), "{failed}");
         for text in ["", "\n", "nonsense\n"] {
             std::fs::write(&path, text).unwrap();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::poller;
 use crate::recording::Recording;
 use crate::terminal::{Done, Screen, ending, has_ended};
+use crate::trouble::Trouble;
 use crate::view::{Action, Source, View};
 
 /// How often signals are looked for, while no key is pressed.
@@ -16,8 +17,8 @@ const LONGEST_STEP: Duration = Duration::from_secs(5);
 /// Shows it until the user has enough.
 ///
 /// # Errors
-/// A sentence for the user: the terminal cannot be used, or its first look cannot be read.
-pub fn show(file: &std::path::Path) -> Result<(), String> {
+/// The terminal cannot be used, or the first look cannot be read.
+pub fn show(file: &std::path::Path) -> Result<(), Trouble> {
     let recording = Recording::open(file)?;
     let ends = ending()?;
     let source = Source::Replay {
@@ -66,7 +67,7 @@ fn go(view: &mut View, recording: &Recording, by: i64) {
             view.failure = None;
             view.show(before.as_ref(), look);
         }
-        Err(reason) => view.fail(reason),
+        Err(bad) => view.fail(bad.to_string()),
     }
 }
 

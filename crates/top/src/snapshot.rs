@@ -1,6 +1,7 @@
 //! One look at an Onramp, or at several as one: what their tables held, as they were asked for. A line of JSON and back.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Map, Number, Value as Json, json};
 
@@ -102,9 +103,32 @@ pub struct Part {
     pub name: String,
     /// Its admin port, for people.
     pub target: String,
-    /// A look without tables, which are in the whole; or why there is none.
+    /// A look without tables, which are in the whole; or why there is none, in the words that a recording has for it.
     pub look: Result<Snapshot, String>,
 }
+
+/// Why JSON is no look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSnapshot {
+    /// It does not say when the look was.
+    Untimed,
+    /// This table is no list of rows.
+    OtherTable(String),
+    /// It is of several admin ports, and one of them has no name.
+    Nameless,
+}
+
+impl fmt::Display for NoSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untimed => f.write_str("it has no at_ms, the time of a look"),
+            Self::OtherTable(name) => write!(f, "its table {name} is no list"),
+            Self::Nameless => f.write_str("an admin port of it has no name"),
+        }
+    }
+}
+
+impl std::error::Error for NoSnapshot {}
 
 /// The column that says whose a row is.
 pub const ONRAMP: &str = "onramp";
@@ -225,9 +249,9 @@ impl Snapshot {
     /// From what [`Self::to_json`] makes; what is missing is empty.
     ///
     /// # Errors
-    /// A sentence for the user, where it is no such object.
-    pub fn from_json(json: &Json) -> Result<Self, String> {
-        let at = json.get("at_ms").and_then(Json::as_u64).ok_or("it has no at_ms, the time of a look")?;
+    /// Where it is no such object.
+    pub fn from_json(json: &Json) -> Result<Self, NoSnapshot> {
+        let at = json.get("at_ms").and_then(Json::as_u64).ok_or(NoSnapshot::Untimed)?;
         let words = |name: &str| -> BTreeMap<String, String> {
             let map = json.get(name).and_then(Json::as_object);
             let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -235,7 +259,7 @@ impl Snapshot {
         };
         let mut tables = BTreeMap::new();
         for (name, rows) in json.get("tables").and_then(Json::as_object).into_iter().flatten() {
-            let rows = rows.as_array().ok_or_else(|| format!("its table {name} is no list"))?;
+            let rows = rows.as_array().ok_or_else(|| NoSnapshot::OtherTable(name.clone()))?;
             tables.insert(name.clone(), table(rows));
         }
         Ok(Self {
@@ -273,9 +297,9 @@ impl Part {
         json
     }
 
-    fn from_json(json: &Json) -> Result<Self, String> {
+    fn from_json(json: &Json) -> Result<Self, NoSnapshot> {
         let word = |name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
-        let name = word("name").filter(|name| !name.is_empty()).ok_or("an admin port of it has no name")?;
+        let name = word("name").filter(|name| !name.is_empty()).ok_or(NoSnapshot::Nameless)?;
         let look = match word("failure") {
             Some(failure) => Err(failure),
             // A part of a part is nothing that anybody writes.

@@ -1,6 +1,7 @@
 //! Where admin ports are, as they are written on the command line, and short names that tell them apart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Component, PathBuf};
 
@@ -17,15 +18,47 @@ pub enum Target {
     Socket(PathBuf),
 }
 
+/// A `--host` that is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoTarget {
+    host: String,
+    fault: HostFault,
+}
+
+/// What is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostFault {
+    Empty,
+    BehindBracket,
+    NoBracket,
+    NoPort,
+    NoName,
+}
+
+impl fmt::Display for NoTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fault = match self.fault {
+            HostFault::Empty => "there is no name in it",
+            HostFault::BehindBracket => "behind ] there can be a colon and a port, and nothing else",
+            HostFault::NoBracket => "[ has no ]",
+            HostFault::NoPort => "a port is a number from 1 to 65535",
+            HostFault::NoName => "there is no name before the port",
+        };
+        write!(f, "--host '{}': {fault}", self.host)
+    }
+}
+
+impl std::error::Error for NoTarget {}
+
 impl Target {
     /// As `--host` has it: `NAME`, `NAME:PORT`, `::1`, `[::1]`, `[::1]:PORT`, or the path of a socket. `port` is that of one without.
     ///
     /// # Errors
-    /// A sentence for the user.
-    pub fn of_host(text: &str, port: u16) -> Result<Self, String> {
-        let wrong = |why: &str| Err(format!("--host '{text}': {why}"));
+    /// Why it is none.
+    pub fn of_host(text: &str, port: u16) -> Result<Self, NoTarget> {
+        let wrong = |fault| Err(NoTarget { host: text.to_owned(), fault });
         if text.is_empty() {
-            return wrong("there is no name in it");
+            return wrong(HostFault::Empty);
         }
         if text.starts_with('/') {
             return Ok(Self::Socket(PathBuf::from(text)));
@@ -34,9 +67,9 @@ impl Target {
             Some(Some((host, ""))) => (host, None),
             Some(Some((host, after))) => match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
-                None => return wrong("behind ] there can be a colon and a port, and nothing else"),
+                None => return wrong(HostFault::BehindBracket),
             },
-            Some(None) => return wrong("[ has no ]"),
+            Some(None) => return wrong(HostFault::NoBracket),
             // With two colons it is an address of IPv6, which has its port behind brackets.
             None => match text.split_once(':') {
                 Some((host, port)) if !port.contains(':') => (host, Some(port)),
@@ -46,10 +79,10 @@ impl Target {
         let port = match after.map(str::parse) {
             None => port,
             Some(Ok(port)) if port > 0 => port,
-            Some(_) => return wrong("a port is a number from 1 to 65535"),
+            Some(_) => return wrong(HostFault::NoPort),
         };
         if host.is_empty() {
-            return wrong("there is no name before the port");
+            return wrong(HostFault::NoName);
         }
         Ok(Self::Tcp(host.to_owned(), port))
     }
@@ -171,7 +204,7 @@ mod tests {
             assert_eq!(target(text).text(), shown);
         }
         for text in ["", ":5", "db1:", "db1:0", "db1:65536", "db1:x", "[::1", "[::1]5", "[]:5", "db1:+"] {
-            let wrong = Target::of_host(text, 1).unwrap_err();
+            let wrong = Target::of_host(text, 1).unwrap_err().to_string();
             assert!(wrong.starts_with(&format!("--host '{text}': ")), "{wrong}");
         }
     }

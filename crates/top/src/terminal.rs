@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::draw;
+use crate::trouble::Trouble;
 use crate::view::{Key, View};
 
 /// The alternate screen, in raw mode. Dropping it gives the terminal back.
@@ -30,21 +31,20 @@ impl Screen {
     /// Takes it. From here on a panic gives it back before it says what went wrong.
     ///
     /// # Errors
-    /// A sentence for the user.
-    pub fn take() -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("the terminal cannot be used: {error}");
+    /// Where it cannot be used.
+    pub fn take() -> Result<Self, Trouble> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
             before(panic);
         }));
-        terminal::enable_raw_mode().map_err(failed)?;
+        terminal::enable_raw_mode().map_err(Trouble::NoTerminal)?;
         TAKEN.store(true, Ordering::Relaxed);
         let entered = execute!(stdout(), terminal::EnterAlternateScreen, cursor::Hide);
         let taken = entered.and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         taken.map(|terminal| Self { terminal }).map_err(|error| {
             give_back();
-            failed(error)
+            Trouble::NoTerminal(error)
         })
     }
 
@@ -52,8 +52,8 @@ impl Screen {
     ///
     /// # Errors
     /// Where the terminal has gone.
-    pub fn draw(&mut self, view: &mut View, now: u64) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("the terminal has gone: {error}");
+    pub fn draw(&mut self, view: &mut View, now: u64) -> Result<(), Trouble> {
+        let failed = Trouble::TerminalGone;
         let _whole = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
         if !TAKEN.load(Ordering::Relaxed) {
             return Ok(());
@@ -69,8 +69,8 @@ impl Screen {
     ///
     /// # Errors
     /// Where the terminal has gone.
-    pub fn wait(&mut self, time: Duration) -> Result<Option<Done>, String> {
-        let failed = |error: std::io::Error| format!("the terminal has gone: {error}");
+    pub fn wait(&mut self, time: Duration) -> Result<Option<Done>, Trouble> {
+        let failed = Trouble::TerminalGone;
         // What was read already comes first; whatever makes crossterm read, the terminal has been looked at just before.
         let there = Input::wait(Duration::ZERO).and_then(|_| event::poll(Duration::ZERO)).map_err(failed)?;
         if !there && Input::wait(time).map_err(failed)? == Input::None {
@@ -153,11 +153,10 @@ fn give_back() {
 ///
 /// # Errors
 /// Where signals cannot be caught.
-pub fn ending() -> Result<Arc<AtomicBool>, String> {
+pub fn ending() -> Result<Arc<AtomicBool>, Trouble> {
     let ends = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ends))
-            .map_err(|error| format!("signals cannot be caught: {error}"))?;
+        signal_hook::flag::register(signal, Arc::clone(&ends)).map_err(Trouble::NoSignals)?;
     }
     Ok(ends)
 }

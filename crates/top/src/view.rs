@@ -3,6 +3,7 @@
 mod keys;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::onramps;
 use crate::rows::{Line, Order, lines};
@@ -243,17 +244,17 @@ impl View {
     }
 
     /// The question about the client of the selected line, or why there is none.
-    fn kill(&self, query_only: bool) -> Result<Kill, String> {
+    fn kill(&self, query_only: bool) -> Result<Kill, NoKill> {
         if matches!(self.source, Source::Replay { .. }) {
-            return Err(String::from("this is a recording: there is nothing to KILL"));
+            return Err(NoKill::Recording);
         }
         let Some(column) = self.tab.client() else {
-            return Err(format!("KILL is for clients: the tab {} has none", self.tab.name()));
+            return Err(NoKill::NoClients(self.tab));
         };
         let lines = self.lines();
-        let line = lines.get(self.cursor().line).ok_or("no client is selected")?;
+        let line = lines.get(self.cursor().line).ok_or(NoKill::NothingSelected)?;
         let client = self.value(line, column).and_then(Value::integer);
-        let client = client.ok_or("there is no client of this Onramp on this line")?;
+        let client = client.ok_or(NoKill::NoClient)?;
         let word = |column: &str| {
             let value = self.value(line, column).filter(|value| **value != Value::Null)?;
             Some(crate::format::clean(&value.text()))
@@ -261,6 +262,30 @@ impl View {
         let who: Vec<String> = ["user", "address", "state", "queue"].into_iter().filter_map(word).collect();
         let onramp = self.value(line, ONRAMP).map(Value::text);
         Ok(Kill { onramp, client, query_only, who: who.join(", ") })
+    }
+}
+
+/// Why there is nobody to KILL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoKill {
+    /// What is shown has been.
+    Recording,
+    /// This tab shows no clients.
+    NoClients(Tab),
+    /// No line is selected.
+    NothingSelected,
+    /// The selected line is of no client of this Onramp.
+    NoClient,
+}
+
+impl fmt::Display for NoKill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Recording => f.write_str("this is a recording: there is nothing to KILL"),
+            Self::NoClients(tab) => write!(f, "KILL is for clients: the tab {} has none", tab.name()),
+            Self::NothingSelected => f.write_str("no client is selected"),
+            Self::NoClient => f.write_str("there is no client of this Onramp on this line"),
+        }
     }
 }
 

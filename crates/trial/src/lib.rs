@@ -27,7 +27,7 @@ mod text;
 mod watch;
 
 pub use report::Report;
-pub use table::{Source, Table};
+pub use table::{NoTable, Source, Table};
 pub use watch::Watch;
 
 #[cfg(test)]

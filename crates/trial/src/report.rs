@@ -2,7 +2,7 @@
 
 use crate::differences;
 use crate::pins::{Advice, advice};
-use crate::table::{Row, Source};
+use crate::table::{NoTable, Row, Source};
 use crate::tables::{Backends, POOL, Tables};
 use crate::tally::Tally;
 use crate::watch::{Totals, Transactions, Watch};
@@ -168,7 +168,7 @@ impl Report {
     ///
     /// # Errors
     /// Why a table could not be had.
-    pub fn of(watch: &Watch, source: &mut dyn Source, version: &str) -> Result<Self, String> {
+    pub fn of(watch: &Watch, source: &mut dyn Source, version: &str) -> Result<Self, NoTable> {
         let tables = Tables::ask(source)?;
         let watch = watch.so_far();
         let users = users(&watch);

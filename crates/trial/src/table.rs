@@ -1,5 +1,7 @@
 //! The answer to a question, and who answers.
 
+use std::fmt;
+
 /// Rows as the admin port gives them: each value as text, `None` for NULL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -12,9 +14,29 @@ pub struct Table {
 /// Who answers questions in the admin port's SQL.
 pub trait Source {
     /// # Errors
-    /// Why there is no answer, for people.
-    fn ask(&mut self, question: &str) -> Result<Table, String>;
+    /// Why there is no answer, or not all of it.
+    fn ask(&mut self, question: &str) -> Result<Table, NoTable>;
 }
+
+/// Why there is no answer. Sentences are those of whoever was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoTable {
+    /// The Onramp cannot be reached, or the connection to it has broken: the next question may be answered.
+    Unreachable(String),
+    /// The Onramp refuses the question, and will do so again.
+    Refused(String),
+    /// Some of its workers have not answered in time, so that rows are missing.
+    Incomplete(String),
+}
+
+impl fmt::Display for NoTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Unreachable(reason) | Self::Refused(reason) | Self::Incomplete(reason)) = self;
+        f.write_str(reason)
+    }
+}
+
+impl std::error::Error for NoTable {}
 
 /// A row whose values are asked for by the names of their columns.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::questions;
-use crate::table::{Row, Source, Table};
+use crate::table::{NoTable, Row, Source, Table};
 
 /// How `thread_handling` says that backends are shared.
 pub(crate) const POOL: &str = "pool-of-threads";
@@ -29,7 +29,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn ask(source: &mut dyn Source) -> Result<Self, String> {
+    pub(crate) fn ask(source: &mut dyn Source) -> Result<Self, NoTable> {
         let status = source.ask(questions::STATUS)?;
         let options = source.ask(questions::OPTIONS)?;
         let pair = |row: Row<'_>| Some((row.text("name")?.to_owned(), row.text("value")?.to_owned()));

@@ -21,8 +21,8 @@ impl Recorded {
 }
 
 impl Source for Recorded {
-    fn ask(&mut self, question: &str) -> Result<Table, String> {
-        let (_, from) = question.split_once(" FROM ").ok_or("a question says from what")?;
+    fn ask(&mut self, question: &str) -> Result<Table, NoTable> {
+        let (_, from) = question.split_once(" FROM ").expect("a question says from what");
         let mut name = from.split_whitespace().next().unwrap_or_default();
         if question == questions::TOTALS {
             name = "totals";
@@ -393,8 +393,8 @@ fn an_option_that_ends_idle_transactions_is_not_called_off() {
 fn a_look_that_fails_is_counted_and_told() {
     struct Silent;
     impl Source for Silent {
-        fn ask(&mut self, _: &str) -> Result<Table, String> {
-            Err(String::from("worker 1 has not answered in time"))
+        fn ask(&mut self, _: &str) -> Result<Table, NoTable> {
+            Err(NoTable::Incomplete(String::from("worker 1 has not answered in time")))
         }
     }
     let mut watch = watched();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::questions;
-use crate::table::{Row, Source, Table};
+use crate::table::{NoTable, Row, Source, Table};
 use crate::tally::Tally;
 
 /// Users that are told apart; those who come later are counted together. Some bytes each.
@@ -116,7 +116,7 @@ impl Watch {
     ///
     /// # Errors
     /// Why the look could not be taken. It is counted, and the next one counts for the time in between.
-    pub fn look(&mut self, now: u64, source: &mut dyn Source) -> Result<(), String> {
+    pub fn look(&mut self, now: u64, source: &mut dyn Source) -> Result<(), NoTable> {
         let asked = source
             .ask(questions::CLIENTS)
             .and_then(|clients| Ok((clients, source.ask(&questions::refused_logins(self.last_event))?)));

@@ -6,8 +6,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use config::{LogFormat, LogLevel};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-use top::Remote;
-use trial::{Source, Table, questions};
+use top::{Failure, NoAnswer, Remote};
+use trial::{NoTable, Source, Table, questions};
 
 use super::{Order, Plan, Serving, watch};
 use crate::logging;
@@ -18,7 +18,7 @@ pub(super) fn command(plan: &Plan, address: &str, words: &[String]) -> ExitCode 
     let words = [place(address), words.to_vec()].concat();
     let mut afar = match Remote::new(&words) {
         Ok(remote) => Afar(remote),
-        Err(message) => return crate::usage_error(&message),
+        Err(wrong) => return crate::usage_error(&wrong.to_string()),
     };
     // What would fail for an hour is said now.
     if let Err(reason) = afar.ask(questions::OPTIONS) {
@@ -70,9 +70,17 @@ fn forward_signals(orders: SyncSender<Order>) -> std::io::Result<()> {
 struct Afar(Remote);
 
 impl Source for Afar {
-    fn ask(&mut self, question: &str) -> Result<Table, String> {
-        let (columns, rows) = self.0.ask(question)?;
-        Ok(Table { columns, rows })
+    fn ask(&mut self, question: &str) -> Result<Table, NoTable> {
+        let reason = match self.0.ask(question) {
+            Ok((columns, rows)) => return Ok(Table { columns, rows }),
+            Err(reason) => reason,
+        };
+        let text = reason.to_string();
+        Err(match reason {
+            NoAnswer::Failed(Failure::Refused(_)) => NoTable::Refused(text),
+            NoAnswer::Failed(Failure::Lost(_) | Failure::Denied(_)) => NoTable::Unreachable(text),
+            NoAnswer::Incomplete => NoTable::Incomplete(text),
+        })
     }
 }
 

@@ -210,7 +210,7 @@ impl View {
     fn question(&mut self, query_only: bool) {
         match self.kill(query_only) {
             Ok(kill) => self.mode = Mode::Question(kill),
-            Err(reason) => self.message = Some(reason),
+            Err(reason) => self.message = Some(reason.to_string()),
         }
     }
 }
