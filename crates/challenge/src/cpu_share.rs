@@ -5,6 +5,7 @@
 //!
 //! Sources: `Documentation/scheduler/sched-bwc.rst` and `Documentation/admin-guide/cgroup-v2.rst` of Linux.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,17 +34,53 @@ enum Place {
     Two(PathBuf),
 }
 
+/// Why there is no such group.
+#[derive(Debug)]
+pub(crate) enum NoGroup {
+    /// No control groups are mounted.
+    NotMounted,
+    /// No group from this one upwards hands out the controller of processors.
+    NoController(PathBuf),
+    /// A file or folder of the groups cannot be used.
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// In the system's words.
+        error: io::Error,
+    },
+}
+
+impl NoGroup {
+    fn of(path: impl AsRef<Path>, error: io::Error) -> Self {
+        Self::File { path: path.as_ref().to_owned(), error }
+    }
+}
+
+impl fmt::Display for NoGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMounted => f.write_str("no control groups are mounted"),
+            Self::NoController(group) => write!(
+                f,
+                "no group from {} upwards hands out the cpu controller (cgroup.subtree_control)",
+                group.display()
+            ),
+            Self::File { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
 impl CpuShare {
     /// A group without a process yet, for the server with this number.
     ///
     /// # Errors
     /// There can be none.
     pub(crate) fn create(cores: f64, server: u32) -> Result<Self, Error> {
-        Self::try_to_create(cores, server).map_err(|reason| Error::Machine(Lack::CpuShare { cores, reason }))
+        Self::try_to_create(cores, server).map_err(|fault| Error::Machine(Lack::CpuShare { cores, fault }))
     }
 
-    fn try_to_create(cores: f64, server: u32) -> Result<Self, String> {
-        let read = |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    fn try_to_create(cores: f64, server: u32) -> Result<Self, NoGroup> {
+        let read = |path: &str| std::fs::read_to_string(path).map_err(|error| NoGroup::of(path, error));
         let place = Place::find(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?, |folder| {
             std::fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default()
         })?;
@@ -53,7 +90,7 @@ impl CpuShare {
         };
         let (Place::One(parent) | Place::Two(parent)) = &place;
         let folder = parent.join(name);
-        std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        std::fs::create_dir(&folder).map_err(|error| NoGroup::of(&folder, error))?;
         let share = Self { folder, cores };
         let quota = (cores * PERIOD as f64).round() as u64;
         match place {
@@ -72,12 +109,12 @@ impl CpuShare {
     /// The system does not allow it.
     pub(crate) fn hold(&self, process: u32) -> Result<(), Error> {
         self.write("cgroup.procs", &process.to_string())
-            .map_err(|reason| Error::Machine(Lack::CpuShare { cores: self.cores, reason }))
+            .map_err(|fault| Error::Machine(Lack::CpuShare { cores: self.cores, fault }))
     }
 
-    fn write(&self, file: &str, value: &str) -> Result<(), String> {
+    fn write(&self, file: &str, value: &str) -> Result<(), NoGroup> {
         let path = self.folder.join(file);
-        std::fs::write(&path, value).map_err(|error| format!("{}: {error}", path.display()))
+        std::fs::write(&path, value).map_err(|error| NoGroup::of(&path, error))
     }
 }
 
@@ -99,7 +136,7 @@ impl Drop for CpuShare {
 impl Place {
     /// The group of this process with version 1; with version 2 the nearest above it that may hand out the controller, which one with
     /// processes of its own may not. From what `/proc` says, and what each group of version 2 hands out.
-    fn find(mounts: &str, groups: &str, hands_out: impl Fn(&Path) -> String) -> Result<Self, String> {
+    fn find(mounts: &str, groups: &str, hands_out: impl Fn(&Path) -> String) -> Result<Self, NoGroup> {
         let own = |controller: &str| {
             groups.lines().find_map(|line| {
                 let mut parts = line.splitn(3, ':').skip(1);
@@ -113,18 +150,13 @@ impl Place {
         {
             return Ok(Self::One(mount.folder_of(path)));
         }
-        let mount =
-            mounts.iter().find(|mount| mount.kind == "cgroup2").ok_or("no control groups are mounted")?;
+        let mount = mounts.iter().find(|mount| mount.kind == "cgroup2").ok_or(NoGroup::NotMounted)?;
         let group = mount.folder_of(own("").unwrap_or("/"));
         let above = group.ancestors().take_while(|folder| folder.starts_with(&mount.point));
         let may = |folder: &&Path| hands_out(folder).split_whitespace().any(|controller| controller == "cpu");
         let found = above.into_iter().find(may);
-        found.map(|folder| Self::Two(folder.to_owned())).ok_or_else(|| {
-            format!(
-                "no group from {} upwards hands out the cpu controller (cgroup.subtree_control)",
-                group.display()
-            )
-        })
+        let found = found.map(|folder| Self::Two(folder.to_owned()));
+        found.ok_or(NoGroup::NoController(group))
     }
 }
 
@@ -169,7 +201,7 @@ mod tests {
 32 30 0:28 /box /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct";
     const TWO: &str = "30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
 
-    fn find(mounts: &str, groups: &str, handing_out: &[&str]) -> Result<Place, String> {
+    fn find(mounts: &str, groups: &str, handing_out: &[&str]) -> Result<Place, NoGroup> {
         Place::find(mounts, groups, |folder| {
             let hands_out = handing_out.iter().any(|one| Path::new(one) == folder);
             String::from(if hands_out { "cpuset cpu io" } else { "cpuset io" })
@@ -178,8 +210,8 @@ mod tests {
 
     #[test]
     fn the_first_version_makes_groups_below_that_of_the_process() {
-        let place = |groups| find(ONE, groups, &[]);
-        let of = |path: &str| Ok(Place::One(path.into()));
+        let place = |groups| find(ONE, groups, &[]).unwrap();
+        let of = |path: &str| Place::One(path.into());
         assert_eq!(place("4:cpuset:/\n3:cpu,cpuacct:/box/a\n"), of("/sys/fs/cgroup/cpu,cpuacct/a"));
         assert_eq!(place("3:cpu,cpuacct:/elsewhere\n"), of("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(place("3:cpu,cpuacct:/box/../../x\n"), of("/sys/fs/cgroup/cpu,cpuacct"));
@@ -189,11 +221,11 @@ mod tests {
     fn the_second_version_makes_them_where_the_controller_is_handed_out() {
         let groups = "0::/user.slice/user-0.slice/session-1.scope\n";
         let place = find(TWO, groups, &["/sys/fs/cgroup", "/sys/fs/cgroup/user.slice"]);
-        assert_eq!(place, Ok(Place::Two("/sys/fs/cgroup/user.slice".into())));
-        let refused = find(TWO, groups, &[]).unwrap_err();
+        assert_eq!(place.unwrap(), Place::Two("/sys/fs/cgroup/user.slice".into()));
+        let refused = find(TWO, groups, &[]).unwrap_err().to_string();
         assert!(refused.contains("session-1.scope upwards hands out"), "{refused}");
         // Where both are mounted, the controller is with the first.
         assert!(matches!(find(&format!("{TWO}\n{ONE}"), "3:cpu:/box\n0::/\n", &[]), Ok(Place::One(_))));
-        assert!(find("", groups, &[]).is_err());
+        assert!(matches!(find("", groups, &[]), Err(NoGroup::NotMounted)));
     }
 }

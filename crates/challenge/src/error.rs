@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use login::LoginError;
 use wire::WireError;
 
+use crate::cpu_share::NoGroup;
 use crate::report::text;
 
 /// Why something could not be done.
@@ -107,8 +108,8 @@ pub(crate) enum Lack {
     CpuShare {
         /// How many.
         cores: f64,
-        /// In the system's words.
-        reason: String,
+        /// Why there is none.
+        fault: NoGroup,
     },
     /// This program's own file.
     Program(io::Error),
@@ -246,11 +247,11 @@ impl fmt::Display for Lack {
                 write!(f, "{} cannot be written: {error}; see --report", path.display())
             }
             Self::File { path, error } => write!(f, "{} cannot be read: {error}", path.display()),
-            Self::CpuShare { cores, reason } => {
+            Self::CpuShare { cores, fault } => {
                 let percent = (cores * 100.0).round();
                 write!(
                     f,
-                    "the server cannot be held to {cores} cores: {reason}. That takes root, and the cpu controller of control \
+                    "the server cannot be held to {cores} cores: {fault}. That takes root, and the cpu controller of control \
                      groups. Without them start a server with systemd-run -p CPUQuota={percent}%, and name it in --backend"
                 )
             }

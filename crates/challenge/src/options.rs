@@ -1,5 +1,6 @@
 //! The command line of `onramp challenge`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -130,11 +131,35 @@ const OF_STEPS: [&str; 9] =
 /// Those that say something about a failover alone.
 const OF_A_FAILOVER: [&str; 1] = ["clients"];
 
-fn cores(text: &str) -> Result<f64, String> {
+/// Why a text is no value of an option. The parser of options says of which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoValue {
+    /// It is no number of cores, or one out of range.
+    NoCores,
+    /// It is no time, or a longer one than is taken for no slip.
+    NoTime,
+    /// It is a time in which nothing can be measured.
+    ZeroTime,
+}
+
+impl fmt::Display for NoValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCores => {
+                let (least, most) = (cpu_share::RANGE.start(), cpu_share::RANGE.end());
+                write!(f, "not a number of cores from {least} to {most}")
+            }
+            Self::NoTime => f.write_str("a time from 0 to a day is written as 10, 90s, 10m or 1h"),
+            Self::ZeroTime => f.write_str("must be more than 0"),
+        }
+    }
+}
+
+impl std::error::Error for NoValue {}
+
+fn cores(text: &str) -> Result<f64, NoValue> {
     let cores = text.parse::<f64>().ok().filter(|cores| cpu_share::RANGE.contains(cores));
-    cores.ok_or_else(|| {
-        format!("not a number of cores from {} to {}", cpu_share::RANGE.start(), cpu_share::RANGE.end())
-    })
+    cores.ok_or(NoValue::NoCores)
 }
 
 impl Options {
@@ -190,15 +215,15 @@ impl Options {
 }
 
 /// A time of more than nothing.
-fn measured_time(text: &str) -> Result<Duration, String> {
+fn measured_time(text: &str) -> Result<Duration, NoValue> {
     match duration(text)? {
-        Duration::ZERO => Err("must be more than 0".to_owned()),
+        Duration::ZERO => Err(NoValue::ZeroTime),
         time => Ok(time),
     }
 }
 
 /// Seconds, or a number with `s`, `m` or `h` behind it.
-fn duration(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> Result<Duration, NoValue> {
     /// A day: longer ones are slips.
     const LONGEST: f64 = 86_400.0;
     let (digits, unit) = match text.char_indices().last() {
@@ -211,7 +236,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         Ok(number) if (0.0..=LONGEST).contains(&(number * unit)) => {
             Ok(Duration::from_secs_f64(number * unit))
         }
-        _ => Err("a time from 0 to a day is written as 10, 90s, 10m or 1h".to_owned()),
+        _ => Err(NoValue::NoTime),
     }
 }
 
@@ -219,9 +244,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Options, String> {
+    fn parse(words: &[&str]) -> Result<Options, clap::Error> {
         let words = std::iter::once("onramp challenge").chain(words.iter().copied());
-        Options::try_parse_from(words).map_err(|error| error.to_string())
+        Options::try_parse_from(words)
     }
 
     #[test]
@@ -246,7 +271,7 @@ mod tests {
             (&["--user", "app"], "--backend"),
             (&["--stepps", "10"], "--steps"),
         ] {
-            let error = parse(words).unwrap_err();
+            let error = parse(words).unwrap_err().to_string();
             assert!(error.contains(said), "{words:?}: {error}");
         }
     }
