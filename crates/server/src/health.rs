@@ -1,13 +1,15 @@
 //! `onramp health`: asks the Onramp beside it, by HTTP, how it is. For container engines, whose checks run a command, in images
 //! that have no other program.
 
-use std::io::{Read as _, Write as _};
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use config::ListenAddress;
 
+use crate::Failure;
 use crate::addresses;
 use crate::arguments::Arguments;
 
@@ -62,10 +64,34 @@ fn failed(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Why an Onramp does not say how it is.
+#[derive(Debug)]
+enum NoAnswer {
+    /// Nobody knows the host that `http_listen` names.
+    Unknown(Failure),
+    /// It has no address.
+    NoAddress,
+    /// Nobody answers there.
+    Unreachable(io::Error),
+    /// Somebody answers there, and does not speak HTTP.
+    NotHttp,
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(failure) => failure.fmt(f),
+            Self::NoAddress => f.write_str("there is no address"),
+            Self::Unreachable(error) => error.fmt(f),
+            Self::NotHttp => f.write_str("what it says is not HTTP; somebody else may be at that port"),
+        }
+    }
+}
+
 /// The status, and the first line of what is said.
-fn ask(host: &str, port: u16, path: &str) -> Result<(u16, String), String> {
-    let mut last = String::from("there is no address");
-    for address in addresses::look_up(host, port).map_err(|error| error.to_string())? {
+fn ask(host: &str, port: u16, path: &str) -> Result<(u16, String), NoAnswer> {
+    let mut last = NoAnswer::NoAddress;
+    for address in addresses::look_up(host, port).map_err(NoAnswer::Unknown)? {
         match ask_at(from_here(address), path) {
             Ok(answer) => return Ok(answer),
             Err(error) => last = error,
@@ -79,13 +105,13 @@ fn from_here(address: SocketAddr) -> SocketAddr {
     addresses::reachable(&drivers::ListenAddress::Tcp(address)).unwrap_or(address)
 }
 
-fn ask_at(address: SocketAddr, path: &str) -> Result<(u16, String), String> {
-    let answer = exchange(address, path).map_err(|error| error.to_string())?;
+fn ask_at(address: SocketAddr, path: &str) -> Result<(u16, String), NoAnswer> {
+    let answer = exchange(address, path).map_err(NoAnswer::Unreachable)?;
     let answer = String::from_utf8_lossy(&answer);
-    read(&answer).ok_or_else(|| String::from("what it says is not HTTP; somebody else may be at that port"))
+    read(&answer).ok_or(NoAnswer::NotHttp)
 }
 
-fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
+fn exchange(address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

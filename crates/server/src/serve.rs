@@ -122,7 +122,8 @@ fn serve(
     let (names, missing) = name_servers(&mut configuration)?;
     configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     let tls = Arc::new(TlsFiles::read(&configuration)?);
-    let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())?;
+    let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())
+        .map_err(|error| format!("no thread for the slow log: {error}"))?;
     let (sender, happenings) = sync_channel(QUEUE_LENGTH);
     forward_signals(sender.clone())?;
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that

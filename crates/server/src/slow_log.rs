@@ -74,14 +74,13 @@ impl SlowLog {
     ///
     /// # Errors
     /// Where the system has no threads left.
-    pub(crate) fn start(path: &Path, lines: Lines) -> Result<Self, String> {
+    pub(crate) fn start(path: &Path, lines: Lines) -> io::Result<Self> {
         let (orders, taken) = sync_channel(MOST);
         let log = Self { orders, shared: Arc::default() };
         let (shared, path) = (Arc::clone(&log.shared), path.to_path_buf());
         std::thread::Builder::new()
             .name(String::from("slow log"))
-            .spawn(move || Out::new(path, shared, lines).carry_out(&taken))
-            .map_err(|error| format!("no thread for the slow log: {error}"))?;
+            .spawn(move || Out::new(path, shared, lines).carry_out(&taken))?;
         // A file that cannot be opened is to be heard of before there is something to write.
         log.reopen();
         Ok(log)
