@@ -9,8 +9,8 @@ use crate::client::oracle::Expected;
 use crate::client::promise::{Promise, Question};
 use crate::client::reply::Part;
 use crate::client::{moments, versions};
-use crate::kills::{Counts, Kills};
-use crate::ledger::{Fates, Ledger, Row};
+use crate::kills::{self, Counts, Kills};
+use crate::ledger::{self, Fates, Ledger, Row};
 use crate::server::database::Execution;
 use crate::server::member::Committed;
 use crate::token::{ClientKey, Token};
@@ -139,9 +139,9 @@ impl Checkers {
     }
 
     /// Holds what has happened against the KILLs that were said, where there are several Onramps.
-    pub fn with_kill(&mut self, check: impl FnOnce(&mut Kills) -> Result<(), String>) {
-        if let Some(Err(text)) = self.kills.as_mut().map(check) {
-            self.violation(text);
+    pub fn with_kill(&mut self, check: impl FnOnce(&mut Kills) -> Result<(), kills::Breach>) {
+        if let Some(Err(breach)) = self.kills.as_mut().map(check) {
+            self.violation(breach.to_string());
         }
     }
 
@@ -278,8 +278,8 @@ impl Checkers {
                 return;
             }
             let acknowledged = self.ledger.as_mut().map(|ledger| ledger.acknowledged(expected));
-            if let Some(Err(text)) = acknowledged {
-                return self.violation(text);
+            if let Some(Err(breach)) = acknowledged {
+                return self.violation(breach.to_string());
             }
             let Some(ran) = ran else { continue };
             if expected.fingerprint != ran.fingerprint {
@@ -375,20 +375,16 @@ impl Checkers {
     /// A client was told that nobody knows what became of its statement: it was in flight, or its client had a server's connection of its
     /// own.
     pub fn unknown(&mut self, tokens: &[Token], holds: bool, shown: Shown<'_>) {
-        self.in_ledger(|ledger| {
-            ledger.fates.unknown += 1;
-            match tokens.first() {
-                Some(&first) if !holds && !ledger.was_sent(first) => {
-                    Err(format!("{shown} was answered with error 2013, and was never sent to a server"))
-                }
-                _ => Ok(()),
-            }
-        });
+        let Some(ledger) = &mut self.ledger else { return };
+        ledger.fates.unknown += 1;
+        if tokens.first().is_some_and(|&first| !holds && !ledger.was_sent(first)) {
+            self.violation(format!("{shown} was answered with error 2013, and was never sent to a server"));
+        }
     }
 
-    fn in_ledger(&mut self, note: impl FnOnce(&mut Ledger) -> Result<(), String>) {
-        if let Some(Err(text)) = self.ledger.as_mut().map(note) {
-            self.violation(text);
+    fn in_ledger(&mut self, note: impl FnOnce(&mut Ledger) -> Result<(), ledger::Breach>) {
+        if let Some(Err(breach)) = self.ledger.as_mut().map(note) {
+            self.violation(breach.to_string());
         }
     }
 }
@@ -473,9 +469,9 @@ impl Checkers {
                 ledger.read_others(question, version)
             }),
         };
-        if let Err(text) = checked {
+        if let Err(breach) = checked {
             let place = if on_replica { "a replica" } else { "the primary" };
-            self.violation(format!("client {key}: {shown}, answered by {place}: {text}"));
+            self.violation(format!("client {key}: {shown}, answered by {place}: {breach}"));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Who had which id when, and who has wanted whom killed: a KILL ends who is named by it and nobody else, and its answer is true.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::protocol::command;
 use crate::token::ClientKey;
@@ -205,7 +206,7 @@ impl Kills {
     }
 
     /// A statement that this login has sent at that time was interrupted.
-    pub fn interrupted(&mut self, key: ClientKey, sent_at: u64, shown: Shown<'_>) -> Result<(), String> {
+    pub fn interrupted(&mut self, key: ClientKey, sent_at: u64, shown: Shown<'_>) -> Result<(), Breach> {
         self.counts.interrupted += 1;
         let Some(login) = self.login(key) else { return Ok(()) };
         let is_meant = |kill: &&Kill| {
@@ -219,31 +220,28 @@ impl Kills {
         let mut kills = self.kills.iter().filter(is_meant);
         match kills.any(|kill| self.may_kill(kill.killer, login)) {
             true => Ok(()),
-            false => Err(format!(
-                "client {key} with the id {} was interrupted in {shown}, sent at {sent_at} us, and nobody had asked for that who may; \
-                 the latest that has named it: {:?}",
-                login.id,
-                self.kills.iter().rev().find(|kill| kill.victim == login.id)
-            )),
+            false => {
+                let latest = self.kills.iter().rev().find(|kill| kill.victim == login.id);
+                let latest = latest.cloned().map(Box::new);
+                Err(Breach::Interrupted { key, id: login.id, shown: shown.to_string(), sent_at, latest })
+            }
         }
     }
 
     /// The program has closed the client with this id as one that was killed.
-    pub fn closed(&mut self, program: usize, id: u32) -> Result<(), String> {
+    pub fn closed(&mut self, program: usize, id: u32) -> Result<(), Breach> {
         self.counts.closed += 1;
         let is_meant = |kill: &&Kill| kill.victim == id && !kill.query_only && kill.heard.is_some();
         let victim = self.with_id(id).find(|login| login.program == program);
         let mut kills = self.kills.iter().filter(is_meant);
         match kills.any(|kill| victim.is_none_or(|victim| self.may_kill(kill.killer, victim))) {
             true => Ok(()),
-            false => Err(format!(
-                "Onramp {program} has killed its client {id}, and nobody had asked for that who may"
-            )),
+            false => Err(Breach::Closed { program, id }),
         }
     }
 
     /// A statement that this login has sent at that time was answered.
-    pub fn served(&self, key: ClientKey, sent_at: u64, shown: Shown<'_>) -> Result<(), String> {
+    pub fn served(&self, key: ClientKey, sent_at: u64, shown: Shown<'_>) -> Result<(), Breach> {
         let Some(login) = self.login(key) else { return Ok(()) };
         let has_ended = |kill: &&Kill| {
             let done = kill.answered.as_ref().is_some_and(|(at, code, _)| *code == 0 && *at <= sent_at);
@@ -251,12 +249,71 @@ impl Kills {
         };
         match self.kills.iter().find(has_ended) {
             None => Ok(()),
-            Some(kill) => Err(format!(
-                "client {key} was killed by {kill:?}, and {shown}, sent at {sent_at} us, is answered"
-            )),
+            Some(kill) => {
+                let kill = Box::new(kill.clone());
+                Err(Breach::Served { key, kill, shown: shown.to_string(), sent_at })
+            }
         }
     }
 }
+
+/// What must not become of a client.
+#[derive(Clone, Debug)]
+pub enum Breach {
+    /// Its statement was interrupted, which nobody had asked for who may.
+    Interrupted {
+        /// The client.
+        key: ClientKey,
+        /// Its id.
+        id: u32,
+        /// The statement, as it is shown.
+        shown: String,
+        /// When it was sent, in microseconds.
+        sent_at: u64,
+        /// The latest KILL that has named the client.
+        latest: Option<Box<Kill>>,
+    },
+    /// It was closed as one that was killed, likewise.
+    Closed {
+        /// The Onramp that has closed it.
+        program: usize,
+        /// Its id.
+        id: u32,
+    },
+    /// It was killed, and its statement is answered.
+    Served {
+        /// The client.
+        key: ClientKey,
+        /// The KILL that has ended it.
+        kill: Box<Kill>,
+        /// The statement, as it is shown.
+        shown: String,
+        /// When it was sent, in microseconds.
+        sent_at: u64,
+    },
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted { key, id, shown, sent_at, latest } => write!(
+                f,
+                "client {key} with the id {id} was interrupted in {shown}, sent at {sent_at} us, and nobody had asked for that who may; \
+                 the latest that has named it: {latest:?}"
+            ),
+            Self::Closed { program, id } => write!(
+                f,
+                "Onramp {program} has killed its client {id}, and nobody had asked for that who may"
+            ),
+            Self::Served { key, kill, shown, sent_at } => write!(
+                f,
+                "client {key} was killed by {kill:?}, and {shown}, sent at {sent_at} us, is answered"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Breach {}
 
 /// The id that a KILL names, and whether it is one of a statement.
 fn parse(payload: &[u8]) -> Option<(u32, bool)> {

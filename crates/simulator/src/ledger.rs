@@ -1,6 +1,7 @@
 //! What several servers have stored, what clients have been told of it, and what may have been lost: all that must fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::rc::Rc;
 
 use crate::client::oracle::Expected;
@@ -55,6 +56,82 @@ impl Fates {
     }
 }
 
+/// What does not fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// A statement is stored of which its client has been told with this error that it is not.
+    Stored {
+        /// The statement.
+        token: Token,
+        /// The error.
+        code: u16,
+    },
+    /// A client is told with this error that a statement is not stored which is.
+    Refused {
+        /// The statement.
+        token: Token,
+        /// The error.
+        code: u16,
+    },
+    /// A client is told that its transaction is committed, of which this is not stored.
+    NotCommitted {
+        /// The statement that commits it.
+        commit: Token,
+        /// What has written.
+        written: Token,
+    },
+    /// A client is told that a statement has run which is not stored.
+    NotStored(Token),
+    /// A read shows another version than the one that its login has written, and no older one.
+    OtherVersion {
+        /// What it shows.
+        found: u32,
+        /// What it should.
+        expected: u32,
+    },
+    /// A read shows a version that nobody has written.
+    NoVersion(u32),
+    /// A read shows an older version than promised.
+    Older {
+        /// What was promised.
+        promise: Promise,
+        /// What it shows.
+        found: u32,
+        /// What was stored since and is not lost.
+        kept: Token,
+    },
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stored { token, code } => {
+                write!(f, "{token} is stored, and its client was told error {code}")
+            }
+            Self::Refused { token, code } => {
+                write!(f, "{token} was answered with error {code}, and is stored")
+            }
+            Self::NotCommitted { commit, written } => {
+                write!(f, "{commit} has committed {written}, which no server has stored")
+            }
+            Self::NotStored(token) => write!(f, "{token} is acknowledged, and no server has stored it"),
+            Self::OtherVersion { found, expected } => {
+                write!(f, "a read shows version {found}, and should show {expected}")
+            }
+            Self::NoVersion(found) => {
+                write!(f, "a read shows version {found}, which no server has stored")
+            }
+            Self::Older { promise, found, kept } => write!(
+                f,
+                "a read is older than promised ({}): it shows version {found}, and {kept} has been stored since and is not lost",
+                promise.word()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Breach {}
+
 /// The ledger of a run.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -92,14 +169,14 @@ impl Ledger {
     ///
     /// # Errors
     /// A client has been told that it is not.
-    pub fn committed(&mut self, committed: &Committed, is_lost: bool) -> Result<(), String> {
+    pub fn committed(&mut self, committed: &Committed, is_lost: bool) -> Result<(), Breach> {
         for token in &committed.tokens {
             self.stored.insert(*token);
             if is_lost {
                 self.lost.insert(*token);
             }
             if let Some(code) = self.refused.get(token) {
-                return Err(format!("{token} is stored, and its client was told error {code}"));
+                return Err(Breach::Stored { token: *token, code: *code });
             }
         }
         for (row, token) in committed.rows() {
@@ -129,10 +206,10 @@ impl Ledger {
     ///
     /// # Errors
     /// One of them is stored.
-    pub fn refused(&mut self, code: u16, tokens: &[Token]) -> Result<(), String> {
+    pub fn refused(&mut self, code: u16, tokens: &[Token]) -> Result<(), Breach> {
         for &token in tokens {
             if self.stored.contains(&token) {
-                return Err(format!("{token} was answered with error {code}, and is stored"));
+                return Err(Breach::Refused { token, code });
             }
             self.refused.insert(token, code);
         }
@@ -148,20 +225,20 @@ impl Ledger {
     ///
     /// # Errors
     /// What is acknowledged is not stored.
-    pub fn acknowledged(&mut self, expected: &Execution) -> Result<(), String> {
+    pub fn acknowledged(&mut self, expected: &Execution) -> Result<(), Breach> {
         let token = expected.token;
         match expected.transaction.map(|transaction| (token.key, transaction)) {
             Some(transaction) if expected.commits => {
                 for written in self.open.remove(&transaction).unwrap_or_default() {
                     if !self.stored.contains(&written) {
-                        return Err(format!("{token} has committed {written}, which no server has stored"));
+                        return Err(Breach::NotCommitted { commit: token, written });
                     }
                     self.tell(written);
                 }
             }
             Some(transaction) if expected.writes => self.open.entry(transaction).or_default().push(token),
             None if expected.writes && !self.stored.contains(&token) => {
-                return Err(format!("{token} is acknowledged, and no server has stored it"));
+                return Err(Breach::NotStored(token));
             }
             None if expected.writes => self.tell(token),
             _ => {}
@@ -203,7 +280,7 @@ impl Ledger {
         expected: &Expected,
         found: &[Part],
         promise: Promise,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, Breach> {
         let Expected::Reply(expected) = expected else { return Ok(0) };
         let mut checked = 0;
         for (expected, found) in versions::of(expected).into_iter().zip(versions::of(found)) {
@@ -213,7 +290,7 @@ impl Ledger {
             }
             let missing = Token { key, number: expected };
             let Some(row) = self.rows.get(&missing).filter(|_| found < expected).cloned() else {
-                return Err(format!("a read shows version {found}, and should show {expected}"));
+                return Err(Breach::OtherVersion { found, expected });
             };
             self.check_older(&row, key, promise, found, expected)?;
         }
@@ -224,7 +301,7 @@ impl Ledger {
     ///
     /// # Errors
     /// It is older than promised, or nobody has written it.
-    pub fn read_others(&mut self, question: &Question, found: u32) -> Result<(), String> {
+    pub fn read_others(&mut self, question: &Question, found: u32) -> Result<(), Breach> {
         // A session's promise is of what it has written itself.
         let promise = match question.promise {
             Promise::Session => Promise::Eventual,
@@ -237,13 +314,9 @@ impl Ledger {
         self.check_existed(&question.row, found)
     }
 
-    fn check_existed(&self, row: &Row, found: u32) -> Result<(), String> {
+    fn check_existed(&self, row: &Row, found: u32) -> Result<(), Breach> {
         let existed = found == 0 || self.writers.get(row).is_some_and(|writers| writers.contains(&found));
-        if existed {
-            Ok(())
-        } else {
-            Err(format!("a read shows version {found}, which no server has stored"))
-        }
+        if existed { Ok(()) } else { Err(Breach::NoVersion(found)) }
     }
 
     /// A version is older than what was known to be written.
@@ -254,7 +327,7 @@ impl Ledger {
         promise: Promise,
         found: u32,
         known: u32,
-    ) -> Result<(), String> {
+    ) -> Result<(), Breach> {
         self.check_existed(row, found)?;
         let between = self.writers[row].range(found + 1..=known).map(|&number| Token { key, number });
         let Some(kept) = between.into_iter().find(|token| !self.lost.contains(token)) else {
@@ -265,10 +338,7 @@ impl Ledger {
             self.fates.eventual_reads += 1;
             return Ok(());
         }
-        Err(format!(
-            "a read is older than promised ({}): it shows version {found}, and {kept} has been stored since and is not lost",
-            promise.word()
-        ))
+        Err(Breach::Older { promise, found, kept })
     }
 }
 
@@ -361,8 +431,7 @@ mod tests {
             );
         }
         for promise in [Promise::Primary, Promise::Session, Promise::Global] {
-            let said = read(promise, 3).expect_err("the fifth is stored");
-            assert!(said.contains("older than promised") && said.contains(promise.word()), "{said}");
+            assert_eq!(read(promise, 3), Err(Breach::Older { promise, found: 3, kept: token(5) }));
         }
         assert_eq!((read(Promise::Eventual, 3), read(Promise::Eventual, 0)), (Ok(1), Ok(1)));
     }
@@ -390,19 +459,23 @@ mod tests {
         let mut ledger = Ledger::default();
         let [first, second] = <[_; 2]>::try_from(commits([1, 2])).expect("two");
         ledger.committed(&first, false).expect("nobody was told otherwise");
-        assert!(ledger.refused(1290, &[token(1)]).is_err());
+        let refused = Breach::Refused { token: token(1), code: 1290 };
+        assert_eq!(ledger.refused(1290, &[token(1)]), Err(refused));
         assert_eq!(ledger.refused(1213, &[token(2)]), Ok(()));
-        assert!(ledger.committed(&second, false).is_err());
+        let stored = Breach::Stored { token: token(2), code: 1213 };
+        assert_eq!(ledger.committed(&second, false), Err(stored));
     }
 
     #[test]
     fn what_is_acknowledged_is_stored() {
         let mut ledger = Ledger::default();
-        assert!(ledger.acknowledged(&execution(1, None, true, false)).is_err());
+        let not_stored = Breach::NotStored(token(1));
+        assert_eq!(ledger.acknowledged(&execution(1, None, true, false)), Err(not_stored));
         ledger.committed(&commits([1])[0], false).expect("nobody was told otherwise");
         assert_eq!(ledger.acknowledged(&execution(1, None, true, false)), Ok(()));
         assert_eq!(ledger.acknowledged(&execution(2, Some(7), true, false)), Ok(()));
         assert_eq!(ledger.changed_in(KEY, 7), [token(2)]);
-        assert!(ledger.acknowledged(&execution(3, Some(7), false, true)).is_err());
+        let not_committed = Breach::NotCommitted { commit: token(3), written: token(2) };
+        assert_eq!(ledger.acknowledged(&execution(3, Some(7), false, true)), Err(not_committed));
     }
 }

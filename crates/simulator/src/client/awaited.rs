@@ -4,7 +4,7 @@ use super::login::Credentials;
 use super::oracle::{Expected, Oracle};
 use super::promise::{Promise, Question};
 use super::reply::{Part, ReplyReader};
-use crate::kills::Kills;
+use crate::kills::{Breach, Kills};
 use crate::token::{ClientKey, Token};
 use crate::trace::Shown;
 
@@ -59,7 +59,7 @@ impl Awaited {
     }
 
     /// What its answer says of KILLs.
-    pub(super) fn note(&self, key: ClientKey, now: u64, kills: &mut Kills) -> Result<(), String> {
+    pub(super) fn note(&self, key: ClientKey, now: u64, kills: &mut Kills) -> Result<(), Breach> {
         let (code, message) = self.error().unwrap_or_default();
         if self.kill {
             kills.answered(key, code, message, now);

@@ -1,6 +1,7 @@
 //! KILLs in front of which there are several Onramps: what is heard of them on the way, and whether their answers are true.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 
 use memchr::memmem;
 
@@ -85,6 +86,39 @@ impl Overheard {
     }
 }
 
+/// An answer to a KILL that is not true.
+#[derive(Debug)]
+enum Untrue {
+    /// It is OK, and nobody has the id whom the client may end.
+    Done,
+    /// It is that there is no such client, and this one has been there all the time.
+    NoSuchThread(Box<Login>),
+    /// It is that the client may not end this one, whom it may.
+    Denied(Box<Login>),
+    /// It is that the KILL cannot be told to this one's Onramp, from which nothing keeps it.
+    Undelivered {
+        /// Who should have been ended.
+        victim: Box<Login>,
+        /// The answer.
+        message: String,
+    },
+}
+
+impl fmt::Display for Untrue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => {
+                f.write_str("a KILL is answered with OK, and nobody has the id whom its client may end")
+            }
+            Self::NoSuchThread(victim) => write!(f, "there is such a client all the time, {victim:?}"),
+            Self::Denied(victim) => write!(f, "its client may end {victim:?}"),
+            Self::Undelivered { victim, message } => {
+                write!(f, "nothing keeps it from {victim:?}, and it is not told: {message}")
+            }
+        }
+    }
+}
+
 /// The id in a greeting.
 fn greeted_as(bytes: &[u8]) -> Option<u32> {
     let mut cursor = Cursor(bytes.get(4..)?);
@@ -135,13 +169,13 @@ impl<P: Subject> World<P> {
         }
         self.look_at_slots();
         for kill in settled {
-            if let Err(text) = self.judge(&kill) {
-                self.checkers.violation(format!("{text}: {kill:?}"));
+            if let Err(untrue) = self.judge(&kill) {
+                self.checkers.violation(format!("{untrue}: {kill:?}"));
             }
         }
     }
 
-    fn judge(&mut self, kill: &Kill) -> Result<(), String> {
+    fn judge(&mut self, kill: &Kill) -> Result<(), Untrue> {
         let Some((at, code, message)) = kill.answered.clone() else { return Ok(()) };
         let Some(kills) = self.checkers.kills() else { return Ok(()) };
         let Some(killer) = kills.login(kill.killer).cloned() else { return Ok(()) };
@@ -163,15 +197,14 @@ impl<P: Subject> World<P> {
                 }
                 match victims.iter().any(|victim| may(kills, victim)) {
                     true => Ok(()),
-                    false => Err("a KILL is answered with OK, and nobody has the id whom its client may end"
-                        .to_owned()),
+                    false => Err(Untrue::Done),
                 }
             }
             NO_SUCH_THREAD => {
                 kills.counts.nobody += 1;
                 match there {
                     Some(victim) if self.knows(&killer, &victim, kill) => {
-                        Err(format!("there is such a client all the time, {victim:?}"))
+                        Err(Untrue::NoSuchThread(Box::new(victim)))
                     }
                     _ => Ok(()),
                 }
@@ -180,7 +213,7 @@ impl<P: Subject> World<P> {
                 kills.counts.denied += 1;
                 let sure = |victim: &Login| victim.has_one_user() && killer.has_one_user();
                 match there.filter(sure).filter(|victim| may(kills, victim)) {
-                    Some(victim) => Err(format!("its client may end {victim:?}")),
+                    Some(victim) => Err(Untrue::Denied(Box::new(victim))),
                     None => Ok(()),
                 }
             }
@@ -190,7 +223,7 @@ impl<P: Subject> World<P> {
                     Some(victim)
                         if victim.program == killer.program || self.knows(&killer, &victim, kill) =>
                     {
-                        Err(format!("nothing keeps it from {victim:?}, and it is not told: {message}"))
+                        Err(Untrue::Undelivered { victim: Box::new(victim), message })
                     }
                     _ => Ok(()),
                 }
