@@ -19,6 +19,11 @@ const LONGEST_FILE: usize = 600;
 /// belongs to that part; this number only falls.
 const WITH_THE_WHOLE_ENGINE: usize = 50;
 
+/// So many lines, but for tests, say that a function fails with a sentence: nobody can tell its faults apart but by words. An error is
+/// a type with a variant for each fault; this number only falls. What is left: why a recording of `onramp top` has no look, which is
+/// kept as it was read.
+const FAIL_WITH_A_SENTENCE: usize = 1;
+
 /// Which of our crates each crate may use. What is absent here must not appear.
 const ALLOWED: [(&str, &[&str]); 24] = [
     ("seam", &[]),
@@ -130,6 +135,65 @@ fn methods_of_the_whole_engine_become_fewer() {
         count == WITH_THE_WHOLE_ENGINE,
         "only {count} are left: write that down in WITH_THE_WHOLE_ENGINE"
     );
+}
+
+#[test]
+fn sentences_as_errors_become_fewer() {
+    let mut found = Vec::new();
+    for (path, text) in sources() {
+        let is_test = path.components().any(|part| part.as_os_str() == "tests")
+            || path.file_name().is_some_and(|name| name.to_string_lossy().ends_with("tests.rs"));
+        if is_test {
+            continue;
+        }
+        for (number, _) in code(&text).into_iter().filter(|(_, line)| fails_with_a_sentence(line)) {
+            found.push(format!("{}:{number}", path.display()));
+        }
+    }
+    let (count, lines) = (found.len(), found.join("\n"));
+    assert!(
+        count <= FAIL_WITH_A_SENTENCE,
+        "{count} lines have a String as an error, {FAIL_WITH_A_SENTENCE} had: give the new ones a type with a variant for each \
+         fault\n{lines}"
+    );
+    assert!(count == FAIL_WITH_A_SENTENCE, "only {count} are left: write that down in FAIL_WITH_A_SENTENCE");
+}
+
+/// Whether it has a `Result<_, String>`, whatever the first part is, or says that what is parsed fails so.
+fn fails_with_a_sentence(line: &str) -> bool {
+    let is_of_string = |(at, found): (usize, &str)| error_of(&line[at + found.len()..]) == Some("String");
+    line.trim_start().starts_with("type Err = String") || line.match_indices("Result<").any(is_of_string)
+}
+
+/// What stands behind the first comma that is in no brackets, up to the bracket that closes all.
+fn error_of(arguments: &str) -> Option<&str> {
+    let (mut depth, mut comma) = (0, None);
+    for (at, character) in arguments.char_indices() {
+        match character {
+            // An arrow.
+            '>' if arguments[..at].ends_with('-') => {}
+            '>' if depth == 0 => return comma.map(|comma: usize| arguments[comma + 1..at].trim()),
+            '<' | '(' | '[' => depth += 1,
+            '>' | ')' | ']' => depth -= 1,
+            ',' if depth == 0 => comma = comma.or(Some(at)),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[test]
+fn a_sentence_as_an_error_is_found() {
+    for line in [
+        "fn a() -> Result<(u16, String), String> {",
+        "    b: Option<Result<&[u8], String>>,",
+        "type Err = String;",
+    ] {
+        assert!(fails_with_a_sentence(line), "{line}");
+    }
+    for line in ["fn a() -> Result<BTreeMap<String, String>, Wrong> {", "fn b() -> io::Result<String> {"] {
+        assert!(!fails_with_a_sentence(line), "{line}");
+    }
 }
 
 #[test]
