@@ -139,7 +139,7 @@ pub enum IgnoreErrors {
     None,
     /// All of them.
     All,
-    /// Those with these numbers, and after lost connections.
+    /// The errors with these numbers, and after lost connections.
     Codes(Vec<u16>),
 }
 

@@ -15,7 +15,7 @@ const OTHER_FILES: u64 = 32;
 /// as they are.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // It fails only where somebody else lowers the hard limit in between.
+    // The call fails only where somebody else lowers the hard limit in between.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
@@ -55,14 +55,14 @@ pub struct TooFewFiles {
     uring: Uring,
 }
 
-/// What io_uring, with which connections take no descriptor, does for it.
+/// What io_uring does about the lack: with it connections take no descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Uring {
     /// Connections take none already.
     Used,
-    /// They would take none.
+    /// Connections would take none.
     Usable,
-    /// It cannot be used.
+    /// io_uring cannot be used.
     Not(NoUring),
 }
 

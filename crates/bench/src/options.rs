@@ -318,9 +318,9 @@ impl std::error::Error for WrongOptions {}
 /// Why a text is no value of an option. The parser of options says of which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoValue {
-    /// It is no number.
+    /// The text is no number.
     NoNumber,
-    /// It is a number out of this range, which is written as people read it.
+    /// The text is a number out of this range, which is written as people read it.
     OutOfRange(&'static str),
 }
 

@@ -22,7 +22,7 @@ pub struct Target {
 pub enum NoTarget {
     /// Nobody knows a `--host`.
     UnknownHost {
-        /// Its name.
+        /// The name of the host.
         host: String,
         /// In the system's words.
         error: io::Error,

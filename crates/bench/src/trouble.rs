@@ -70,7 +70,7 @@ pub enum NoResult {
     WrongAnswers(u64),
     /// The accounts of the ledger do not hold what was put in.
     WrongSum,
-    /// It was interrupted before the measured time.
+    /// The run was interrupted before the measured time.
     Interrupted {
         /// Connections at that time.
         connected: u32,

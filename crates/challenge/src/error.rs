@@ -138,12 +138,12 @@ pub(crate) enum ProgramFault {
     Ended {
         /// How.
         status: ExitStatus,
-        /// Its last words.
+        /// The program's last words.
         said: String,
     },
     /// Onramp serves nobody in time.
     NotListening {
-        /// Its last words.
+        /// The program's last words.
         said: String,
     },
     /// The load generator does not do its work, in its own words.
@@ -157,16 +157,16 @@ pub(crate) enum NoAnswer {
     Connection(io::Error),
     /// The login fails.
     Login(LoginError),
-    /// It says no.
+    /// The server says no.
     Refused {
-        /// Its number for that.
+        /// The server's number for that.
         code: u16,
-        /// Its words.
+        /// The server's words.
         message: String,
     },
-    /// What it says is not understood.
+    /// What the server says is not understood.
     Malformed(WireError),
-    /// It says something else than was asked for.
+    /// The server says something else than was asked for.
     Unexpected(String),
 }
 

@@ -128,17 +128,17 @@ const MOST_SERVERS: i64 = 5;
 const OF_STEPS: [&str; 9] =
     ["steps", "direct_steps", "skip_direct", "rounds", "warmup", "workload", "tables", "find_knee", "direct"];
 
-/// Those that say something about a failover alone.
+/// Options that say something about a failover alone, likewise.
 const OF_A_FAILOVER: [&str; 1] = ["clients"];
 
 /// Why a text is no value of an option. The parser of options says of which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoValue {
-    /// It is no number of cores, or one out of range.
+    /// The text is no number of cores, or one out of range.
     NoCores,
-    /// It is no time, or a longer one than is taken for no slip.
+    /// The text is no time, or a longer one than is taken for no slip.
     NoTime,
-    /// It is a time in which nothing can be measured.
+    /// The text is a time in which nothing can be measured.
     ZeroTime,
 }
 

@@ -21,7 +21,7 @@ use files::Root;
 pub struct Machine {
     /// As `uname -r` says it; empty where it cannot be read.
     pub(crate) release: String,
-    /// Its version and patch level: 6 and 18.
+    /// The kernel's version and patch level: 6 and 18.
     pub(crate) kernel: Option<(u64, u64)>,
     /// Cores that this process may use.
     pub(crate) cores: Option<u64>,

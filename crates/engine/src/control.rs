@@ -134,7 +134,7 @@ impl Control {
         self.connection.take()
     }
 
-    /// Its connection, once it stands.
+    /// The service account's connection, once it stands.
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
         self.connection
     }
@@ -457,7 +457,7 @@ impl Engine {
             }
             Question::Defaults => self.servers[server].control.defaults.are_refused(),
             Question::Room => self.servers[server].take_room(&self.settings, &self.pool, None),
-            // It counts as behind as long as it does not say.
+            // A server counts as behind as long as it does not say how far it is.
             Question::Position => {}
             Question::Peers(question) => self.peers_answered(server, question, Err(error)),
             Question::Accounts | Question::Probe

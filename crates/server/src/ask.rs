@@ -86,13 +86,13 @@ pub(crate) struct Whole {
     pub(crate) pins: Option<PinReport>,
     /// With who holds what.
     pub(crate) measures: Option<(Measures, Holders)>,
-    /// Those that are known at once.
+    /// The parts that are known at once.
     pub(crate) memory_parts: Option<MemoryParts>,
     /// By the names of users and schemas.
     pub(crate) tallies: Option<TalliesByName>,
     /// Where there may be several; of the first worker alone.
     pub(crate) servers: Vec<ServerView>,
-    /// Those of them that this worker may read from.
+    /// The servers that this worker may read from.
     pub(crate) readers: Vec<ReaderView>,
     pub(crate) failovers: Vec<FailoverView>,
     /// The Onramps in front of the server, of the first worker alone.

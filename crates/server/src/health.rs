@@ -69,7 +69,7 @@ fn failed(message: &str) -> ExitCode {
 enum NoAnswer {
     /// Nobody knows the host that `http_listen` names.
     Unknown(Failure),
-    /// It has no address.
+    /// The host has no address.
     NoAddress,
     /// Nobody answers there.
     Unreachable(io::Error),

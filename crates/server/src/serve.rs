@@ -406,7 +406,7 @@ fn wait_for_workers(
                 left -= 1;
                 reports.ended(number);
                 if let Err(error) = result {
-                    // Its clients are gone, and what of its state the others share is in doubt: nothing to go on with.
+                    // The loop's clients are gone, and what of its state the others share is in doubt: nothing to go on with.
                     outcome = outcome.and(Err(format!("an event loop has ended: {error}").into()));
                     workers.signal(ending.stop(Instant::now()));
                 }

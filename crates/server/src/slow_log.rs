@@ -141,7 +141,7 @@ struct Out {
     opened_at: Instant,
     /// The last line was written in part.
     is_torn: bool,
-    /// It took nothing for as long as it had.
+    /// The file took nothing for as long as it had.
     is_stuck: bool,
     complained_at: Option<Instant>,
     /// Lines that were lost by the last complaint.
@@ -214,7 +214,7 @@ impl Out {
         let left_out = statement.left_out + self.shared.untold.swap(0, Relaxed);
         let line = line_of(worker, time, statement, left_out);
         if self.is_stderr() {
-            // It takes all, and tells by itself of what is not read.
+            // The log takes all, and tells by itself of what is not read.
             let _ = self.lines.write(line.as_bytes());
             return;
         }

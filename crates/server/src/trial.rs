@@ -133,7 +133,7 @@ enum Unwritable {
     File {
         /// The option that names it.
         flag: &'static str,
-        /// Its path.
+        /// The path.
         path: PathBuf,
         /// In the system's words.
         error: io::Error,

@@ -159,7 +159,7 @@ fn sentences_as_errors_become_fewer() {
     assert!(count == FAIL_WITH_A_SENTENCE, "only {count} are left: write that down in FAIL_WITH_A_SENTENCE");
 }
 
-/// Whether it has a `Result<_, String>`, whatever the first part is, or says that what is parsed fails so.
+/// Whether a line has a `Result<_, String>`, whatever the first part is, or says that what is parsed fails so.
 fn fails_with_a_sentence(line: &str) -> bool {
     let is_of_string = |(at, found): (usize, &str)| error_of(&line[at + found.len()..]) == Some("String");
     line.trim_start().starts_with("type Err = String") || line.match_indices("Result<").any(is_of_string)
@@ -275,7 +275,7 @@ fn unsafe_code_lives_in_the_drivers_with_its_reason() {
     }
 }
 
-/// Its rule: a path begins with a crate's name and leaves out `crates/` and `src/`, or begins at the root.
+/// ARCHITECTURE.md's rule: a path begins with a crate's name and leaves out `crates/` and `src/`, or begins at the root.
 #[test]
 fn architecture_names_paths_that_exist() {
     let text = page("ARCHITECTURE.md");

@@ -26,7 +26,7 @@ pub struct ReadChecks {
     /// Reads of what their own login had been told to have written, to which it was promised to see that, and which a replica has answered or could
     /// have: outside of transactions, of a login that holds nothing on a server.
     pub own: u64,
-    /// Those of them that a replica has answered.
+    /// Own reads that a replica has answered.
     pub own_on_replicas: u64,
     /// As they were asked, some replica lacked what had been written.
     pub own_behind: u64,
@@ -89,7 +89,7 @@ struct Record {
     sent_at: u64,
     promise: Promise,
     ran: Option<Execution>,
-    /// It ran for a reader of a replica.
+    /// The statement ran for a reader of a replica.
     on_replica: bool,
 }
 

@@ -78,13 +78,13 @@ pub struct Kills {
 pub struct Counts {
     /// Clients of other Onramps were named, and that was answered with OK.
     pub done_elsewhere: u64,
-    /// Those of the same one.
+    /// Clients of the same Onramp were, likewise.
     pub done_here: u64,
     /// Nobody has the id.
     pub nobody: u64,
     /// The killer has no right to it.
     pub denied: u64,
-    /// It could not be told to the other Onramp.
+    /// The KILL could not be told to the other Onramp.
     pub undelivered: u64,
     /// Statements that were interrupted.
     pub interrupted: u64,
@@ -191,7 +191,7 @@ impl Kills {
         }
     }
 
-    /// Its KILL is answered.
+    /// A client's KILL is answered.
     pub fn answered(&mut self, key: ClientKey, code: u16, message: &str, now: u64) {
         if let Some(place) = self.waiting.remove(&key) {
             self.kills[place].answered = Some((now, code, message.to_owned()));
@@ -260,11 +260,11 @@ impl Kills {
 /// What must not become of a client.
 #[derive(Clone, Debug)]
 pub enum Breach {
-    /// Its statement was interrupted, which nobody had asked for who may.
+    /// A statement was interrupted, which nobody had asked for who may.
     Interrupted {
         /// The client.
         key: ClientKey,
-        /// Its id.
+        /// The client's id.
         id: u32,
         /// The statement, as it is shown.
         shown: String,
@@ -273,14 +273,14 @@ pub enum Breach {
         /// The latest KILL that has named the client.
         latest: Option<Box<Kill>>,
     },
-    /// It was closed as one that was killed, likewise.
+    /// A client was closed as one that was killed, which nobody had asked for who may.
     Closed {
         /// The Onramp that has closed it.
         program: usize,
-        /// Its id.
+        /// The client's id.
         id: u32,
     },
-    /// It was killed, and its statement is answered.
+    /// A client was killed, and a statement that it sent later is answered.
     Served {
         /// The client.
         key: ClientKey,

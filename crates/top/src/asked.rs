@@ -38,11 +38,11 @@ struct Member {
     told: bool,
 }
 
-/// Why there is no look at one.
+/// Why there is no look at an Onramp.
 enum NoLook {
-    /// It has not answered at all so far.
+    /// The admin port has not answered at all so far.
     NotYet,
-    /// It cannot be asked, or says no.
+    /// The admin port cannot be asked, or says no.
     Failed(Failure),
 }
 
@@ -211,7 +211,7 @@ impl Member {
         (&self.place, &self.look)
     }
 
-    /// Why it has not answered, where that is known.
+    /// Why the admin port has not answered, where that is known.
     fn failure(&self) -> Option<&Failure> {
         match &self.look {
             Err(NoLook::Failed(failure)) => Some(failure),

@@ -17,7 +17,7 @@ use crate::trouble::Trouble;
 pub struct Poller {
     questions: Sender<Vec<Question>>,
     looks: Receiver<Result<Snapshot, Failure>>,
-    // It ends with the program: where it waits for an answer nobody waits for it.
+    // The thread ends with the program: where it waits for an answer nobody waits for it.
     _thread: JoinHandle<()>,
 }
 
@@ -83,7 +83,7 @@ impl Asker {
         let mut open = match self.connection.take() {
             Some(open) => open,
             None => {
-                // It may have been updated since.
+                // The Onramp may have been updated since.
                 self.has.clear();
                 self.peers = None;
                 Connection::open(&self.place)?

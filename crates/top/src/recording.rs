@@ -85,7 +85,7 @@ pub enum BadRecording {
     },
     /// There is nothing in the file.
     Empty(PathBuf),
-    /// It has no look with this number.
+    /// The recording has no look with this number.
     AtItsEnd,
     /// A line is no look.
     NoLook {
@@ -101,9 +101,9 @@ pub enum BadRecording {
 /// Why a line is no look.
 #[derive(Debug)]
 pub enum LineFault {
-    /// It is not JSON.
+    /// The line is not JSON.
     NoJson(serde_json::Error),
-    /// It is something else.
+    /// The line is JSON, and no look.
     NoSnapshot(NoSnapshot),
 }
 

@@ -18,13 +18,13 @@ pub struct Remote {
 /// Why words name no admin port that can be asked.
 #[derive(Debug)]
 pub enum NoRemote {
-    /// They are no options of `onramp top`.
+    /// The words are no options of `onramp top`.
     Words(clap::Error),
-    /// They are, and make no sense together.
+    /// The options make no sense together.
     Options(WrongOptions),
-    /// A file that they name cannot be used.
+    /// A file that the words name cannot be used.
     Files(Trouble),
-    /// They name several admin ports, of which one can be asked.
+    /// The words name several admin ports, of which one can be asked.
     Several,
 }
 

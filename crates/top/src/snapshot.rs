@@ -101,7 +101,7 @@ pub struct Snapshot {
 pub struct Part {
     /// What tells it apart from the others.
     pub name: String,
-    /// Its admin port, for people.
+    /// The Onramp's admin port, for people.
     pub target: String,
     /// A look without tables, which are in the whole; or why there is none, in the words that a recording has for it.
     pub look: Result<Snapshot, String>,
@@ -110,11 +110,11 @@ pub struct Part {
 /// Why JSON is no look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSnapshot {
-    /// It does not say when the look was.
+    /// The JSON does not say when the look was.
     Untimed,
     /// This table is no list of rows.
     OtherTable(String),
-    /// It is of several admin ports, and one of them has no name.
+    /// The look is of several admin ports, and one of them has no name.
     Nameless,
 }
 
@@ -181,7 +181,7 @@ impl Snapshot {
         !self.parts.is_empty()
     }
 
-    /// Those Onramps that have answered, by their names; one that is looked at alone has an empty one.
+    /// Onramps that have answered, by their names; one that is looked at alone has an empty one.
     pub fn each(&self) -> Vec<(&str, &Self)> {
         if self.parts.is_empty() {
             return vec![("", self)];

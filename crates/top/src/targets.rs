@@ -25,7 +25,7 @@ pub struct NoTarget {
     fault: HostFault,
 }
 
-/// What is wrong with it.
+/// What is wrong with a `--host`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HostFault {
     Empty,
@@ -54,7 +54,7 @@ impl Target {
     /// As `--host` has it: `NAME`, `NAME:PORT`, `::1`, `[::1]`, `[::1]:PORT`, or the path of a socket. `port` is that of one without.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the text is none.
     pub fn of_host(text: &str, port: u16) -> Result<Self, NoTarget> {
         let wrong = |fault| Err(NoTarget { host: text.to_owned(), fault });
         if text.is_empty() {

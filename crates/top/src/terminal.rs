@@ -122,7 +122,7 @@ impl Drop for Screen {
 pub enum Done {
     /// A key was pressed.
     Key(Key),
-    /// It has another size, or the like.
+    /// The terminal has another size, or the like.
     Resized,
 }
 

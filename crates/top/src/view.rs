@@ -77,7 +77,7 @@ impl Kill {
 /// What is selected on a tab.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// Its line, from 0.
+    /// The selected line, from 0.
     pub line: usize,
     /// What names its row, so that it is found again where it has moved.
     key: Option<String>,

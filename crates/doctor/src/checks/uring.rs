@@ -27,13 +27,13 @@ pub(super) fn driver(machine: &Machine, request: &Request) -> DriverKind {
 /// Why io_uring is not used.
 #[derive(Debug, PartialEq, Eq)]
 enum NotUsable {
-    /// It was tried out.
+    /// io_uring was tried out.
     Tried(NoUring),
-    /// It was not tried out, and nobody knows of which version the kernel is.
+    /// io_uring was not tried out, and nobody knows of which version the kernel is.
     UnknownKernel,
-    /// It was not tried out, and this kernel is older than [`OLDEST_KERNEL`].
+    /// io_uring was not tried out, and this kernel is older than [`OLDEST_KERNEL`].
     OldKernel(String),
-    /// It was not tried out, where it may be filtered.
+    /// io_uring was not tried out, where it may be filtered.
     Untried,
     /// The settings forbid it to this process: `kernel.io_uring_disabled`.
     Disabled(u64),

@@ -32,7 +32,7 @@ fn a_default_debian_serves_100_000_with_epoll() {
     let findings = examine(&machine("debian"), &epoll());
     assert!(keys(&findings, Verdict::Short).is_empty(), "{findings:#?}");
     assert_eq!(keys(&findings, Verdict::Hint), ["huge_pages", "swap"]);
-    // Its kernel is too old for io_uring, so that this is what comes by itself.
+    // The kernel is too old for io_uring, so that this is what comes by itself.
     let findings = examine(&machine("debian"), &Request::default());
     assert!(keys(&findings, Verdict::Short).is_empty(), "{findings:#?}");
     assert_eq!(keys(&findings, Verdict::Hint), ["io_uring", "huge_pages", "swap"]);
@@ -44,7 +44,7 @@ fn a_small_container_is_short_of_files_memory_and_threads() {
     assert_eq!(keys(&findings, Verdict::Short), ["open_files", "memory", "threads"]);
     assert_eq!(keys(&findings, Verdict::Hint), ["io_uring"]);
     assert_eq!(keys(&findings, Verdict::Unknown), ["tcp_memory", "server_connections"]);
-    // It has room for a hundredth.
+    // The machine has room for a hundredth.
     let few = Request { connections: 1000, max_backends: 32, ..Request::default() };
     let findings = examine(&machine("container"), &few);
     assert_eq!(keys(&findings, Verdict::Short), ["threads"]);
@@ -209,7 +209,7 @@ fn what_was_tried_outranks_the_settings() {
     assert_eq!(finding(&refused(), &asked, Check::IoUring).verdict, Verdict::Short);
     let granted = machine("container").with_uring(Ok(()));
     assert_eq!(finding(&granted, &Request::default(), Check::IoUring).verdict, Verdict::Ok);
-    // Its 4,096 places a ring mean many rings, but nobody is refused.
+    // The 4,096 places a ring mean many rings, but nobody is refused.
     assert_eq!(finding(&granted, &Request::default(), Check::OpenFiles).verdict, Verdict::Hint);
 }
 

@@ -167,7 +167,7 @@ impl Cluster {
         check.state = State::LoggingIn(Box::new(ServerLogin::new(credentials)));
     }
 
-    /// It did not come about.
+    /// The connection did not come about.
     pub(crate) fn check_connect_failed(&mut self, step: &mut Step<'_>, token: u64, errno: i32) {
         if let Some(place) = self.check_of(token) {
             self.check_failed(step, place, &connect_error(errno), Duration::ZERO);
@@ -208,7 +208,7 @@ impl Cluster {
                     );
                 }
             },
-            // It says why it is about to hang up.
+            // The server says why it is about to hang up.
             State::Resting | State::Connecting => {
                 self.check_closed(step, place, "the server closed the connection");
             }

@@ -16,7 +16,7 @@ use crate::outside::named::{ServerRole, ServerState};
 pub struct DrainOrder {
     /// The server's place in the list of addresses.
     pub place: usize,
-    /// It is drained from now on, or put back.
+    /// The server is drained from now on, or put back.
     pub drains: bool,
     /// Whoever orders it has all ready for a change of the primary: new transactions wait, and open ones have ended.
     pub is_planned: bool,
@@ -25,9 +25,9 @@ pub struct DrainOrder {
 /// What an order to drain a server, or to put it back, has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainOutcome {
-    /// It was so before.
+    /// The server was drained, or was not, before.
     AlreadySo,
-    /// It is so, and the primary is the same as before.
+    /// The order holds, and the primary is the same as before.
     Done,
     /// Nothing has changed yet: another server would be the primary by it, so that it takes a change of the primary by plan.
     Moves {
@@ -43,7 +43,7 @@ pub enum DrainOutcome {
 pub enum NotDrained {
     /// Nobody else is left: this is the last server that is up and not drained.
     Last(Address),
-    /// It is the primary, and none of the others that are left takes writes.
+    /// The server is the primary, and none of the others that are left takes writes.
     OnlyWriter {
         /// The primary.
         primary: Address,

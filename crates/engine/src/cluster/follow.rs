@@ -58,7 +58,7 @@ pub(crate) struct Following {
 #[derive(Debug)]
 pub(crate) enum SentBefore {
     No,
-    /// Its backend was lost.
+    /// The statement's backend was lost.
     Lost,
     /// The server has refused it for what it is to the others. The client gets this where that says nothing of the server.
     Refused(Box<ServerError>),
@@ -228,7 +228,7 @@ impl Engine {
 
     fn follow(&mut self, choice: Choice) {
         self.following.choice = choice;
-        // They go to the new primary.
+        // Statements that were refused go to the new primary.
         self.following.refused.clear();
         self.following.leaves = (self.servers.backend_count() > 0).then_some(self.now);
         let Some(place) = choice.place else {
@@ -310,7 +310,7 @@ impl Engine {
         }
         for client in std::mem::take(&mut self.following.repeated) {
             if !has_no_functions && matches!(self.waits_again(client), Some(SentBefore::Lost)) {
-                // It may have called one that has written.
+                // The statement may have called a function that has written.
                 self.pool.workers.chosen.tally.unknown();
                 self.cancel_queued(client.key, &MySqlError::server_lost(false));
             }

@@ -45,7 +45,7 @@ const GROUP_WITHOUT_ROLES: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, '' AS MEM
     LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
 impl Question {
-    /// Its text for a server of this version.
+    /// The question's text for a server of this version.
     pub(crate) fn text(self, version: &Version) -> &'static str {
         match self {
             Self::Variables => VARIABLES,
@@ -70,7 +70,7 @@ pub(crate) struct Reading {
     pub(crate) super_read_only: bool,
     /// Of a server that cannot write at all: a reader of Aurora, or one that was started so.
     pub(crate) innodb_read_only: bool,
-    /// Its GTIDs, as it writes them; empty where it has none.
+    /// The server's GTIDs, as it writes them; empty where it has none.
     pub(crate) position: String,
     pub(crate) replication: Replication,
     pub(crate) galera: Option<Galera>,
@@ -97,9 +97,9 @@ impl Default for Replication {
 pub(crate) struct Channel {
     /// Host and port.
     pub(crate) source: String,
-    /// It reads what the source has written.
+    /// The replica reads what the source has written.
     pub(crate) receives: bool,
-    /// It carries that out.
+    /// The replica carries out what it has read.
     pub(crate) applies: bool,
     /// How far it is behind, as it says; it does not say so where one of both has stopped.
     pub(crate) lag: Option<Duration>,
@@ -116,7 +116,7 @@ pub(crate) struct Galera {
     /// 4 is synced, 2 gives its data to another node.
     pub(crate) local_state: u8,
     pub(crate) state_comment: String,
-    /// Its place in the list that all nodes have alike.
+    /// The node's place in the list that all nodes have alike.
     pub(crate) local_index: u32,
     pub(crate) desync: bool,
     pub(crate) rejects_queries: bool,
@@ -137,7 +137,7 @@ pub(crate) struct Group {
     /// The member's own line.
     pub(crate) own: Option<Member>,
     pub(crate) members: u32,
-    /// Those that take part: ONLINE or RECOVERING.
+    /// The members that take part: ONLINE or RECOVERING.
     pub(crate) alive: u32,
     /// The same of all members.
     pub(crate) name: String,
@@ -158,9 +158,9 @@ pub(crate) struct Member {
 /// What keeps a server from being judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NotJudged {
-    /// It does not answer a question without which there is no verdict.
+    /// The server does not answer a question without which there is no verdict.
     NoAnswer(NoAnswer),
-    /// Its variables do not say whether it takes writes.
+    /// The server's variables do not say whether it takes writes.
     NoReadOnly,
 }
 
@@ -279,7 +279,7 @@ impl Round {
         galera.cluster = value("wsrep_cluster_state_uuid");
         galera.view = value("wsrep_cluster_conf_id").parse().unwrap_or(0);
         galera.members = value("wsrep_cluster_size").parse().unwrap_or(0);
-        // Its GTIDs are those of the nodes that wrote, and each knows the others' by halves (gtid_current_pos): they cannot be compared.
+        // A node's GTIDs are those of the nodes that wrote, and each knows the others' by halves (gtid_current_pos): they cannot be compared.
         self.reading.position = format!("{}:1-{}", galera.cluster, value("wsrep_last_committed"));
     }
 

@@ -23,9 +23,9 @@ pub(crate) struct Kept {
 pub(crate) enum NoAnswer {
     /// The server refuses it, as it does where the service account lacks a right.
     Refused {
-        /// Its number for that.
+        /// The server's number for that.
         code: u16,
-        /// Its words.
+        /// The server's words.
         message: String,
     },
     /// Stored code with more than [`MOST_CODE`].

@@ -118,7 +118,7 @@ enum Obstacle {
 /// An Onramp in front of the server as it looks from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerView {
-    /// Its slot, from 1; `None` where this one has none.
+    /// The Onramp's slot, from 1; `None` where this one has none.
     pub slot: Option<u32>,
     /// Whether it is this one.
     pub is_own: bool,

@@ -55,11 +55,11 @@ impl Error for NotReloaded {
 /// Why options that were read again do not hold.
 #[derive(Debug)]
 pub(crate) enum NoOptions {
-    /// They cannot be read, or are wrong.
+    /// The options cannot be read, or are wrong.
     Wrong(Box<config::Error>),
-    /// They do not fit to the sockets that the supervisor has handed over.
+    /// The options do not fit to the sockets that the supervisor has handed over.
     Sockets(Failure),
-    /// They hold, but for workers of which nobody knows.
+    /// The options hold, but for workers of which nobody knows.
     NotAnswered(NotAnswered),
 }
 
@@ -92,13 +92,13 @@ pub(crate) enum NoChange {
     Servers(NotReady),
     /// A worker of this program, which is stuck or has ended.
     NotAnswered(NotAnswered),
-    /// The worker that looks after the servers, likewise.
+    /// The worker that looks after the servers, which is stuck or has ended.
     NoChecks,
     /// The operator's command.
     Command {
         /// As `switchover_command` names it.
         program: String,
-        /// What became of it.
+        /// What became of the program.
         fault: CommandFault,
     },
 }
@@ -125,7 +125,7 @@ pub(crate) enum WrongOrder {
     NotUp {
         /// The server.
         server: String,
-        /// How it is.
+        /// How the server is.
         state: ServerState,
         /// Why.
         reason: String,
@@ -143,7 +143,7 @@ pub(crate) enum NotReady {
     NotUp {
         /// The server.
         server: String,
-        /// How it is.
+        /// How the server is.
         state: ServerState,
         /// Why.
         reason: String,
@@ -178,29 +178,29 @@ pub(crate) enum NotReady {
 /// What became of the operator's command.
 #[derive(Debug)]
 pub(crate) enum CommandFault {
-    /// It cannot be run.
+    /// The program cannot be run.
     NotRun(io::Error),
-    /// Nobody could hear what it says, so that it was killed.
+    /// Nobody could hear what the program says, so that it was killed.
     NotHeard(io::Error),
-    /// Likewise, but it cannot be killed.
+    /// Nobody could hear what the program says, and it cannot be killed.
     NotKilled(io::Error),
-    /// Nobody knows how it has ended.
+    /// Nobody knows how the program has ended.
     NotWaitedFor {
         /// In the system's words.
         error: io::Error,
-        /// What it has said.
+        /// What the program has said.
         said: String,
     },
-    /// It has failed.
+    /// The program has failed.
     Failed {
-        /// How it has ended.
+        /// How the program has ended.
         status: ExitStatus,
-        /// What it has said.
+        /// What the program has said.
         said: String,
     },
-    /// It did not end within `switchover_timeout`.
+    /// The program did not end within `switchover_timeout`.
     Late {
-        /// What it has said.
+        /// What the program has said.
         said: String,
     },
 }

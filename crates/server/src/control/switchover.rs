@@ -17,7 +17,7 @@ use super::Control;
 use super::no_change::{CommandFault, NoChange, NotAnswered, NotReady, WrongOrder};
 use crate::ask::{Ask, Look, Sight, Whole};
 
-/// It is looked this often whether the next step may begin: a part of the second that clients may notice.
+/// So often somebody looks whether the next step may begin: a part of the second that clients may notice.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// So much of what a command writes to each of its two outputs is kept, for a line of the log: a reason, and no dump of a table.
@@ -295,7 +295,7 @@ fn listen(mut pipe: Box<dyn Read + Send>, said: &Mutex<Vec<u8>>) {
     }
 }
 
-/// Its end; `None` where it has been killed, for it took too long.
+/// The program's end; `None` where it has been killed, for it took too long.
 fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + timeout;
     loop {
@@ -311,7 +311,7 @@ fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStat
 
 /// Ends it at once, with what it has started.
 fn kill(child: &mut Child) -> std::io::Result<()> {
-    // Its own number until it has been waited for.
+    // The number is its own until it has been waited for.
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::NotFound)?;
     kill_process_group(group, rustix::process::Signal::KILL)?;
     child.wait().map(drop)

@@ -15,7 +15,7 @@ pub(super) struct Awaited {
     /// Statements that had run on the server by then.
     pub(super) floor: u64,
     pub(super) payload: Vec<u8>,
-    /// Its text, where it is a COM_QUERY.
+    /// The text, where the command is a COM_QUERY.
     pub(super) text: String,
     pub(super) tokens: Vec<Token>,
     pub(super) reader: ReplyReader,
@@ -26,7 +26,7 @@ pub(super) struct Awaited {
     pub(super) prepares: bool,
     /// What the client had said of its reads before, for one that is refused.
     pub(super) wanted_before: Option<Promise>,
-    /// It reads the version of a row.
+    /// The row whose version is read.
     pub(super) question: Option<Question>,
     /// What the client's own server was before, where its statement may be refused for what becomes of the servers.
     pub(super) before: Option<Box<Oracle>>,

@@ -89,13 +89,13 @@ impl Overheard {
 /// An answer to a KILL that is not true.
 #[derive(Debug)]
 enum Untrue {
-    /// It is OK, and nobody has the id whom the client may end.
+    /// The answer is OK, and nobody has the id whom the client may end.
     Done,
-    /// It is that there is no such client, and this one has been there all the time.
+    /// The answer is that there is no such client, and this one has been there all the time.
     NoSuchThread(Box<Login>),
-    /// It is that the client may not end this one, whom it may.
+    /// The answer is that the client may not end this one, whom it may.
     Denied(Box<Login>),
-    /// It is that the KILL cannot be told to this one's Onramp, from which nothing keeps it.
+    /// The answer is that the KILL cannot be told to this one's Onramp, from which nothing keeps it.
     Undelivered {
         /// Who should have been ended.
         victim: Box<Login>,

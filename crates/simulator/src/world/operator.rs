@@ -9,7 +9,7 @@ use super::cluster::Act;
 use super::driver::Life;
 use crate::subject::Subject;
 
-/// It is looked this often whether the next step may begin.
+/// So often somebody looks whether the next step may begin.
 const LOOK: u64 = 20_000;
 
 /// `switchover_wait` and `switchover_timeout`, of which a run has few.
@@ -26,7 +26,7 @@ pub(super) struct Order {
     pub(super) program: usize,
     from: usize,
     to: usize,
-    /// It is a drain: nobody changes roles.
+    /// The order is a drain: nobody changes roles.
     drains: Option<DrainOrder>,
     stage: Stage,
 }
@@ -192,7 +192,7 @@ impl<P: Subject> World<P> {
             self.promote(order.to);
             self.mend();
         } else if is_as_it_was {
-            // It undoes what it began.
+            // The operator undoes what the order began.
             self.member_mut(order.from).read_only = false;
         }
     }

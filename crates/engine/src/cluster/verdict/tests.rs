@@ -250,7 +250,7 @@ fn a_server_that_hides_whether_it_is_read_only_is_not_judged() {
     assert_eq!(Round::default().take(&version, question, answer), Err(NotJudged::NoReadOnly));
 }
 
-/// Its replica's error, its state and its name are a server's own words.
+/// A replica's error, its state and its name are a server's own words.
 #[test]
 fn what_a_server_says_is_shown_as_a_part_of_a_line() {
     let channel = Channel {

@@ -372,7 +372,7 @@ fn a_connection_that_comes_back_is_the_same_onramp() {
     assert_eq!(([one.counts(), two.counts()], one.events()), ([[2, 1], [2, 1]], Vec::new()));
     let connections: Vec<_> = one.peers.views(one.now).iter().map(|view| view.connection).collect();
     assert_eq!(connections, [7, 9]);
-    // Its slot may be another's by now.
+    // The slot may be another's by now.
     server.end(7);
     server.held.insert(String::from("onramp.slot.1"), 8);
     server.threads.insert(8, "onramp");
