@@ -46,6 +46,16 @@ impl fmt::Display for LoginError {
 
 impl std::error::Error for LoginError {}
 
+/// Whether TLS comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encryption {
+    Off,
+    /// Where the server offers it.
+    WhereOffered,
+    /// Or there is no login.
+    Always,
+}
+
 /// Who logs in.
 #[derive(Clone)]
 pub struct Credentials {
@@ -57,7 +67,7 @@ pub struct Credentials {
     /// Whether nobody else can read the connection (a Unix socket), so that a method may send the password itself.
     private_channel: bool,
     /// Whether TLS comes first.
-    tls: bool,
+    tls: Encryption,
     /// Whether a server that asks for another method than mysql_native_password is refused.
     native_only: bool,
     /// What of [`Capabilities::DEPRECATE_EOF`] and [`Capabilities::MULTI_STATEMENTS`] is asked for, where the server has it.
@@ -77,7 +87,7 @@ impl Credentials {
             schema: schema.map(str::to_owned),
             digests,
             private_channel,
-            tls: false,
+            tls: Encryption::Off,
             native_only: false,
             class: Capabilities::DEPRECATE_EOF,
         }
@@ -107,7 +117,14 @@ impl Credentials {
     /// The same, inside TLS: nobody else can read it, so that the password itself may be sent.
     #[must_use]
     pub fn with_tls(self) -> Self {
-        Self { tls: true, private_channel: true, ..self }
+        Self { tls: Encryption::Always, private_channel: true, ..self }
+    }
+
+    /// The same, inside TLS where the server offers it. Somebody between both could hide the offer, so that the password itself is not
+    /// sent.
+    #[must_use]
+    pub fn with_tls_where_offered(self) -> Self {
+        Self { tls: Encryption::WhereOffered, ..self }
     }
 
     /// The same password for another user and schema: those whose names have these numbers at their ends.
@@ -137,6 +154,17 @@ impl Credentials {
     /// What of [`Capabilities::DEPRECATE_EOF`] and [`Capabilities::MULTI_STATEMENTS`] is asked for.
     pub fn class(&self) -> Capabilities {
         self.class
+    }
+
+    /// Whether TLS is asked for, of a server that greets so.
+    fn asks_for_tls(&self, greeting: &[u8]) -> Result<bool, LoginError> {
+        Ok(match self.tls {
+            Encryption::Off => false,
+            Encryption::Always => true,
+            Encryption::WhereOffered => {
+                Greeting::parse(greeting).map_err(in_login)?.capabilities.contains(Capabilities::SSL)
+            }
+        })
     }
 
     fn response(&self, plugin: &[u8], scramble: &[u8; 20]) -> Result<Vec<u8>, LoginError> {
@@ -222,13 +250,13 @@ impl Login {
             }
             let next = message.last_sequence.wrapping_add(1);
             match std::mem::take(&mut self.stage) {
-                Stage::Greeting if credentials.tls => {
+                Stage::Greeting if credentials.asks_for_tls(&message.payload)? => {
                     let sequence = ask_for_tls(&message.payload, next, credentials, out)?;
                     self.stage = Stage::StartingTls { greeting: message.payload.to_vec(), sequence };
                     return Ok(None);
                 }
                 Stage::Greeting | Stage::StartingTls { .. } => {
-                    self.stage = greeted(&message.payload, next, credentials, out)?;
+                    self.stage = greeted(&message.payload, next, false, credentials, out)?;
                 }
                 Stage::Answer { session, mut scramble, .. } => {
                     match answered(&message.payload, next, &mut scramble, credentials, out)? {
@@ -252,7 +280,7 @@ impl Login {
     /// As [`Self::read`].
     pub fn secured(&mut self, credentials: &Credentials, out: &mut Vec<u8>) -> Result<(), LoginError> {
         if let Stage::StartingTls { greeting, sequence } = &self.stage {
-            self.stage = greeted(greeting, *sequence, credentials, out)?;
+            self.stage = greeted(greeting, *sequence, true, credentials, out)?;
         }
         Ok(())
     }
@@ -307,11 +335,12 @@ const COLLATION: u8 = 45;
 fn greeted(
     payload: &[u8],
     sequence: u8,
+    inside_tls: bool,
     credentials: &Credentials,
     out: &mut Vec<u8>,
 ) -> Result<Stage, LoginError> {
     let greeting = Greeting::parse(payload).map_err(in_login)?;
-    let secured = if credentials.tls { Capabilities::SSL } else { Capabilities::NONE };
+    let secured = if inside_tls { Capabilities::SSL } else { Capabilities::NONE };
     let capabilities = wanted(&greeting, credentials) | secured;
     let deprecate_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
     // A method that we do not speak is the server's default and need not be the account's: the server asks for the

@@ -151,7 +151,7 @@ fn caching_sha2_sends_the_password_as_it_is_only_over_a_private_channel() {
 #[test]
 fn who_sends_native_passwords_only_sends_nothing_else() {
     let credentials = credentials("secret", false).with_tls().with_native_password_only();
-    let credentials = Credentials { tls: false, ..credentials };
+    let credentials = Credentials { tls: Encryption::Off, ..credentials };
     let mut switch = Vec::new();
     AuthSwitch { plugin: CACHING_SHA2_PASSWORD, data: SCRAMBLE }.put(&mut switch);
     for asked in [switch, vec![MORE_DATA_HEADER, FULL_AUTHENTICATION]] {
@@ -161,5 +161,24 @@ fn who_sends_native_passwords_only_sends_nothing_else() {
         let request = LoginRequest::parse(&sent[4..]).unwrap();
         assert_eq!(request.auth_plugin, Some(NATIVE_PASSWORD));
         assert!(!sent.windows(6).any(|window| window == b"secret"));
+    }
+}
+
+#[test]
+fn tls_is_asked_for_where_it_is_offered() {
+    let credentials = credentials("secret", false).with_tls_where_offered().with_native_password_only();
+    for offered in [true, false] {
+        let ssl = if offered { Capabilities::SSL } else { Capabilities::NONE };
+        let (mut login, mut out) = (Login::default(), Vec::new());
+        let done = login.read(&greeting(NATIVE_PASSWORD, ssl), &credentials, &mut out).unwrap();
+        assert!(done.is_none() && login.starts_tls() == offered);
+        assert_eq!(wire::is_ssl_request(&out[4..]), offered);
+        assert_eq!(
+            out.windows(5).any(|window| window == b"root\0"),
+            !offered,
+            "no name is sent in front of TLS"
+        );
+        login.secured(&credentials, &mut out).unwrap();
+        assert!(out.windows(5).any(|window| window == b"root\0"));
     }
 }

@@ -47,9 +47,9 @@ enum NoLook {
 }
 
 impl NoLook {
-    fn text(&self) -> &str {
+    fn text(&self) -> String {
         match self {
-            Self::NotYet => "it has not answered yet",
+            Self::NotYet => String::from("it has not answered yet"),
             Self::Failed(failure) => failure.text(),
         }
     }
@@ -259,6 +259,6 @@ fn all_of<'m>(all: impl Iterator<Item = Seen<'m>>, questions: &[Question]) -> Sn
 }
 
 fn failures<'m>(all: impl Iterator<Item = Seen<'m>>) -> Trouble {
-    let failed = |(place, look): Seen<'m>| Some((place.target(), look.as_ref().err()?.text().to_owned()));
+    let failed = |(place, look): Seen<'m>| Some((place.target(), look.as_ref().err()?.text()));
     Trouble::AllAdminPorts { failures: all.filter_map(failed).collect() }
 }

@@ -5,10 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use admin_client::Target;
 use clap::Parser;
 use zeroize::Zeroizing;
 
-use crate::targets::{Target, names};
+use crate::targets::{names, of_host};
 use crate::trouble::{Trouble, WrongOptions};
 
 /// The variable that holds the password where no file is named; `onramp serve` reads the same.
@@ -109,7 +110,7 @@ impl Options {
 
     fn targets(&self) -> Result<Vec<Target>, WrongOptions> {
         let targets: Vec<Target> = match self.socket.as_slice() {
-            [] => self.host.iter().map(|host| Target::of_host(host, self.port)).collect::<Result<_, _>>()?,
+            [] => self.host.iter().map(|host| of_host(host, self.port)).collect::<Result<_, _>>()?,
             paths => paths.iter().cloned().map(Target::Socket).collect(),
         };
         if targets.len() > MOST_TARGETS {

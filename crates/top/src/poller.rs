@@ -90,7 +90,7 @@ impl Asker {
             }
         };
         let look = self.ask(&mut open, questions);
-        if matches!(look, Ok(_) | Err(Failure::Refused(_))) {
+        if matches!(look, Ok(_) | Err(Failure::Refused { .. })) {
             self.connection = Some(open);
         }
         look
@@ -125,8 +125,8 @@ impl Asker {
                     snapshot.tables.insert(name, answer.table);
                 }
                 // Such as a table that an older Onramp does not have: the others are of use all the same.
-                Err(Failure::Refused(text)) => {
-                    snapshot.troubles.insert(name, text);
+                Err(refused @ Failure::Refused { .. }) => {
+                    snapshot.troubles.insert(name, refused.text());
                 }
                 Err(lost) => return Err(lost),
             }
@@ -142,7 +142,7 @@ impl Asker {
 fn where_it_has_them(answer: Result<Answer, Failure>) -> Result<Option<Table>, Failure> {
     match answer {
         Ok(answer) => Ok(Some(answer.table)),
-        Err(Failure::Refused(_)) => Ok(None),
+        Err(Failure::Refused { .. }) => Ok(None),
         Err(lost) => Err(lost),
     }
 }
@@ -161,7 +161,7 @@ fn ask_of_a_tab(
     has.insert(question.tab, Has::default());
     let columns = match connection.query(&question.describe()) {
         Ok(Answer { table, .. }) => table.rows.iter().filter_map(|row| Some(row.first()?.text())).collect(),
-        Err(Failure::Refused(_)) => return answer,
+        Err(Failure::Refused { .. }) => return answer,
         Err(lost) => return Err(lost),
     };
     let mut fewer = Has { columns: Some(columns), no_expressions: false };
@@ -172,7 +172,7 @@ fn ask_of_a_tab(
                 has.insert(question.tab, fewer);
                 return Ok(answer);
             }
-            Err(Failure::Refused(_)) => {}
+            Err(Failure::Refused { .. }) => {}
             Err(lost) => return Err(lost),
         }
     }
@@ -191,8 +191,8 @@ fn fill_texts(
     if !missing.is_empty() {
         match connection.query(&questions::texts(missing.iter().map(String::as_str))) {
             Ok(answer) => texts.take(&missing, &answer.table),
-            Err(Failure::Refused(text)) => {
-                snapshot.troubles.insert("texts".to_owned(), text);
+            Err(refused @ Failure::Refused { .. }) => {
+                snapshot.troubles.insert("texts".to_owned(), refused.text());
             }
             Err(lost) => return Err(lost),
         }

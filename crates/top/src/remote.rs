@@ -62,7 +62,7 @@ pub enum NoAnswer {
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(failure) => f.write_str(failure.text()),
+            Self::Failed(failure) => f.write_str(&failure.text()),
             Self::Incomplete => f.write_str("not every worker has answered in time"),
         }
     }

@@ -5,18 +5,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Component, PathBuf};
 
+use admin_client::Target;
+
 /// The longest name of an Onramp, in characters: the column of names is to leave room for the rest. Of a longer one the end is shown,
 /// which tells machines apart more often than the beginning does.
 const LONGEST_NAME: usize = 20;
-
-/// Where an admin port is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A name or an address, and the TCP port.
-    Tcp(String, u16),
-    /// A Unix socket.
-    Socket(PathBuf),
-}
 
 /// A `--host` that is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,51 +43,40 @@ impl fmt::Display for NoTarget {
 
 impl std::error::Error for NoTarget {}
 
-impl Target {
-    /// As `--host` has it: `NAME`, `NAME:PORT`, `::1`, `[::1]`, `[::1]:PORT`, or the path of a socket. `port` is that of one without.
-    ///
-    /// # Errors
-    /// Why the text is none.
-    pub fn of_host(text: &str, port: u16) -> Result<Self, NoTarget> {
-        let wrong = |fault| Err(NoTarget { host: text.to_owned(), fault });
-        if text.is_empty() {
-            return wrong(HostFault::Empty);
-        }
-        if text.starts_with('/') {
-            return Ok(Self::Socket(PathBuf::from(text)));
-        }
-        let (host, after) = match text.strip_prefix('[').map(|inner| inner.split_once(']')) {
-            Some(Some((host, ""))) => (host, None),
-            Some(Some((host, after))) => match after.strip_prefix(':') {
-                Some(port) => (host, Some(port)),
-                None => return wrong(HostFault::BehindBracket),
-            },
-            Some(None) => return wrong(HostFault::NoBracket),
-            // With two colons it is an address of IPv6, which has its port behind brackets.
-            None => match text.split_once(':') {
-                Some((host, port)) if !port.contains(':') => (host, Some(port)),
-                _ => (text, None),
-            },
-        };
-        let port = match after.map(str::parse) {
-            None => port,
-            Some(Ok(port)) if port > 0 => port,
-            Some(_) => return wrong(HostFault::NoPort),
-        };
-        if host.is_empty() {
-            return wrong(HostFault::NoName);
-        }
-        Ok(Self::Tcp(host.to_owned(), port))
+/// As `--host` has it: `NAME`, `NAME:PORT`, `::1`, `[::1]`, `[::1]:PORT`, or the path of a socket. `port` is that of one without.
+///
+/// # Errors
+/// Why the text is none.
+pub fn of_host(text: &str, port: u16) -> Result<Target, NoTarget> {
+    let wrong = |fault| Err(NoTarget { host: text.to_owned(), fault });
+    if text.is_empty() {
+        return wrong(HostFault::Empty);
     }
-
-    /// For people: a host with its port, or a path.
-    pub fn text(&self) -> String {
-        match self {
-            Self::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-            Self::Tcp(host, port) => format!("{host}:{port}"),
-            Self::Socket(path) => path.display().to_string(),
-        }
+    if text.starts_with('/') {
+        return Ok(Target::Socket(PathBuf::from(text)));
     }
+    let (host, after) = match text.strip_prefix('[').map(|inner| inner.split_once(']')) {
+        Some(Some((host, ""))) => (host, None),
+        Some(Some((host, after))) => match after.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None => return wrong(HostFault::BehindBracket),
+        },
+        Some(None) => return wrong(HostFault::NoBracket),
+        // With two colons it is an address of IPv6, which has its port behind brackets.
+        None => match text.split_once(':') {
+            Some((host, port)) if !port.contains(':') => (host, Some(port)),
+            _ => (text, None),
+        },
+    };
+    let port = match after.map(str::parse) {
+        None => port,
+        Some(Ok(port)) if port > 0 => port,
+        Some(_) => return wrong(HostFault::NoPort),
+    };
+    if host.is_empty() {
+        return wrong(HostFault::NoName);
+    }
+    Ok(Target::Tcp(host.to_owned(), port))
 }
 
 /// A short name for each, in their order. No two are alike, since no two targets are.
@@ -184,7 +166,7 @@ mod tests {
     use super::*;
 
     fn target(text: &str) -> Target {
-        Target::of_host(text, 33062).unwrap()
+        of_host(text, 33062).unwrap()
     }
 
     fn named(texts: &str) -> Vec<String> {
@@ -204,7 +186,7 @@ mod tests {
             assert_eq!(target(text).text(), shown);
         }
         for text in ["", ":5", "db1:", "db1:0", "db1:65536", "db1:x", "[::1", "[::1]5", "[]:5", "db1:+"] {
-            let wrong = Target::of_host(text, 1).unwrap_err().to_string();
+            let wrong = of_host(text, 1).unwrap_err().to_string();
             assert!(wrong.starts_with(&format!("--host '{text}': ")), "{wrong}");
         }
     }

@@ -25,13 +25,13 @@ pub struct Answered<'l> {
     /// Its admin port, for people.
     pub target: String,
     /// The look, or why there is none.
-    pub look: Result<&'l Snapshot, &'l str>,
+    pub look: Result<&'l Snapshot, String>,
 }
 
 /// The whole, with those tables that the questions were about, as they wanted them. `now` is its time where nobody has answered.
 pub fn together(answered: &[Answered<'_>], questions: &[Question], now: u64) -> Snapshot {
     let looks: Vec<(&str, &Snapshot)> =
-        answered.iter().filter_map(|each| Some((each.name, each.look.ok()?))).collect();
+        answered.iter().filter_map(|each| Some((each.name, *each.look.as_ref().ok()?))).collect();
     let of_all = |name: &str| -> Vec<(&str, &Table)> {
         looks.iter().filter_map(|(onramp, look)| Some((*onramp, look.tables.get(name)?))).collect()
     };
@@ -106,7 +106,7 @@ fn part(answered: &Answered<'_>) -> Part {
     Part {
         name: answered.name.to_owned(),
         target: answered.target.clone(),
-        look: answered.look.map(own).map_err(str::to_owned),
+        look: answered.look.clone().map(own),
     }
 }
 
@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn who_does_not_answer_has_its_reason_and_no_rows() {
         let a = look(5, Tab::Clients, &["id"], &[&[1]]);
-        let gone = Answered { name: "b", target: "b:1".to_owned(), look: Err("connection refused") };
+        let gone =
+            Answered { name: "b", target: "b:1".to_owned(), look: Err("connection refused".to_owned()) };
         let whole = together(&[answered("a", &a), gone], &[Question::usual(Tab::Clients, 9)], 9);
         assert_eq!(whole.parts[1].look, Err("connection refused".to_owned()));
         assert_eq!((rows(&whole, Tab::Clients).len(), whole.each().len()), (1, 1));

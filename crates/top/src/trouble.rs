@@ -77,7 +77,7 @@ impl fmt::Display for Trouble {
             Self::Options(wrong) => wrong.fmt(f),
             Self::File { option, path, error } => write!(f, "{option} {}: {error}", path.display()),
             Self::Tls(error) => error.fmt(f),
-            Self::AdminPort(failure) => f.write_str(failure.text()),
+            Self::AdminPort(failure) => f.write_str(&failure.text()),
             Self::AllAdminPorts { failures } => {
                 f.write_str("none of the admin ports can be used")?;
                 failures.iter().try_for_each(|(target, failure)| write!(f, "; {target}: {failure}"))
