@@ -24,7 +24,7 @@ pub(crate) fn fill(rows: &mut Rows<'_>, version: &str, pool: &dyn Pool) {
             default_collation_name: "utf8mb4_general_ci",
         });
     }
-    for table in tables::ALL {
+    for table in tables::ALL.into_iter().chain(tables::twins()) {
         rows.put(&TableRow {
             table_catalog: "def",
             table_schema: table.schema.name(),

@@ -5,7 +5,7 @@
 //! that there is no way to a file, a setting or another statement's data. Time is bounded by a progress handler, memory by
 //! SQLite's hard heap limit, which holds for all statements of the admin port together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,23 +15,25 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode};
 
+use crate::cluster::KNOWN;
 use crate::errors::SqlError;
 use crate::reply::{Cell, ResultSet};
+use crate::row::Wanted;
 use crate::tables;
-use crate::{Rows, Schema, Table};
+use crate::{Rows, Schema};
 
 /// How long a statement may take in all. Filling in 100,000 clients takes a fraction of a second.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The memory that SQLite may allocate for all statements that run now. 100,000 clients take about 40 MiB.
-const MEMORY_LIMIT: usize = 256 << 20;
+pub(crate) const MEMORY_LIMIT: usize = 256 << 20;
 
 /// The largest result, in bytes. It is kept as a whole, so that a client that reads slowly holds no database.
 const RESULT_LIMIT: usize = 64 << 20;
 
 /// The largest value, in bytes, and the largest row: longer ones come from nothing but functions that repeat text.
 /// Functions such as instr() and trim() take as long as one argument times the other.
-const VALUE_LIMIT: i32 = 64 << 10;
+pub(crate) const VALUE_LIMIT: i32 = 64 << 10;
 
 /// The longest pattern of LIKE and GLOB, in bytes: they take as long as text times pattern, and nobody looks at the clock meanwhile.
 const PATTERN_LIMIT: i32 = 256;
@@ -101,9 +103,9 @@ pub(crate) fn select_into<T: Taker>(
     fill: impl FnOnce(&mut Rows<'_>),
     taker: impl FnOnce(Vec<String>) -> T,
 ) -> Result<(T, Vec<String>), SqlError> {
-    let database = open().map_err(|error| failure(&error))?;
+    let database = open(text).map_err(|error| failure(&error))?;
     define_functions(&database, caller).map_err(|error| failure(&error))?;
-    let access = Arc::new(Mutex::new(Access::Reads(BTreeSet::new())));
+    let access = Arc::new(Mutex::new(Access::Reads(BTreeMap::new())));
     guard(&database, &access, deadline).map_err(|error| failure(&error))?;
     let mut statement = database.prepare(text).map_err(|error| failure(&error))?;
     if statement.column_count() == 0 || !statement.readonly() {
@@ -114,7 +116,7 @@ pub(crate) fn select_into<T: Taker>(
     if statement.parameter_count() > 0 {
         return Err(SqlError::parameters());
     }
-    let wanted = Access::tables_read(&access);
+    let wanted = Access::tables_read(&access, text);
     let mut warnings = Vec::new();
     if !wanted.is_empty() {
         database.execute_batch("BEGIN").map_err(|error| failure(&error))?;
@@ -137,28 +139,41 @@ pub(crate) fn select_into<T: Taker>(
 
 /// The access that the authorizer lets through.
 enum Access {
-    /// The client's statement: it reads these tables, by name.
-    Reads(BTreeSet<String>),
+    /// The client's statement: it reads these columns of tables, by name.
+    Reads(BTreeMap<String, BTreeSet<String>>),
     /// Our own.
     Fills,
 }
 
 impl Access {
     /// The tables that were read so far; from here on our own statements may write.
-    fn tables_read(access: &Mutex<Self>) -> Vec<&'static Table> {
+    fn tables_read(access: &Mutex<Self>, text: &str) -> Vec<Wanted> {
         let mut access = access.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *access, Self::Fills) {
-            Self::Reads(names) => names.iter().filter_map(|name| tables::find(name)).collect(),
-            Self::Fills => Vec::new(),
+        let Self::Reads(read) = std::mem::replace(&mut *access, Self::Fills) else { return Vec::new() };
+        // SQLite does not ask about the columns by which it joins without being told how.
+        let text = text.to_ascii_lowercase();
+        let reads_more = ["using", "natural"].iter().any(|word| text.contains(word));
+        let wanted = |(name, columns): (String, _)| {
+            let table = tables::find(&name)?;
+            let all = || table.columns.iter().map(|column| table.column_name(column)).collect();
+            Some(Wanted { table, columns: if reads_more { all() } else { columns } })
+        };
+        let mut wanted: Vec<_> = read.into_iter().filter_map(wanted).collect();
+        let is_known = wanted.iter().any(|wanted| wanted.table.name == KNOWN.name);
+        if !is_known && wanted.iter().any(|wanted| wanted.table.twin_of.is_some()) {
+            wanted.push(Wanted { table: KNOWN, columns: BTreeSet::new() });
         }
+        wanted
     }
 
     fn decide(&mut self, context: &AuthContext<'_>) -> Authorization {
         let Self::Reads(read) = self else { return Authorization::Allow };
         match context.action {
             AuthAction::Select | AuthAction::Recursive => Authorization::Allow,
-            AuthAction::Read { table_name, .. } if tables::find(table_name).is_some() => {
-                read.insert(String::from(table_name));
+            AuthAction::Read { table_name, column_name } if tables::find(table_name).is_some() => {
+                let columns = read.entry(String::from(table_name)).or_default();
+                // Where it reads none, as COUNT(*) does, it is asked about one without a name.
+                columns.extend((!column_name.is_empty()).then(|| String::from(column_name)));
                 Authorization::Allow
             }
             // Tables that functions make; and a part of the statement that has a name (WITH), which SQLite asks about where
@@ -177,15 +192,17 @@ impl Access {
     }
 }
 
-/// An empty database with all tables, each in its schema.
-fn open() -> rusqlite::Result<Connection> {
+/// An empty database with all tables that a statement may read, each in its schema. Twins double the work, and few statements read one:
+/// they are there where their names may stand in the text.
+fn open(statement: &str) -> rusqlite::Result<Connection> {
     let database = Connection::open_in_memory()?;
     let mut text = format!("PRAGMA hard_heap_limit={MEMORY_LIMIT};PRAGMA temp_store=MEMORY;");
     for schema in Schema::ALL {
         let name = schema.name();
         text.push_str(&format!("ATTACH ':memory:' AS {name};PRAGMA {name}.journal_mode=OFF;"));
     }
-    for table in tables::ALL {
+    let reads_twins = statement.to_ascii_lowercase().contains(tables::PREFIX);
+    for table in tables::ALL.into_iter().chain(tables::twins().filter(|_| reads_twins)) {
         let columns: Vec<_> =
             table.columns.iter().map(|column| format!("\"{}\"", table.column_name(column))).collect();
         text.push_str(&format!(

@@ -20,6 +20,7 @@
 )]
 
 mod catalog;
+mod cluster;
 mod database;
 mod dialect;
 mod errors;
@@ -39,6 +40,6 @@ mod tokens;
 mod variables;
 
 pub use listener::{Encryption, Listener, Settings, serve};
-pub use pool::{Pool, Refusal};
+pub use pool::{Peer, Peers, Pool, Refusal};
 pub use question::{Answer, Unanswered, ask};
 pub use row::{Column, Field, Kind, Row, Rows, Schema, Table, Value};

@@ -1,5 +1,7 @@
 //! The admin port's needs of the program around it.
 
+use admin_client::Place;
+
 use crate::Rows;
 use crate::tables::Setting;
 
@@ -7,6 +9,9 @@ use crate::tables::Setting;
 pub trait Pool: Send + Sync {
     /// Fills the tables that `rows` [wants](Rows::wants), as they are now.
     fn fill(&self, rows: &mut Rows<'_>);
+
+    /// Where the other Onramps are that statements about all of them ask, and what this one is called among them.
+    fn peers(&self) -> Peers;
 
     /// All options with what they are set to. Secrets are not among the values.
     fn settings(&self) -> Vec<Setting>;
@@ -62,6 +67,22 @@ pub trait Pool: Send + Sync {
 
     /// Ends Onramp as SIGTERM does; with `immediate`, as two of them do.
     fn shutdown(&self, immediate: bool);
+}
+
+/// The Onramps that are asked together.
+pub struct Peers {
+    /// What this one is called where none of the addresses leads to it.
+    pub own_name: String,
+    /// The others, by the names that they have in tables, all different; this one may be among them. Or why they cannot be asked.
+    pub others: Result<Vec<Peer>, String>,
+}
+
+/// Another Onramp.
+pub struct Peer {
+    /// What it is called.
+    pub name: String,
+    /// Its admin port.
+    pub place: Place,
 }
 
 /// Why something was not done. Each becomes a MySQL error.

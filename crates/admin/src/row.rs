@@ -1,7 +1,7 @@
 //! The parts of a table. Each is declared once, in [`crate::tables`]: from there follow the row that a [`crate::Pool`] fills in,
 //! `SHOW CREATE TABLE`, `DESCRIBE` and the text that docs/ADMIN.md is held against.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -48,6 +48,8 @@ pub struct Table {
     pub doc: &'static str,
     /// Its columns, in order.
     pub columns: &'static [Column],
+    /// The table of which it has the rows of all Onramps, whose columns follow on the first of its own; see [`crate::tables::twins`].
+    pub twin_of: Option<&'static Table>,
 }
 
 impl Table {
@@ -63,7 +65,7 @@ impl Table {
 }
 
 /// A column of a [`Table`].
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// Its name in Rust; [`Table::column_name`] is the one in SQL.
     pub name: &'static str,
@@ -198,20 +200,36 @@ pub trait Row {
     fn values<'a>(&'a self, into: &mut Vec<Value<'a>>);
 }
 
+/// A table that a statement reads.
+pub(crate) struct Wanted {
+    pub(crate) table: &'static Table,
+    /// The columns, by their names in SQL.
+    pub(crate) columns: BTreeSet<String>,
+}
+
+impl Wanted {
+    /// Whether it has rows of this table: it is that, or its twin.
+    fn has_rows_of(&self, table: &Table) -> bool {
+        self.table.twin_of.unwrap_or(self.table).name == table.name
+    }
+}
+
 /// Where rows go: the tables that one statement reads.
 pub struct Rows<'c> {
     connection: &'c Connection,
-    wanted: &'c [&'static Table],
+    wanted: &'c [Wanted],
     inserts: BTreeMap<&'static str, Statement<'c>>,
     deadline: Instant,
     outcome: rusqlite::Result<()>,
     warnings: Vec<String>,
     /// Connections to the admin port.
     connections: u32,
+    /// What this Onramp is called in tables of all of them.
+    own_name: String,
 }
 
 impl<'c> Rows<'c> {
-    pub(crate) fn new(connection: &'c Connection, wanted: &'c [&'static Table], deadline: Instant) -> Self {
+    pub(crate) fn new(connection: &'c Connection, wanted: &'c [Wanted], deadline: Instant) -> Self {
         Self {
             connection,
             wanted,
@@ -220,6 +238,7 @@ impl<'c> Rows<'c> {
             outcome: Ok(()),
             warnings: Vec::new(),
             connections: 0,
+            own_name: String::new(),
         }
     }
 
@@ -232,16 +251,45 @@ impl<'c> Rows<'c> {
         self.connections = connections;
     }
 
-    /// Says whether the statement reads this table.
+    pub(crate) fn note_own_name(&mut self, name: String) {
+        self.own_name = name;
+    }
+
+    /// Says whether the statement reads this table, or its twin.
     pub fn wants<R: Row>(&self) -> bool {
-        self.wanted.iter().any(|table| table.name == R::TABLE.name)
+        self.wanted.iter().any(|wanted| wanted.has_rows_of(R::TABLE))
+    }
+
+    /// Tables of all Onramps that the statement reads.
+    pub(crate) fn twins(&self) -> impl Iterator<Item = &'c Wanted> {
+        self.wanted.iter().filter(|wanted| wanted.table.twin_of.is_some())
+    }
+
+    /// What there is to work with on the tables themselves, and where failures of that go.
+    pub(crate) fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+
+    /// Whether everything could be taken in so far.
+    pub(crate) fn is_well(&self) -> bool {
+        self.outcome.is_ok()
+    }
+
+    /// Something about the tables has failed: the statement does.
+    pub(crate) fn fail(&mut self, error: rusqlite::Error) {
+        if self.outcome.is_ok() {
+            self.outcome = Err(error);
+        }
     }
 
     /// Adds a row; one of a table that the statement does not read is left out. After a failure, such as memory that is
     /// used up, nothing more is taken in, and the statement fails.
     pub fn put<R: Row>(&mut self, row: &R) {
-        if self.outcome.is_ok() && self.wants::<R>() {
-            self.outcome = self.insert(R::TABLE, |values| row.values(values));
+        let wanted = self.wanted;
+        for Wanted { table, .. } in wanted.iter().filter(|wanted| wanted.has_rows_of(R::TABLE)) {
+            if self.outcome.is_ok() {
+                self.outcome = self.insert(table, row);
+            }
         }
     }
 
@@ -259,14 +307,11 @@ impl<'c> Rows<'c> {
         self.outcome.map(|()| self.warnings)
     }
 
-    fn insert<'a>(
-        &mut self,
-        table: &'static Table,
-        values: impl FnOnce(&mut Vec<Value<'a>>),
-    ) -> rusqlite::Result<()> {
-        let mut row = Vec::with_capacity(table.columns.len());
-        values(&mut row);
-        debug_assert_eq!(row.len(), table.columns.len(), "the macro makes both");
+    fn insert<R: Row>(&mut self, table: &'static Table, row: &R) -> rusqlite::Result<()> {
+        let mut values = Vec::with_capacity(table.columns.len());
+        values.extend(table.twin_of.map(|_| Value::Text(&self.own_name)));
+        row.values(&mut values);
+        debug_assert_eq!(values.len(), table.columns.len(), "the macro makes both");
         let statement = match self.inserts.entry(table.name) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -276,6 +321,6 @@ impl<'c> Rows<'c> {
                 entry.insert(self.connection.prepare(&text)?)
             }
         };
-        statement.execute(rusqlite::params_from_iter(row)).map(|_| ())
+        statement.execute(rusqlite::params_from_iter(values)).map(|_| ())
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use wire::{Command, ErrPacket, OkPacket};
 
+use crate::cluster::Asked;
 use crate::database::{self, Caller, TIME_LIMIT};
 use crate::errors::SqlError;
 use crate::listener::{Caller as Connected, Place, Port};
@@ -210,8 +211,12 @@ impl<'p> Session<'p> {
         let pool = &*self.port.pool;
         let fill = |rows: &mut Rows<'_>| {
             rows.note_connections(self.port.connections());
+            let asked = Asked::begin(rows, || pool.peers());
             catalog::fill(rows, VERSION, pool);
             pool.fill(rows);
+            if let Some(asked) = asked {
+                asked.take_in(rows);
+            }
         };
         let deadline = Instant::now() + TIME_LIMIT;
         let selected = database::select(text, &caller, self.deprecate_eof, deadline, fill)?;
@@ -274,7 +279,9 @@ impl<'p> Session<'p> {
         };
         let outcome = self.port.pool.set(&name, value);
         outcome.map_err(|refusal| SqlError::refusal(&name, &refusal))?;
-        tracing::info!("admin: {}: SET GLOBAL {name} = {}", self.who, value.escape_debug());
+        // As it is shown: a value may have passwords in it.
+        let shown = variables::value_of_option(&name, &*self.port.pool).unwrap_or_default();
+        tracing::info!("admin: {}: SET GLOBAL {name} = {}", self.who, shown.escape_debug());
         Ok(())
     }
 

@@ -47,13 +47,15 @@ fn columns(what: &Shown, schema: Option<Schema>) -> Result<(String, &'static str
     Ok(match what {
         Shown::Variables => (named_values("variables"), by_name),
         Shown::Status => (named_values("status"), by_name),
-        Shown::Processlist { full } => {
+        Shown::Processlist { full, cluster } => {
             let info = if *full { String::from("INFO") } else { format!("substr(INFO, 1, {INFO_WIDTH})") };
+            let (whose, from) =
+                if *cluster { ("ONRAMP AS Onramp, ", "CLUSTER_PROCESSLIST") } else { ("", "PROCESSLIST") };
             let text = format!(
-                "SELECT ID AS Id, USER AS User, HOST AS Host, DB AS db, COMMAND AS Command, TIME AS Time, \
-                 STATE AS State, {info} AS Info FROM information_schema.PROCESSLIST"
+                "SELECT {whose}ID AS Id, USER AS User, HOST AS Host, DB AS db, COMMAND AS Command, TIME AS Time, \
+                 STATE AS State, {info} AS Info FROM information_schema.{from}"
             );
-            (text, by_name)
+            (text, if *cluster { " ORDER BY 1, 2" } else { by_name })
         }
         Shown::Tables { full, .. } => {
             let schema = schema_of(what, schema)?;
@@ -96,7 +98,8 @@ fn named_values(table: &str) -> String {
 fn first_column(what: &Shown, schema: Option<Schema>) -> String {
     match what {
         Shown::Variables | Shown::Status => String::from("Variable_name"),
-        Shown::Processlist { .. } => String::from("Id"),
+        Shown::Processlist { cluster: false, .. } => String::from("Id"),
+        Shown::Processlist { cluster: true, .. } => String::from("Onramp"),
         Shown::Tables { .. } => {
             let name = schema_of(what, schema).map_or("", Schema::name);
             format!("Tables_in_{name}")
@@ -122,7 +125,7 @@ fn schema_of(what: &Shown, in_use: Option<Schema>) -> Result<Schema, SqlError> {
 }
 
 /// The rows of HELP: each statement, and its effect.
-pub(crate) const HELP: [(&str, &str); 19] = [
+pub(crate) const HELP: [(&str, &str); 21] = [
     ("SELECT ...", "Real SQL (SQLite's) over the tables of SHOW TABLES, as they are at that moment"),
     ("SHOW TABLES [FROM schema]", "Tables; the schemas are onramp, information_schema, performance_schema"),
     ("DESCRIBE table", "A table's columns; SHOW CREATE TABLE says what each means"),
@@ -130,6 +133,8 @@ pub(crate) const HELP: [(&str, &str); 19] = [
     ("SHOW VARIABLES [LIKE pattern]", "Options and what they are set to"),
     ("SHOW STATUS [LIKE pattern]", "Counters"),
     ("SHOW [FULL] PROCESSLIST", "Clients, with the ids that KILL takes"),
+    ("SHOW [FULL] CLUSTER PROCESSLIST", "Likewise, of this Onramp and of those that admin_peers names"),
+    ("SELECT ... FROM cluster_table", "A table's rows of all these Onramps, each with whose it is"),
     ("SHOW WARNINGS", "What there was to say about the statement before"),
     ("KILL [CONNECTION] id", "Closes a client, and ends its statement"),
     ("KILL QUERY id", "Ends a client's statement"),

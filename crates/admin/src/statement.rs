@@ -53,7 +53,7 @@ pub(crate) struct Show {
 pub(crate) enum Shown {
     Variables,
     Status,
-    Processlist { full: bool },
+    Processlist { full: bool, cluster: bool },
     Tables { full: bool, schema: Option<String> },
     Schemas,
     Columns { full: bool, table: String },
@@ -147,7 +147,8 @@ fn show(words: &mut Words<'_>) -> Result<Show, SqlError> {
         "variables" => Shown::Variables,
         // A table of ours too, and the same in other words.
         "status" => Shown::Status,
-        "processlist" => Shown::Processlist { full },
+        "processlist" => Shown::Processlist { full, cluster: false },
+        "cluster" if words.skip("processlist") => Shown::Processlist { full, cluster: true },
         "tables" => {
             let named = words.skip("from") || words.skip("in");
             Shown::Tables { full, schema: if named { Some(words.name()?) } else { None } }
@@ -353,7 +354,15 @@ mod tests {
         );
         assert_eq!(
             parsed("show full processlist"),
-            "Show(Show { what: Processlist { full: true }, filter: All })"
+            "Show(Show { what: Processlist { full: true, cluster: false }, filter: All })"
+        );
+        assert_eq!(
+            parsed("show cluster processlist"),
+            "Show(Show { what: Processlist { full: false, cluster: true }, filter: All })"
+        );
+        assert_eq!(
+            parsed("SHOW cluster_CLIENTS"),
+            "Show(Show { what: Table(\"cluster_clients\"), filter: All })"
         );
         assert_eq!(
             parsed("SHOW STATUS WHERE Variable_name = 'x'"),
@@ -405,6 +414,8 @@ mod tests {
             "kill 1 2",
             "SHOW",
             "SHOW MASTER",
+            "SHOW CLUSTER",
+            "SHOW CLUSTER STATUS",
             "SET",
             "SET GLOBAL permits",
             "SET permits =",

@@ -1,5 +1,10 @@
 //! The variables that client libraries ask a server for: `@@name`, and `SHOW VARIABLES` beside the options.
 
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
 use crate::Pool;
 use crate::tables::Variable;
 
@@ -42,14 +47,44 @@ pub(crate) const SERVER: [(&str, &str); 34] = [
     ("wait_timeout", "3600"),
 ];
 
+/// The variable by which MySQL's servers tell each other apart.
+pub(crate) const IDENTITY: &str = "server_uuid";
+
+/// What tells this process apart from all others, whatever addresses lead to it: a random UUID of version 4 (RFC 9562), another one at
+/// each start.
+pub(crate) fn identity() -> &'static str {
+    static UUID: OnceLock<String> = OnceLock::new();
+    UUID.get_or_init(|| {
+        let mut bytes = [0_u8; 16];
+        // Once the machine has been up for a moment this cannot fail for so few.
+        let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        let mut text = String::new();
+        for (at, byte) in bytes.iter().enumerate() {
+            let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+            let _ = write!(text, "{dash}{byte:02x}");
+        }
+        text
+    })
+}
+
 /// Returns the value that `@@name` stands for.
 pub(crate) fn value(name: &str, version: &str, pool: &dyn Pool) -> Option<String> {
     if name.eq_ignore_ascii_case("version") {
         return Some(String::from(version));
     }
+    if name.eq_ignore_ascii_case(IDENTITY) {
+        return Some(String::from(identity()));
+    }
     if let Some((_, value)) = SERVER.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         return Some(String::from(*value));
     }
+    value_of_option(name, pool)
+}
+
+/// What an option is set to, as it is shown.
+pub(crate) fn value_of_option(name: &str, pool: &dyn Pool) -> Option<String> {
     let settings = pool.settings();
     let name = own_name(name, pool);
     let setting = settings.into_iter().find(|setting| setting.name.eq_ignore_ascii_case(name))?;
@@ -73,7 +108,7 @@ pub(crate) fn all(version: &str, pool: &dyn Pool) -> Vec<Variable> {
     let is_option = |name: &str| settings.iter().any(|setting| setting.name == name);
     let server = SERVER
         .into_iter()
-        .chain([("version", version)])
+        .chain([("version", version), (IDENTITY, identity())])
         .filter(|(name, _)| !is_option(name))
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let options =

@@ -18,9 +18,6 @@ const LONGEST_MESSAGE: usize = 2 << 20;
 /// The largest answer, in bytes: what the admin port gives at most.
 const LARGEST_ANSWER: usize = 64 << 20;
 
-/// As many columns as a table of MySQL may have: who announces more is no admin port.
-const MOST_COLUMNS: u64 = 4096;
-
 /// How long the last word on a connection may take: who does not read it misses nothing.
 const FAREWELL: Duration = Duration::from_millis(100);
 
@@ -195,9 +192,6 @@ impl Connection {
 
     /// Names and types; and the EOF after them, unless it was agreed to leave it out.
     fn columns(&mut self, count: u64) -> Result<Vec<Column>, Failure> {
-        if count > MOST_COLUMNS {
-            return Err(malformed(WireError::Malformed { what: "more columns than a table may have" }));
-        }
         let mut columns = Vec::new();
         for _ in 0..count {
             let payload = self.message()?;

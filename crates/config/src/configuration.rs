@@ -10,7 +10,7 @@ use proxy_protocol::Networks;
 use zeroize::Zeroizing;
 
 use crate::live::Chosen;
-use crate::{BackendUrl, ListenAddress};
+use crate::{AdminPeers, BackendUrl, ListenAddress};
 
 /// Open files of the program itself: standard streams, an event queue or rings, eventfd, locks, log, listeners and one connection of the service account,
 /// about 20.
@@ -39,6 +39,10 @@ settings! {
         pub admin_password: Zeroizing<String> = Zeroizing::default(), start;
         /// Connections to it at the same time, from 1.
         pub admin_max_connections: u32 = 10, start;
+        /// The admin ports of other Onramps, for statements about all of them.
+        pub admin_peers: AdminPeers = AdminPeers::default(), live;
+        /// The authorities of their certificates; empty where nothing is verified.
+        pub admin_peers_ca: PathBuf = PathBuf::new(), live;
         /// Where HTTP is answered; `None` for nowhere.
         // Beside the ports of Prometheus' exporters, from 9100 on, and not that of MySQL's (9104), which often runs on the same machine.
         pub http_listen: Option<ListenAddress> = Some(ListenAddress::Tcp { host: String::from("127.0.0.1"), port: 9126, tls: None }), start;

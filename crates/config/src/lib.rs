@@ -6,6 +6,7 @@
 //!
 //! A flag outranks the environment, which outranks credentials, which outrank the file, which outranks the default.
 
+mod admin_peers;
 mod backend_url;
 mod configuration;
 mod content;
@@ -25,6 +26,7 @@ mod server_values;
 mod together;
 mod value;
 
+pub use admin_peers::{AdminPeer, AdminPeers, NoAdminPeers};
 pub use backend_url::{BackendTarget, BackendUrl, NoBackend};
 pub use configuration::{
     BackendTls, Configuration, LogFormat, LogLevel, MOST_BACKENDS, OWN_FILES, TlsOptions,

@@ -135,9 +135,11 @@ impl Configuration {
             }
             // What is said of servers is said of those that are there with the next start.
             if option.is_live() && !(option.kind.names_servers() && has_other_servers) {
-                let value = then.value.as_deref().unwrap_or_default();
-                let applied = option.kind.apply(self, &[Given::Bare(value)]);
-                applied.expect("the same text was taken when the configuration was read");
+                if !option.kind.take_over(self, &mut fresh) {
+                    let value = then.value.as_deref().unwrap_or_default();
+                    let applied = option.kind.apply(self, &[Given::Bare(value)]);
+                    applied.expect("the same text was taken when the configuration was read");
+                }
                 self.chosen.remove(option.name);
                 self.chosen.extend(fresh.chosen.get_key_value(option.name).map(|(k, v)| (*k, v.clone())));
             } else {

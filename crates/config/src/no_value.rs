@@ -5,6 +5,7 @@ use std::fmt;
 use engine::{NoNamedNumber, NoZone};
 use proxy_protocol::NoNetwork;
 
+use crate::admin_peers::NoAdminPeers;
 use crate::backend_url::NoBackend;
 use crate::listen_address::NoListener;
 use crate::server_values::NoServerValues;
@@ -76,6 +77,8 @@ pub enum NoValue {
     Numbers(NoNamedNumber),
     /// It is no list of networks.
     Networks(NoNetwork),
+    /// It is no list of admin ports.
+    AdminPeers(NoAdminPeers),
     /// It is no list of values by server.
     Servers(NoServerValues),
     /// It is no name of a zone.
@@ -121,6 +124,7 @@ impl fmt::Display for NoValue {
             }
             Self::Numbers(wrong) => wrong.fmt(f),
             Self::Networks(wrong) => wrong.fmt(f),
+            Self::AdminPeers(wrong) => wrong.fmt(f),
             Self::Servers(wrong) => wrong.fmt(f),
             Self::Zone(wrong) => wrong.fmt(f),
         }
@@ -162,5 +166,11 @@ impl From<NoServerValues> for NoValue {
 impl From<NoZone> for NoValue {
     fn from(wrong: NoZone) -> Self {
         Self::Zone(wrong)
+    }
+}
+
+impl From<NoAdminPeers> for NoValue {
+    fn from(wrong: NoAdminPeers) -> Self {
+        Self::AdminPeers(wrong)
     }
 }

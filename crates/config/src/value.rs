@@ -11,7 +11,7 @@ use engine::{ByServer, Change, NamedNumbers, ServerName, Zone};
 use proxy_protocol::Networks;
 
 use crate::server_values::{self, HEAVIEST};
-use crate::{BackendUrl, Configuration, ListenAddress, NoListener, NoValue, nearest};
+use crate::{AdminPeers, BackendUrl, Configuration, ListenAddress, NoListener, NoValue, nearest};
 
 /// Where a value of the configuration lives; made by the macro `setting!`.
 pub(crate) struct Slot<T> {
@@ -98,6 +98,8 @@ pub(crate) enum Kind {
     Zone(Slot<Option<Zone>>),
     /// Networks.
     Networks(Slot<Networks>),
+    /// Admin ports of other Onramps, with their passwords.
+    AdminPeers(Slot<AdminPeers>),
     /// One of a few words.
     Word(&'static dyn Choices),
 }
@@ -198,6 +200,7 @@ impl Kind {
                 *slot.of(configuration) = if text.is_empty() { None } else { Some(text.parse()?) };
             }
             Self::Networks(slot) => *slot.of(configuration) = given.text(self)?.parse()?,
+            Self::AdminPeers(slot) => *slot.of(configuration) = AdminPeers::parse(given.text(self)?)?,
             Self::Word(choices) => choose(*choices, configuration, given.text(self)?)?,
         }
         Ok(())
@@ -208,6 +211,9 @@ impl Kind {
         let one = |given: &Given<'_>| match given {
             Given::Bare(text) | Given::Quoted(text) => match self {
                 Self::Backends(_) => BackendUrl::parse(text).map(|url| url.to_string()).unwrap_or_default(),
+                Self::AdminPeers(_) => {
+                    AdminPeers::parse(text).map(|peers| peers.to_string()).unwrap_or_default()
+                }
                 _ => String::from(*text),
             },
             Given::Integer(number) => number.to_string(),
@@ -222,8 +228,18 @@ impl Kind {
         match self {
             Self::Secret(slot) => slot.of(one) == slot.of(other),
             Self::Backends(slot) => slot.of(one) == slot.of(other),
+            Self::AdminPeers(slot) => slot.of(one) == slot.of(other),
             _ => true,
         }
+    }
+
+    /// Takes over a value from another configuration, where its text does not say all of it. False where it does.
+    pub(crate) fn take_over(&self, to: &mut Configuration, from: &mut Configuration) -> bool {
+        match self {
+            Self::AdminPeers(slot) => slot.of(to).clone_from(slot.of(from)),
+            _ => return false,
+        }
+        true
     }
 
     /// Whether it has values for single servers.
@@ -257,6 +273,7 @@ impl Kind {
             Self::Zones(slot) => (slot.path, slot.change),
             Self::Zone(slot) => (slot.path, slot.change),
             Self::Networks(slot) => (slot.path, slot.change),
+            Self::AdminPeers(slot) => (slot.path, slot.change),
             Self::Word(choices) => choices.place(),
         }
     }
@@ -285,6 +302,7 @@ impl Kind {
             Self::Text(slot) => some(slot.of(configuration)),
             Self::Path(slot) => some(slot.of(configuration).display()),
             Self::Networks(slot) => some(slot.of(configuration)),
+            Self::AdminPeers(slot) => some(slot.of(configuration)),
             Self::Listeners(slot) => {
                 let addresses: Vec<_> = slot.of(configuration).iter().map(ToString::to_string).collect();
                 some(addresses.join(","))
@@ -314,6 +332,7 @@ impl Kind {
             Self::Zones(_) => "SERVER=ZONE,...",
             Self::Zone(_) => "ZONE",
             Self::Networks(_) => "NETWORK,...",
+            Self::AdminPeers(_) => "ADDRESS,...",
             Self::Word(_) => "WORD",
         }
     }
@@ -348,6 +367,9 @@ impl Kind {
             Self::Zones(_) => String::from("server=zone,..., * for all other servers"),
             Self::Zone(_) => String::from("name of a zone, up to 63 letters, digits and -_.:/"),
             Self::Networks(_) => String::from("addresses, networks, localhost or *, separated by commas"),
+            Self::AdminPeers(_) => String::from(
+                "host:port, [IPv6]:port, a Unix socket's path or a URL with an account, separated by commas",
+            ),
             Self::Word(choices) => {
                 format!("one of {}", choices.words().join(", "))
             }
@@ -371,6 +393,7 @@ impl Kind {
             Self::Zones(_) => "text such as \"10.0.0.2=a,10.0.0.3=b\"",
             Self::Zone(_) => "a name in quotes",
             Self::Networks(_) => "text such as \"10.0.0.0/8\"",
+            Self::AdminPeers(_) => "text such as \"10.0.0.7:33062,10.0.0.8:33062\"",
             Self::Word(_) => "one of its words in quotes",
         }
     }

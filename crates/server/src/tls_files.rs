@@ -44,6 +44,7 @@ impl TlsFiles {
         let mut reading = Reading::default();
         Self::make(configuration, &mut reading);
         reading.or_fault(server_keys(&configuration.tls));
+        reading.authorities(&configuration.admin_peers_ca, "admin_peers_tls_ca");
         Findings { faults: reading.faults, doubts: reading.doubts }
     }
 

@@ -3,6 +3,7 @@
 mod history;
 mod onramp;
 mod servers;
+mod twins;
 
 pub use history::{Change, Login, Minute, Note, Refusal};
 pub use onramp::{
@@ -14,12 +15,15 @@ pub use servers::{
     TpGroupState, TpGroupStats, TpThreadState,
 };
 
+pub(crate) use twins::PREFIX;
+pub use twins::{all as twins, first_column as twins_first_column};
+
 use time::OffsetDateTime;
 
 use crate::Table;
 use crate::row::Row;
 
-/// All of them, by schema and name.
+/// All of them but for [`twins`], by schema and name.
 pub static ALL: [&Table; 39] = [
     AcceptQueue::TABLE,
     Backend::TABLE,
@@ -64,7 +68,7 @@ pub static ALL: [&Table; 39] = [
 
 /// The table of this name, whatever its case.
 pub fn find(name: &str) -> Option<&'static Table> {
-    ALL.into_iter().find(|table| table.name.eq_ignore_ascii_case(name))
+    ALL.into_iter().chain(twins()).find(|table| table.name.eq_ignore_ascii_case(name))
 }
 
 /// A time as a server writes it, in UTC: `2026-01-31 23:59:59`. `since` is the time since 1970; what is beyond the year 9999 is its last
@@ -104,6 +108,7 @@ macro_rules! table {
                         doc: concat!($($column_doc),+),
                     },
                 )+],
+                twin_of: None,
             };
 
             fn values<'a>(&'a self, into: &mut Vec<$crate::row::Value<'a>>) {
@@ -124,7 +129,7 @@ mod tests {
         let mut sorted = names.clone();
         sorted.sort_by_key(|(schema, name)| (*schema, name.to_ascii_lowercase()));
         assert_eq!(names, sorted);
-        for table in ALL {
+        for table in ALL.into_iter().chain(twins()) {
             let found = find(&table.name.to_ascii_uppercase()).unwrap();
             assert!(std::ptr::eq(found, table), "{} is there once", table.name);
             let mut columns: Vec<_> = table.columns.iter().map(|column| column.name).collect();

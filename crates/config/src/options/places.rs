@@ -150,6 +150,26 @@ pub(super) const ADMIN_PORT: &[OptionSpec] = &[
         section: Section::AdminPort,
         limit: always(ByAdminPort, "clients of the admin port", Unit::Clients, Scope::Process),
     },
+    OptionSpec {
+        name: "admin_peers",
+        kind: Kind::AdminPeers(setting!(admin_peers)),
+        example: "10.0.0.7:33062,10.0.0.8:33062",
+        doc: "The admin ports of other Onramps, for statements about all of them: SELECT * FROM cluster_clients, SHOW CLUSTER PROCESSLIST \
+              (docs/ADMIN.md). Each is asked as admin_user with admin_password, or, given as mysql://user:password@host:port/, with that \
+              account. The same list may stand in the configuration of each: an address that leads to this Onramp is noticed. Passwords are not shown.",
+        section: Section::AdminPort,
+        limit: None,
+    },
+    OptionSpec {
+        name: "admin_peers_tls_ca",
+        kind: Kind::Path(setting!(admin_peers_ca)),
+        example: "/etc/onramp/ca.pem",
+        doc: "The authorities of which one must have signed the certificates of admin_peers, for the host by which each is named there: a file of PEM. \
+              With it other Onramps are asked inside TLS alone; without it inside TLS where they offer that, and whose certificate they show is not looked at: \
+              nobody can listen, but somebody who stands between both could log in there with what he is told. It is read anew for each such statement.",
+        section: Section::AdminPort,
+        limit: None,
+    },
 ];
 
 /// The private server.

@@ -4,6 +4,7 @@ pub(crate) mod counters;
 mod fill;
 pub(crate) mod limits;
 pub(crate) mod logins;
+mod peers;
 mod people;
 mod pins;
 mod servers;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use admin::tables::Setting;
-use admin::{Encryption, Listener, Pool, Refusal, Rows};
+use admin::{Encryption, Listener, Peers, Pool, Refusal, Rows};
 use config::{Configuration, ListenAddress, NotSet};
 use drivers::InheritedSocket;
 use engine::{ClientTls, KILL_AT_PEER_TIMEOUT, KilledAtPeer};
@@ -193,6 +194,11 @@ impl Control {
 impl Pool for Control {
     fn fill(&self, rows: &mut Rows<'_>) {
         fill::fill(self, rows);
+    }
+
+    fn peers(&self) -> Peers {
+        let configuration = self.configuration().clone();
+        peers::of(&configuration)
     }
 
     fn settings(&self) -> Vec<Setting> {
