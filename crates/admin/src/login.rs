@@ -1,5 +1,8 @@
 //! A login with `mysql_native_password`: the password's hash is all that is kept, and no client sends more than a proof.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use rustix::rand::{GetRandomFlags, getrandom};
 use wire::native_password::{self, Stage2};
 use wire::{AuthSwitch, Capabilities, Greeting, LoginRequest};
@@ -69,6 +72,7 @@ pub(crate) fn log_in(
 ) -> Result<LoggedIn, Failed> {
     let account = &port.account;
     let scramble = scramble().ok_or(Failed::Gone)?;
+    let _greeted = Greeted::new(scramble);
     let acceptor = port.tls.as_deref().filter(|_| encryption != Encryption::Off && stream.is_tcp());
     let offered = if acceptor.is_some() { Capabilities::SSL } else { Capabilities::NONE };
     let greeting = Greeting {
@@ -141,6 +145,30 @@ fn no_message(reason: NoMessage) -> Failed {
         NoMessage::Ended => Failed::Gone,
         NoMessage::Malformed(error) => Failed::Refused(SqlError::handshake(&error.to_string()), 2),
     }
+}
+
+/// The random bytes of all greetings of this process that have not been answered, or whose login is under way.
+static GREETED: Mutex<BTreeSet<[u8; 20]>> = Mutex::new(BTreeSet::new());
+
+/// One of them, until this is dropped.
+struct Greeted([u8; 20]);
+
+impl Greeted {
+    fn new(scramble: [u8; 20]) -> Self {
+        GREETED.lock().unwrap_or_else(PoisonError::into_inner).insert(scramble);
+        Self(scramble)
+    }
+}
+
+impl Drop for Greeted {
+    fn drop(&mut self) {
+        GREETED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+/// Says whether a greeting with these random bytes is this process's.
+pub(crate) fn is_own_greeting(scramble: &[u8; 20]) -> bool {
+    GREETED.lock().unwrap_or_else(PoisonError::into_inner).contains(scramble)
 }
 
 /// 20 random bytes of seven bits without zeros and `$`, as the servers make them (generate_user_salt).

@@ -38,6 +38,8 @@ pub enum Failure {
     Lost(String),
     /// There is none, since the user or the password is wrong.
     Denied(String),
+    /// Nobody has logged in, since who greeted is who asks.
+    Own,
 }
 
 impl Failure {
@@ -46,6 +48,7 @@ impl Failure {
         match self {
             Self::Refused { code, message } => format!("error {code}: {message}"),
             Self::Lost(text) | Self::Denied(text) => text.clone(),
+            Self::Own => String::from("it is the one that asks"),
         }
     }
 
@@ -99,11 +102,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and logs in.
+    /// Connects and logs in, unless the greeting is an own one, by its random bytes.
     ///
     /// # Errors
     /// Why not, for the user.
-    pub fn open(place: &Place, deadline: Instant) -> Result<Self, Failure> {
+    pub fn open(
+        place: &Place,
+        deadline: Instant,
+        is_own: impl Fn(&[u8; 20]) -> bool,
+    ) -> Result<Self, Failure> {
         let mut channel = Channel::Plain(Limited::connect(place, deadline)?);
         let mut login = Login::default();
         let mut buffer = [0; 4096];
@@ -113,6 +120,9 @@ impl Connection {
             let done = login
                 .read(&buffer[..count], &place.credentials, &mut out)
                 .map_err(|error| no_login(&error))?;
+            if login.scramble().as_ref().is_some_and(&is_own) {
+                return Err(Failure::Own);
+            }
             channel.send(&out)?;
             if let Some(session) = done {
                 let (deprecate_eof, version) = (session.deprecate_eof, session.server_version);

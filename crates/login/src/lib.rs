@@ -274,6 +274,17 @@ impl Login {
         matches!(self.stage, Stage::StartingTls { .. })
     }
 
+    /// The random bytes of the greeting, once that has come: no two greetings have the same.
+    pub fn scramble(&self) -> Option<[u8; 20]> {
+        match &self.stage {
+            Stage::Greeting => None,
+            Stage::StartingTls { greeting, .. } => {
+                Greeting::parse(greeting).ok().map(|greeting| greeting.scramble)
+            }
+            Stage::Answer { scramble, .. } => Some(*scramble),
+        }
+    }
+
     /// TLS stands: appends what the greeting asked for.
     ///
     /// # Errors

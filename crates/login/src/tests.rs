@@ -170,7 +170,9 @@ fn tls_is_asked_for_where_it_is_offered() {
     for offered in [true, false] {
         let ssl = if offered { Capabilities::SSL } else { Capabilities::NONE };
         let (mut login, mut out) = (Login::default(), Vec::new());
+        assert_eq!(login.scramble(), None);
         let done = login.read(&greeting(NATIVE_PASSWORD, ssl), &credentials, &mut out).unwrap();
+        assert_eq!(login.scramble().as_ref(), Some(SCRAMBLE));
         assert!(done.is_none() && login.starts_tls() == offered);
         assert_eq!(wire::is_ssl_request(&out[4..]), offered);
         assert_eq!(

@@ -31,7 +31,7 @@ const ALLOWED: [(&str, &[&str]); 25] = [
     ("sql", &[]),
     ("svg", &[]),
     ("engine", &["proxy_protocol", "seam", "sql", "wire"]),
-    ("admin", &["tls", "wire"]),
+    ("admin", &["admin_client", "tls", "wire"]),
     ("admin_client", &["login", "tls", "wire"]),
     ("config", &["drivers", "engine", "proxy_protocol"]),
     ("differential", &["private_server", "wire"]),
@@ -53,6 +53,7 @@ const ALLOWED: [(&str, &[&str]); 25] = [
         "server",
         &[
             "admin",
+            "admin_client",
             "bench",
             "challenge",
             "compression",

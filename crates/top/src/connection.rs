@@ -86,7 +86,8 @@ impl Connection {
     /// # Errors
     /// Why not, for the user.
     pub fn open(place: &Place) -> Result<Self, Failure> {
-        admin_client::Connection::open(&place.place, Instant::now() + LOGIN_TIMEOUT).map(Self)
+        let deadline = Instant::now() + LOGIN_TIMEOUT;
+        admin_client::Connection::open(&place.place, deadline, |_| false).map(Self)
     }
 
     /// Has a statement executed.
