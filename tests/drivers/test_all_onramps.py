@@ -24,8 +24,10 @@ def start(own_server, folder):
     """Onramps in front of one server, each of which stops at the end."""
     with contextlib.ExitStack() as stack:
 
-        def start(**options):
+        def start(also=None, **options):
             onramp = Counted(own_server, folder, **{"workers": 1, "permits": 2, "max_backends": 20, **options})
+            if also:
+                onramp.options["admin_listen"] = [onramp.options["admin_listen"], also]
             stack.callback(onramp.stop)
             return onramp.start()
 
@@ -236,6 +238,16 @@ def test_two_addresses_of_one(start):
         assert len(warnings) == 1 and "leads to the same Onramp as" in warnings[0], warnings
 
 
+def test_by_a_socket_and_from_the_file(start, folder):
+    path = f"{folder}/admin.sock"
+    two = start(also=path)
+    one = start(admin_peers=f"/no/such.sock,{path}")
+    with client(one) as a, client(two) as b:
+        rows, warnings = ask(one, CLIENTS)
+        assert rows == sorted([(path, str(b.id)), (name(one), str(a.id))])
+        assert len(warnings) == 1 and warnings[0].startswith("/no/such.sock: its rows are missing: admin_peers /no/such.sock: "), warnings
+
+
 def test_places_that_are_taken(start):
     # To see that an address leads to itself takes no place, as nobody logs in for that.
     one, two = start(admin_max_connections=1), start(admin_max_connections=1)
@@ -254,7 +266,8 @@ def test_a_server_and_others_that_are_no_admin_port(start, own_server):
         with one.admin() as admin:
             assert isinstance(admin.query(f"SET GLOBAL admin_peers = '{','.join(addresses)}'"), Ok)
         with client(one) as connection:
-            rows, warnings = ask(one, CLIENTS)
+            # Whoever is asked at the port of clients sees one that logs in.
+            rows, warnings = ask(one, "SELECT onramp, id FROM cluster_clients WHERE state = 'idle'")
         assert rows == [(name(one), str(connection.id))]
         assert [warning.split(": its rows are missing: ")[0] for warning in warnings] == addresses, warnings
 

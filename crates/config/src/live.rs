@@ -266,6 +266,29 @@ mod tests {
     }
 
     #[test]
+    fn passwords_in_a_live_list_are_taken_up_and_not_shown() {
+        let with = |password: &str| {
+            configuration(&[
+                "--admin-peers",
+                &format!("a:1,mysql://op:{password}@b:1/"),
+                "--admin-password",
+                "x",
+            ])
+        };
+        let (mut running, fresh) = (with("one"), with("two"));
+        assert_eq!(running.take_up(&fresh), Vec::<String>::new());
+        assert_eq!(running.admin_peers, fresh.admin_peers);
+        running.set("admin_peers", "mysql://op:three@b:1/").unwrap();
+        let shown = format!("{:?} {running:?}", running.settings(), running = running.admin_peers);
+        assert!(shown.contains("mysql://op@b:1/"), "{shown}");
+        assert!(!["one", "two", "three"].iter().any(|password| shown.contains(&format!(":{password}"))));
+        running.set("admin_peers", "").unwrap();
+        assert_eq!(running.admin_peers.iter().count(), 0);
+        let wrong = running.set("admin_peers", "mysql://op:hush@b:1/schema").unwrap_err();
+        assert!(!format!("{wrong:?}").contains("hush"));
+    }
+
+    #[test]
     fn what_is_said_of_other_servers_waits_for_them() {
         let with = |weights: &str, host: &str| {
             let url = format!("mysql://app:one@{host}/");

@@ -20,6 +20,8 @@ const NAMES: Names = Names { host: "admin_peers", socket: "admin_peers", all: "a
 enum Answer {
     /// Names of columns, and rows, each value as text.
     Table(&'static [&'static str], Vec<Vec<Option<String>>>),
+    /// The same, with a warning.
+    Warned(&'static [&'static str], Vec<Vec<Option<String>>>),
     Error(SqlError),
     Bytes(Vec<u8>),
 }
@@ -35,13 +37,14 @@ fn texts(rows: &[&[&str]]) -> Vec<Vec<Option<String>>> {
 
 fn packets(answer: Answer) -> Vec<u8> {
     let mut out = Vec::new();
+    let warnings = u16::from(matches!(answer, Answer::Warned(..)));
     match answer {
-        Answer::Table(columns, rows) => {
+        Answer::Table(columns, rows) | Answer::Warned(columns, rows) => {
             let mut result = ResultSet::new(columns.iter().copied().map(String::from), false);
             for row in &rows {
                 result.row(row.iter().map(|value| value.as_deref().map_or(Cell::Null, Cell::from)));
             }
-            result.put(&mut out, 0);
+            result.put(&mut out, warnings);
         }
         Answer::Error(error) => {
             let mut payload = Vec::new();
@@ -315,4 +318,17 @@ fn values_are_of_the_columns_kinds() {
     let text = "SELECT option, typeof(option), bound, typeof(bound) FROM cluster_limits WHERE onramp = 'a' ORDER BY 1";
     let (rows, _) = ask(text, vec![("a", strange)]);
     assert_eq!(rows, [["7", "text", "not a number", "text"], ["\u{fffd}", "text", "-3", "integer"]]);
+}
+
+#[test]
+fn one_whose_workers_have_not_all_answered_has_the_rows_of_the_rest() {
+    let rows = texts(&[&["permits", "4"]]);
+    let place = onramp("1", move |_| Answer::Warned(&["option", "bound"], rows.clone()));
+    let (rows, warnings) = ask(BOUNDS, vec![("a", place)]);
+    assert_eq!(rows, [["a", "permits", "4"], ["own", "permits", "8"]]);
+    assert!(
+        warnings.len() == 1
+            && warnings[0]
+                .starts_with("a: not all of its workers have answered in time: rows of limits are missing")
+    );
 }
