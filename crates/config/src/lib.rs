@@ -24,6 +24,7 @@ mod options;
 mod reference;
 mod server_values;
 mod together;
+mod units;
 mod value;
 
 pub use admin_peers::{AdminPeer, AdminPeers, NoAdminPeers};
@@ -42,7 +43,7 @@ pub use no_value::NoValue;
 pub use reference::{OptionText, default_file, help, option_texts, reference_page};
 pub use server_values::NoServerValues;
 pub use together::Conflict;
-pub use value::duration as time;
+pub use units::duration as time;
 
 #[cfg(test)]
 mod tests;
