@@ -203,6 +203,9 @@ def test_wrong_passwords_and_other_accounts(own_server, folder, start):
             rows, warnings = ask(one, CLIENTS)
             assert rows == [] and len(warnings) == 1, (rows, warnings)
             assert "error 1045" in warnings[0] and f"mysql://user:password@{name(port)}/" in warnings[0]
+            # Whoever asks each second fills no log.
+            assert "it has refused the login" in ask(one, CLIENTS)[1][0]
+            other.says("admin: login from localhost refused", times=1)
             assert isinstance(admin.query(f"SET GLOBAL admin_peers = 'mysql://op:hush%2C%20secret@{name(port)}/'"), Ok)
             assert whole(one, CLIENTS) == expected((port, connection))
             # The password is nowhere to be seen: not among the options, here or from there, nor in the log.

@@ -6,6 +6,7 @@
 
 mod asking;
 mod chunk;
+mod manners;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +31,11 @@ const LARGEST: usize = MEMORY_LIMIT / 2;
 
 /// What SQLite keeps of a row beside its values, in bytes: its length, its number and its place on the page.
 const ROW_OVERHEAD: usize = 16;
+
+/// Options have changed: what was found out by the former ones does not count.
+pub(crate) fn forget() {
+    manners::forget_refused();
+}
 
 /// The others, while they are asked.
 pub(crate) struct Asked {

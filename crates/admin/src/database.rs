@@ -137,10 +137,28 @@ pub(crate) fn select_into<T: Taker>(
     Ok((result, warnings))
 }
 
+/// Columns of tables, by name.
+type Read = BTreeMap<String, BTreeSet<String>>;
+
+/// SQLite does not ask about the columns by which NATURAL and USING join, nor about a table of which nothing else is read. So all that are
+/// named in such a text count as read.
+fn read_by_joins(text: &str, read: &mut Read) {
+    let text = text.to_ascii_lowercase();
+    if !["using", "natural"].iter().any(|word| text.contains(word)) {
+        return;
+    }
+    for table in tables::ALL.into_iter().chain(tables::twins()) {
+        if text.contains(&table.name.to_ascii_lowercase()) {
+            let columns = table.columns.iter().map(|column| table.column_name(column));
+            read.entry(String::from(table.name)).or_default().extend(columns);
+        }
+    }
+}
+
 /// The access that the authorizer lets through.
 enum Access {
-    /// The client's statement: it reads these columns of tables, by name.
-    Reads(BTreeMap<String, BTreeSet<String>>),
+    /// The client's statement.
+    Reads(Read),
     /// Our own.
     Fills,
 }
@@ -149,15 +167,9 @@ impl Access {
     /// The tables that were read so far; from here on our own statements may write.
     fn tables_read(access: &Mutex<Self>, text: &str) -> Vec<Wanted> {
         let mut access = access.lock().unwrap_or_else(PoisonError::into_inner);
-        let Self::Reads(read) = std::mem::replace(&mut *access, Self::Fills) else { return Vec::new() };
-        // SQLite does not ask about the columns by which it joins without being told how.
-        let text = text.to_ascii_lowercase();
-        let reads_more = ["using", "natural"].iter().any(|word| text.contains(word));
-        let wanted = |(name, columns): (String, _)| {
-            let table = tables::find(&name)?;
-            let all = || table.columns.iter().map(|column| table.column_name(column)).collect();
-            Some(Wanted { table, columns: if reads_more { all() } else { columns } })
-        };
+        let Self::Reads(mut read) = std::mem::replace(&mut *access, Self::Fills) else { return Vec::new() };
+        read_by_joins(text, &mut read);
+        let wanted = |(name, columns): (String, _)| Some(Wanted { table: tables::find(&name)?, columns });
         let mut wanted: Vec<_> = read.into_iter().filter_map(wanted).collect();
         let is_known = wanted.iter().any(|wanted| wanted.table.name == KNOWN.name);
         if !is_known && wanted.iter().any(|wanted| wanted.table.twin_of.is_some()) {
@@ -332,6 +344,14 @@ mod tests {
         assert_eq!(ask("SELECT COUNT(*) FROM performance_schema.TP_CONNECTIONS").unwrap(), [["0"]]);
         let text = "WITH l AS (SELECT * FROM limits) SELECT a.option, COUNT(*) FROM l a JOIN l b GROUP BY 1 ORDER BY 1";
         assert_eq!(ask(text).unwrap(), [["max_connections", "2"], ["permits", "2"]]);
+    }
+
+    #[test]
+    fn tables_are_filled_of_which_nothing_is_read_but_what_joins_them() {
+        for join in ["JOIN limits b USING (option, bound)", "NATURAL JOIN LIMITS b", "CROSS JOIN limits b"] {
+            let counted = if join.starts_with("CROSS") { "4" } else { "2" };
+            assert_eq!(ask(&format!("SELECT COUNT(*) FROM limits a {join}")).unwrap(), [[counted]], "{join}");
+        }
     }
 
     /// Each example of the manual is a statement that works.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use wire::{Command, ErrPacket, OkPacket};
 
-use crate::cluster::Asked;
+use crate::cluster::{self, Asked};
 use crate::database::{self, Caller, TIME_LIMIT};
 use crate::errors::SqlError;
 use crate::listener::{Caller as Connected, Place, Port};
@@ -194,6 +194,7 @@ impl<'p> Session<'p> {
             Statement::Resume => self.order("RESUME", self.port.pool.resume())?,
             Statement::Reload => {
                 let warnings = self.order("RELOAD", self.port.pool.reload())?;
+                cluster::forget();
                 self.warn(warnings);
             }
             Statement::Shutdown { immediate } => self.shutdown = Some(immediate),
@@ -279,6 +280,7 @@ impl<'p> Session<'p> {
         };
         let outcome = self.port.pool.set(&name, value);
         outcome.map_err(|refusal| SqlError::refusal(&name, &refusal))?;
+        cluster::forget();
         // As it is shown: a value may have passwords in it.
         let shown = variables::value_of_option(&name, &*self.port.pool).unwrap_or_default();
         tracing::info!("admin: {}: SET GLOBAL {name} = {}", self.who, shown.escape_debug());

@@ -83,6 +83,11 @@ impl Place {
         self.target.text()
     }
 
+    /// As whom, and where.
+    pub fn account(&self) -> String {
+        format!("{}@{}", self.credentials.user(), self.target())
+    }
+
     /// The name that a certificate has to be for.
     pub(crate) fn host(&self) -> &str {
         match &self.target {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use admin_client::{Connection, Failure, Place, Taker};
 
 use super::chunk::{Chunk, too_large};
+use super::manners::{self, AT_A_TIME, Turn};
 use crate::database::VALUE_LIMIT;
 use crate::login::is_own_greeting;
 use crate::row::{Column, Table, Wanted};
@@ -139,49 +140,6 @@ impl Drop for Thread {
     }
 }
 
-/// A statement's turn at an admin port. Whatever is asked here, its places there (`admin_max_connections`) are left to others.
-struct Turn(String);
-
-/// So many statements have it at a time.
-const AT_A_TIME: usize = 2;
-
-/// How many have, by the admin port.
-static TURNS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
-
-/// One of them is over.
-static OVER: Condvar = Condvar::new();
-
-impl Turn {
-    /// Waits for it; `None` where it does not come until then.
-    fn take(target: String, until: Instant) -> Option<Self> {
-        let turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = until.saturating_duration_since(Instant::now());
-        let are_taken =
-            |turns: &mut BTreeMap<String, usize>| turns.get(&target).is_some_and(|count| *count >= AT_A_TIME);
-        let waited = OVER.wait_timeout_while(turns, left, are_taken).unwrap_or_else(PoisonError::into_inner);
-        let (mut turns, timed_out) = waited;
-        if timed_out.timed_out() {
-            return None;
-        }
-        *turns.entry(target.clone()).or_default() += 1;
-        Some(Self(target))
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = turns.get_mut(&self.0) {
-            *count -= 1;
-            if *count == 0 {
-                turns.remove(&self.0);
-            }
-        }
-        drop(turns);
-        OVER.notify_all();
-    }
-}
-
 /// Who asks one.
 pub(crate) struct Asker {
     pub(super) number: usize,
@@ -239,6 +197,13 @@ impl Asker {
 
     /// Has the questions answered, and says what is left to say.
     fn ask(&self, say: &SyncSender<(usize, Said)>) -> Result<Said, End> {
+        if let Some(since) = manners::refused_since(&self.place.account()) {
+            let refused = since.as_secs();
+            let again = manners::ASK_AGAIN.as_secs();
+            return Ok(Said::Failed(format!(
+                "it has refused the login {refused} s ago, and is asked again {again} s after that, or behind RELOAD or SET GLOBAL admin_peers"
+            )));
+        }
         let _turn = Turn::take(self.place.target(), self.shared.until).ok_or_else(|| {
             Failure::Lost(format!(
                 "{AT_A_TIME} other statements here have asked it, and it has not answered them"
@@ -247,7 +212,12 @@ impl Asker {
         let mut connection = match Connection::open(&self.place, self.shared.until, is_own_greeting) {
             Ok(connection) => connection,
             Err(Failure::Own) => return Ok(Said::This),
-            Err(failure) => return Err(failure.into()),
+            Err(failure) => {
+                if matches!(failure, Failure::Denied(_)) {
+                    manners::note_refused(self.place.account());
+                }
+                return Err(failure.into());
+            }
         };
         if !connection.version().contains(MARK) {
             let version: String = connection.version().chars().take(60).collect();
@@ -372,26 +342,5 @@ impl Taker for Taken<'_> {
         let row: Vec<_> = wanted().collect();
         self.chunk.push(row.into_iter());
         if self.chunk.is_full() { self.hand_on() } else { Ok(()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn few_statements_ask_one_at_a_time() {
-        let take = |target: &str, patience: u64| {
-            Turn::take(String::from(target), Instant::now() + Duration::from_secs(patience))
-        };
-        let mut turns: Vec<_> = (0..AT_A_TIME).map(|_| take("a:1", 0)).collect();
-        assert!(turns.iter().all(Option::is_some) && take("a:1", 0).is_none() && take("b:1", 0).is_some());
-        let next = std::thread::spawn(move || take("a:1", 600).is_some());
-        turns.pop();
-        assert!(next.join().unwrap(), "it has waited for its turn");
-        turns.clear();
-        assert!(!TURNS.lock().unwrap().keys().any(|target| target == "a:1" || target == "b:1"));
     }
 }

@@ -332,3 +332,45 @@ fn one_whose_workers_have_not_all_answered_has_the_rows_of_the_rest() {
                 .starts_with("a: not all of its workers have answered in time: rows of limits are missing")
     );
 }
+
+/// What is read by a column that nobody names, too.
+#[test]
+fn all_that_a_statement_reads_is_asked_for() {
+    let values = |name: &str| match name {
+        "option" => Some("permits"),
+        "in_use" | "reached" => Some("0"),
+        "bound" => Some("8"),
+        _ => Some(""),
+    };
+    let answer = move |text: &str| {
+        let Some((list, _)) = text.strip_prefix("SELECT ").and_then(|text| text.split_once(" FROM")) else {
+            return word("a farewell");
+        };
+        let names: Vec<_> = list.split(", ").map(|name| name.trim_matches('`')).collect();
+        let columns: Vec<&'static str> = names.iter().map(|name| &*String::from(*name).leak()).collect();
+        let row = names.iter().map(|name| values(name).map(String::from)).collect();
+        Answer::Table(columns.leak(), vec![row])
+    };
+    for value in [
+        "(SELECT SUM(bound) FROM cluster_limits b WHERE b.onramp = a.onramp)",
+        "(SELECT COUNT(*) FROM limits b JOIN cluster_limits c USING (option) WHERE c.onramp = a.onramp)",
+        "(SELECT COUNT(*) FROM (SELECT option FROM limits) NATURAL JOIN (SELECT * FROM cluster_limits) c WHERE c.onramp = a.onramp)",
+        "SUM(bound) OVER (PARTITION BY onramp, option ORDER BY reached)",
+        "(option, bound) IN (SELECT option, bound FROM limits)",
+        "EXISTS (SELECT 1 FROM limits b WHERE (b.option, b.reached) = (a.option, a.reached))",
+        "(WITH c AS (SELECT * FROM cluster_limits) SELECT MAX(bound) FROM c WHERE c.onramp = a.onramp)",
+        "(SELECT group_concat(x) FROM (SELECT bound AS x, onramp AS o FROM cluster_limits ORDER BY option) WHERE o = a.onramp)",
+        "(SELECT COUNT(*) FILTER (WHERE reached = 0) FROM cluster_limits b WHERE b.onramp = a.onramp GROUP BY option HAVING MIN(bound) = 8)",
+        "(SELECT x FROM (SELECT onramp AS o, bound AS x FROM cluster_limits UNION SELECT onramp, reached FROM cluster_limits) WHERE o = a.onramp ORDER BY x DESC LIMIT 1)",
+        "(SELECT COUNT(bound) FROM (SELECT * FROM cluster_limits LIMIT 9) b WHERE b.onramp = a.onramp)",
+        "CASE WHEN option = 'permits' AND in_use IS NOT NULL THEN bound END",
+    ] {
+        let text = format!("SELECT onramp, {value} FROM cluster_limits a ORDER BY 1");
+        let (rows, warnings) = ask(&text, vec![("a", onramp("1", answer))]);
+        assert_eq!(warnings, [""; 0], "{value}");
+        assert!(
+            rows.len() == 2 && rows[0][1] == rows[1][1] && !["NULL", "0"].contains(&&*rows[0][1]),
+            "{value}: {rows:?}"
+        );
+    }
+}
