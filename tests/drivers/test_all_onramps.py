@@ -66,8 +66,12 @@ def texts(answer):
 def ask(onramp, statement):
     """The rows, and the warnings."""
     with onramp.admin() as admin:
-        rows = texts(admin.query(statement))
-        return rows, [message for _, _, message in texts(admin.query("SHOW WARNINGS"))]
+        return ask_by(admin, statement)
+
+
+def ask_by(admin, statement):
+    rows = texts(admin.query(statement))
+    return rows, [message for _, _, message in texts(admin.query("SHOW WARNINGS"))]
 
 
 def whole(onramp, statement):
@@ -251,15 +255,26 @@ def test_by_a_socket_and_from_the_file(start, folder):
         assert len(warnings) == 1 and warnings[0].startswith("/no/such.sock: its rows are missing: admin_peers /no/such.sock: "), warnings
 
 
+def admin_once_free(onramp):
+    """A connection to its admin port, once there is a place."""
+
+    def connect():
+        with contextlib.suppress(AssertionError):
+            return onramp.admin()
+
+    return until(connect, "its places are not free")
+
+
 def test_places_that_are_taken(start):
-    # To see that an address leads to itself takes no place, as nobody logs in for that.
     one, two = start(admin_max_connections=1), start(admin_max_connections=1)
     know([one, two], f"{name(one)},{name(two)}")
-    assert whole(one, CLIENTS) == []
-    with client(two), two.admin():
-        _, warnings = ask(one, CLIENTS)
-        assert len(warnings) == 1 and "admin_max_connections = 1" in warnings[0], warnings
-    until(lambda: ask(one, CLIENTS)[1] == [], "its place is not free")
+    with admin_once_free(one) as admin:
+        # To see that an address leads to itself takes no place, as nobody logs in for that.
+        until(lambda: ask_by(admin, CLIENTS) == ([], []), "the other's place is not free")
+        with client(two), admin_once_free(two):
+            rows, warnings = ask_by(admin, CLIENTS)
+            assert rows == [] and len(warnings) == 1 and "admin_max_connections = 1" in warnings[0], warnings
+        until(lambda: ask_by(admin, CLIENTS)[1] == [], "the other's place is not free again")
 
 
 def test_a_server_and_others_that_are_no_admin_port(start, own_server):
