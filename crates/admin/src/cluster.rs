@@ -118,7 +118,11 @@ impl Asked {
         for number in 0..self.others.len() {
             if self.others[number].stands == Stands::Asked {
                 let seconds = PATIENCE.as_secs();
-                self.fail(number, format!("it has not said all within {seconds} seconds"), rows);
+                let reason = format!(
+                    "it has not said all within {seconds} seconds: it hangs, is cut off, or has much to say; look whether it is well, or name \
+                     fewer columns"
+                );
+                self.fail(number, reason, rows);
             }
         }
         self.rename(rows);
