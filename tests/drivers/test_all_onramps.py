@@ -302,9 +302,18 @@ def answering(words):
                     with connection:
                         connection.sendall(words)
 
-        threading.Thread(target=serve, daemon=True).start()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
         yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
+        ends(listener, thread)
+
+
+def ends(listener, thread):
+    """Closes it once nobody accepts any more: whoever still did would do so at the next socket that has its number."""
+    listener.shutdown(socket.SHUT_RDWR)
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    listener.close()
 
 
 class Flood:
@@ -314,7 +323,8 @@ class Flood:
         self.rows, self.row = rows, row
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
 
     def accept(self):
         with contextlib.suppress(OSError):
@@ -351,7 +361,7 @@ class Flood:
         return self
 
     def __exit__(self, *_):
-        self.listener.close()
+        ends(self.listener, self.thread)
 
 
 def test_one_that_says_too_much(start):
