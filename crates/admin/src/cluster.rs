@@ -93,12 +93,19 @@ impl Asked {
             let asker = Asker { number, place: peer.place, questions, shared: Arc::clone(&shared) };
             let stands = match asker.start(say.clone()) {
                 Ok(()) => Stands::Asked,
-                Err(failure) => Stands::Failed(failure),
+                Err(failure) => Stands::Failed(failure.to_string()),
             };
             Other { name: peer.name, cost: 0, stands }
         };
         let others = others.into_iter().enumerate().map(ask).collect();
-        Some(Self { own_name: peers.own_name, questions, others, said, until, failure })
+        Some(Self {
+            own_name: peers.own_name,
+            questions,
+            others,
+            said,
+            until,
+            failure: failure.map(|failure| failure.to_string()),
+        })
     }
 
     /// Puts their rows beside this Onramp's, until all have answered or the time is over.

@@ -74,7 +74,7 @@ pub struct Peers {
     /// What this one is called where none of the addresses leads to it.
     pub own_name: String,
     /// The others, by the names that they have in tables, all different; this one may be among them. Or why they cannot be asked.
-    pub others: Result<Vec<Peer>, String>,
+    pub others: Result<Vec<Peer>, Box<dyn std::error::Error + Send + Sync>>,
 }
 
 /// Another Onramp.

@@ -1,6 +1,7 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
 pub(crate) mod answer;
+mod copies;
 pub(crate) mod defaults;
 pub(crate) mod facts;
 pub(crate) mod peers;
@@ -47,9 +48,6 @@ const CONTROL_TOKENS: u64 = 1 << 62;
 /// The accounts of a large installation are some thousand rows of 200 bytes; beyond this we would rather not log anybody
 /// in than run out of memory.
 const LARGEST_ANSWER: usize = 256 << 20;
-
-/// Bad logins ask for fresh copies of the accounts: this many a second at most.
-const SHORTEST_REFRESH: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// The service account's connection and what it is doing.
 pub(crate) struct Control {
@@ -137,31 +135,6 @@ impl Control {
     /// The service account's connection, once it stands.
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
         self.connection
-    }
-
-    /// The number of the copy that an attempt which comes in now may be refused by: one that is asked for later.
-    pub(crate) fn next_accounts_copy(&self) -> u64 {
-        self.asked + 1
-    }
-
-    /// The number of the copy in use.
-    pub(crate) fn accounts_copy(&self) -> u64 {
-        self.came
-    }
-
-    /// Says whether a fresh copy can be had soon.
-    pub(crate) fn can_refresh(&self) -> bool {
-        matches!(self.state, State::Idle | State::Asking { .. })
-    }
-
-    pub(crate) fn ask_for_accounts(&mut self) {
-        self.wanted = true;
-    }
-
-    /// When the accounts are to be read next.
-    pub(crate) fn next_refresh(&self, every: std::time::Duration) -> Option<Instant> {
-        let pause = if self.wanted { SHORTEST_REFRESH } else { every };
-        matches!(self.state, State::Idle).then_some(self.last_copy + pause)
     }
 }
 

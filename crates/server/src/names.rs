@@ -84,7 +84,7 @@ impl Name {
                 self.host
             ),
             (None, true) => {
-                tracing::info!(event = "name_found", "backend: the host {:?} is found again", self.host)
+                tracing::info!(event = "name_found", "backend: the host {:?} is found again", self.host);
             }
             _ => {}
         }

@@ -104,6 +104,7 @@ fn name_servers(configuration: &mut Configuration) -> Result<(Vec<Name>, Vec<Mis
         configuration.engine.service_user.clone_from(&backend.user);
         configuration.engine.service_password = backend.password.clone();
     }
+    configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     Ok((names, missing))
 }
 
@@ -120,7 +121,6 @@ fn serve(
     handed_over.say();
     open_files::raise(&configuration);
     let (names, missing) = name_servers(&mut configuration)?;
-    configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     let tls = Arc::new(TlsFiles::read(&configuration)?);
     let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())
         .map_err(|error| format!("no thread for the slow log: {error}"))?;

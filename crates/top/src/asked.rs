@@ -1,5 +1,6 @@
 //! All admin ports that are asked, each by a thread and at a time of its own, so that none waits for another.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -47,10 +48,10 @@ enum NoLook {
 }
 
 impl NoLook {
-    fn text(&self) -> String {
+    fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::NotYet => String::from("it has not answered yet"),
-            Self::Failed(failure) => failure.text(),
+            Self::NotYet => "it has not answered yet".into(),
+            Self::Failed(failure) => failure.text().into(),
         }
     }
 }
@@ -259,6 +260,6 @@ fn all_of<'m>(all: impl Iterator<Item = Seen<'m>>, questions: &[Question]) -> Sn
 }
 
 fn failures<'m>(all: impl Iterator<Item = Seen<'m>>) -> Trouble {
-    let failed = |(place, look): Seen<'m>| Some((place.target(), look.as_ref().err()?.text()));
+    let failed = |(place, look): Seen<'m>| Some((place.target(), look.as_ref().err()?.text().into_owned()));
     Trouble::AllAdminPorts { failures: all.filter_map(failed).collect() }
 }

@@ -1,5 +1,6 @@
 //! Looks at several Onramps as one: their rows in one table, ordered and cut as one, each with whose it is.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +26,7 @@ pub struct Answered<'l> {
     /// Its admin port, for people.
     pub target: String,
     /// The look, or why there is none.
-    pub look: Result<&'l Snapshot, String>,
+    pub look: Result<&'l Snapshot, Cow<'l, str>>,
 }
 
 /// The whole, with those tables that the questions were about, as they wanted them. `now` is its time where nobody has answered.
@@ -106,7 +107,7 @@ fn part(answered: &Answered<'_>) -> Part {
     Part {
         name: answered.name.to_owned(),
         target: answered.target.clone(),
-        look: answered.look.clone().map(own),
+        look: answered.look.clone().map(own).map_err(Cow::into_owned),
     }
 }
 
@@ -233,8 +234,7 @@ mod tests {
     #[test]
     fn who_does_not_answer_has_its_reason_and_no_rows() {
         let a = look(5, Tab::Clients, &["id"], &[&[1]]);
-        let gone =
-            Answered { name: "b", target: "b:1".to_owned(), look: Err("connection refused".to_owned()) };
+        let gone = Answered { name: "b", target: "b:1".to_owned(), look: Err("connection refused".into()) };
         let whole = together(&[answered("a", &a), gone], &[Question::usual(Tab::Clients, 9)], 9);
         assert_eq!(whole.parts[1].look, Err("connection refused".to_owned()));
         assert_eq!((rows(&whole, Tab::Clients).len(), whole.each().len()), (1, 1));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -160,15 +161,35 @@ impl From<Failure> for End {
     }
 }
 
+/// Why another Onramp is not asked.
+#[derive(Debug)]
+pub(super) enum NoThread {
+    /// As many are asked as may be at a time.
+    TooMany,
+    /// The system gives none.
+    OfSystem(std::io::Error),
+}
+
+impl fmt::Display for NoThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => {
+                write!(f, "{MOST_THREADS} questions to other Onramps are under way already; ask again later")
+            }
+            Self::OfSystem(error) => write!(f, "no thread to ask it: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for NoThread {}
+
 impl Asker {
     /// Asks on a thread, which ends with an answer, or once nobody hears it.
     ///
     /// # Errors
     /// Why there is no thread.
-    pub(super) fn start(self, say: SyncSender<(usize, Said)>) -> Result<(), String> {
-        let thread = Thread::take().ok_or_else(|| {
-            format!("{MOST_THREADS} questions to other Onramps are under way already; ask again later")
-        })?;
+    pub(super) fn start(self, say: SyncSender<(usize, Said)>) -> Result<(), NoThread> {
+        let thread = Thread::take().ok_or(NoThread::TooMany)?;
         let run = move || {
             let _thread = thread;
             let number = self.number;
@@ -181,7 +202,7 @@ impl Asker {
             let _ = say.send((number, last));
         };
         let started = std::thread::Builder::new().name(String::from("admin peer")).spawn(run);
-        started.map(|_| ()).map_err(|error| format!("no thread to ask it: {error}"))
+        started.map(|_| ()).map_err(NoThread::OfSystem)
     }
 
     fn reason(&self, failure: &Failure) -> String {

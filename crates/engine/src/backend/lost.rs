@@ -116,7 +116,7 @@ impl Engine {
             // Its end is all that is to arrive, and tells the server at once that the session is over, which frees its locks.
             Some(connection) if backend.in_flight.is_empty() => self.io.outbox.close(connection),
             Some(connection) if may_be_chosen_again => {
-                self.following.leave_open(connection, backend.place.clone())
+                self.following.leave_open(connection, backend.place.clone());
             }
             Some(connection) => self.io.outbox.abort(connection),
             None => {}

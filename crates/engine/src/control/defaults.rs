@@ -9,7 +9,7 @@ use std::time::Duration;
 use seam::Instant;
 use sql::Kind;
 
-use super::SHORTEST_REFRESH;
+use super::copies::SHORTEST_REFRESH;
 use crate::backend::kept::rows_of;
 use crate::outside::event::Event;
 use crate::outside::views::Views;

@@ -1,5 +1,7 @@
 //! Where the other Onramps are that statements about all of them ask.
 
+use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,12 +18,32 @@ const NAMES: Names = Names { host: OPTION, socket: OPTION, all: OPTION };
 /// The option with the authorities of their certificates.
 const AUTHORITIES: &str = "admin_peers_tls_ca";
 
-pub(super) fn of(configuration: &Configuration) -> Peers {
-    let names: Vec<_> = configuration.admin_peers.iter().map(|peer| peer.target.to_string()).collect();
-    Peers { own_name: own_name(configuration, &names), others: others(configuration) }
+/// Why other Onramps cannot be asked.
+#[derive(Debug)]
+enum NoPeers {
+    /// The file of the authorities cannot be read.
+    File { name: String, error: io::Error },
+    /// Nothing in it can be used, or TLS as such cannot.
+    Tls(tls::Error),
 }
 
-fn others(configuration: &Configuration) -> Result<Vec<Peer>, String> {
+impl fmt::Display for NoPeers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { name, error } => write!(f, "{name}: {error}"),
+            Self::Tls(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NoPeers {}
+
+pub(super) fn of(configuration: &Configuration) -> Peers {
+    let names: Vec<_> = configuration.admin_peers.iter().map(|peer| peer.target.to_string()).collect();
+    Peers { own_name: own_name(configuration, &names), others: others(configuration).map_err(Into::into) }
+}
+
+fn others(configuration: &Configuration) -> Result<Vec<Peer>, NoPeers> {
     if configuration.admin_peers.iter().next().is_none() {
         return Ok(Vec::new());
     }
@@ -40,16 +62,16 @@ fn others(configuration: &Configuration) -> Result<Vec<Peer>, String> {
 }
 
 /// Made anew for each statement, of the file as it is now.
-fn encryption(path: &Path) -> Result<Encryption, String> {
+fn encryption(path: &Path) -> Result<Encryption, NoPeers> {
     let connector = |check, authorities: Option<&Authorities>| {
-        Connector::new(check, authorities, None).map(Arc::new).map_err(|error| error.to_string())
+        Connector::new(check, authorities, None).map(Arc::new).map_err(NoPeers::Tls)
     };
     if path.as_os_str().is_empty() {
         return Ok(Encryption::WhereOffered(connector(ServerCheck::None, None)?));
     }
     let name = format!("{AUTHORITIES} {}", path.display());
-    let text = config::content(path).map_err(|error| format!("{name}: {error}"))?;
-    let authorities = Authorities::from_pem(&Pem { name, text }).map_err(|error| error.to_string())?;
+    let text = config::content(path).map_err(|error| NoPeers::File { name: name.clone(), error })?;
+    let authorities = Authorities::from_pem(&Pem { name, text }).map_err(NoPeers::Tls)?;
     Ok(Encryption::Always(connector(ServerCheck::Name, Some(&authorities))?))
 }
 
@@ -93,7 +115,7 @@ mod tests {
     fn authorities_that_cannot_be_read_are_named() {
         let words = ["--admin-peers", "b:1", "--admin-peers-tls-ca", "/nowhere/ca.pem"];
         let failure = of(&configured(&words)).others.err().unwrap();
-        assert!(failure.starts_with("admin_peers_tls_ca /nowhere/ca.pem: "), "{failure}");
+        assert!(failure.to_string().starts_with("admin_peers_tls_ca /nowhere/ca.pem: "), "{failure}");
         assert_eq!(of(&configured(&words[..2])).others.ok().unwrap().len(), 1);
     }
 }

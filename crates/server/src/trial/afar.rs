@@ -77,8 +77,10 @@ impl Source for Afar {
         };
         let text = reason.to_string();
         Err(match reason {
-            NoAnswer::Failed(Failure::Refused(_)) => NoTable::Refused(text),
-            NoAnswer::Failed(Failure::Lost(_) | Failure::Denied(_)) => NoTable::Unreachable(text),
+            NoAnswer::Failed(Failure::Refused { .. }) => NoTable::Refused(text),
+            NoAnswer::Failed(Failure::Lost(_) | Failure::Denied(_) | Failure::Own) => {
+                NoTable::Unreachable(text)
+            }
             NoAnswer::Incomplete => NoTable::Incomplete(text),
         })
     }

@@ -33,7 +33,7 @@ pub(crate) fn several(number: usize) -> Snapshot {
     let all = [
         answered("db1", Ok(&first)),
         answered("db2", Ok(&second)),
-        answered("db3", Err("connection refused".to_owned())),
+        answered("db3", Err("connection refused".into())),
     ];
     let questions: Vec<_> = Tab::ALL.map(|tab| Question::usual(tab, 200)).into();
     together(&all, &questions, 0)
