@@ -20,13 +20,15 @@ pub(crate) enum Question {
     Galera,
     /// The members of Group Replication.
     Group,
+    /// The instances of Aurora.
+    Aurora,
 }
 
 /// Asked of each server, whatever it is: a name that a server does not know is a row less, and no error.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
     'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','wsrep_on','wsrep_desync',\
     'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name',\
-    'group_replication_single_primary_mode')";
+    'group_replication_single_primary_mode','aurora_server_id')";
 
 /// A set of many ranges is longer than SHOW VARIABLES shows (1,024 bytes).
 const GTID_EXECUTED: &str = "SELECT @@global.gtid_executed";
@@ -44,6 +46,12 @@ const GROUP_WITHOUT_ROLES: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, '' AS MEM
     FROM performance_schema.replication_group_members AS m \
     LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
+/// Every instance knows all of them ("information_schema.replica_host_status" in the Aurora MySQL reference). The writer's session has a
+/// name of its own.
+const AURORA: &str =
+    "SELECT SERVER_ID, SESSION_ID, REPLICA_LAG_IN_MILLISECONDS FROM information_schema.replica_host_status";
+const WRITER: &str = "MASTER_SESSION_ID";
+
 impl Question {
     /// The question's text for a server of this version.
     pub(crate) fn text(self, version: &Version) -> &'static str {
@@ -57,6 +65,7 @@ impl Question {
             Self::Galera => GALERA,
             Self::Group if version.number() < 80_002 => GROUP_WITHOUT_ROLES,
             Self::Group => GROUP,
+            Self::Aurora => AURORA,
         }
     }
 }
@@ -75,6 +84,18 @@ pub(crate) struct Reading {
     pub(crate) replication: Replication,
     pub(crate) galera: Option<Galera>,
     pub(crate) group: Option<Group>,
+    pub(crate) aurora: Option<Aurora>,
+}
+
+/// An instance of Aurora, by what it knows of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Aurora {
+    /// The one that writes, as it has heard; empty where it does not say.
+    pub(crate) writer: String,
+    /// Its own name.
+    pub(crate) own: String,
+    /// How far it is behind the writer, where it says so.
+    pub(crate) lag: Option<Duration>,
 }
 
 /// From whom a server replicates.
@@ -205,6 +226,9 @@ impl Round {
             (Question::Replication, Err(error)) => self.reading.replication = Replication::Hidden(error),
             (Question::Galera, Ok(kept)) => self.take_galera(kept),
             (Question::Group, Ok(kept)) => self.take_group(kept),
+            (Question::Aurora, Ok(kept)) => self.take_aurora(kept),
+            // What it takes says as much of the role.
+            (Question::Aurora, Err(_)) => {}
             (_, Err(error)) => return Err(NotJudged::NoAnswer(error)),
         }
         Ok(self.next(version, question))
@@ -217,6 +241,8 @@ impl Round {
 
     fn next(&self, version: &Version, last: Question) -> Option<Question> {
         match last {
+            // Its instances have one storage: nobody replicates, and none has more than another.
+            Question::Variables if self.reading.aurora.is_some() => Some(Question::Aurora),
             Question::Variables if !version.is_mariadb() => Some(Question::Position),
             Question::Variables | Question::Position => Some(Question::Replication),
             Question::Replication if self.of_galera => Some(Question::Galera),
@@ -245,6 +271,11 @@ impl Round {
         self.reading.position = value("gtid_current_pos");
         self.group = value("group_replication_group_name");
         self.has_many_primaries = value("group_replication_single_primary_mode").eq_ignore_ascii_case("OFF");
+        let own = value("aurora_server_id");
+        if !own.is_empty() {
+            self.reading.identity = format!("aurora {own}");
+            self.reading.aurora = Some(Aurora { own, ..Aurora::default() });
+        }
         self.of_galera = is_on("wsrep_on");
         if self.of_galera {
             let says_none = |name: &str, none: &str| {
@@ -300,6 +331,20 @@ impl Round {
         }
         group.place = self.has_many_primaries.then_some(before);
         self.reading.group = Some(group);
+    }
+
+    fn take_aurora(&mut self, kept: &[u8]) {
+        let table = Named::of(kept);
+        let Some(aurora) = &mut self.reading.aurora else { return };
+        for row in table.rows() {
+            let name = row.text("SERVER_ID");
+            let milliseconds: Option<f64> = row.text("REPLICA_LAG_IN_MILLISECONDS").parse().ok();
+            if row.text("SESSION_ID") == WRITER {
+                aurora.writer = name;
+            } else if name == aurora.own {
+                aurora.lag = milliseconds.and_then(|lag| Duration::try_from_secs_f64(lag / 1e3).ok());
+            }
+        }
     }
 }
 

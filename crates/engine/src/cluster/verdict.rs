@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::foreign;
-use super::reading::{Channel, Galera, Group, Reading, Replication};
+use super::reading::{Aurora, Channel, Galera, Group, Reading, Replication};
 use crate::outside::named::ServerRole;
 
 /// How a server was found in a round.
@@ -80,7 +80,8 @@ impl Verdict {
             }
             (None, Some(group)) => judge_member(reading, group),
             (None, None) => {
-                let (role, reason) = judge_alone(reading);
+                let judged = reading.aurora.as_ref().map(|aurora| judge_instance(reading, aurora));
+                let (role, reason) = judged.unwrap_or_else(|| judge_alone(reading));
                 (role, true, reason)
             }
         };
@@ -90,11 +91,15 @@ impl Verdict {
             is_well,
             is_writable: is_well && writes && role != ServerRole::Replica,
             reason: foreign::reason(&reason),
-            lag: lag_of(&reading.replication),
+            lag: reading.aurora.as_ref().map_or_else(|| lag_of(&reading.replication), |aurora| aurora.lag),
             position: foreign::position(&reading.position),
             identity: foreign::identity(&reading.identity),
             membership: membership_of(reading),
-            follows: follows_of(&reading.replication),
+            follows: match reading.aurora {
+                // It reads what the writer has written.
+                Some(_) => Follows::All,
+                None => follows_of(&reading.replication),
+            },
         }
     }
 }
@@ -161,6 +166,21 @@ fn judge_member(reading: &Reading, group: &Group) -> (ServerRole, bool, String) 
     }
     let reason = format!("{} of a group of {}", role.name(), group.members);
     (role, true, if role == ServerRole::Primary { with_read_only(reading, reason) } else { reason })
+}
+
+/// An instance of Aurora. One that has been the writer goes on to say that it takes writes until it has heard of the new one, or has been
+/// started anew.
+fn judge_instance(reading: &Reading, aurora: &Aurora) -> (ServerRole, String) {
+    let Aurora { writer, own, .. } = aurora;
+    match (reading.innodb_read_only, writer.is_empty()) {
+        (true, true) => (ServerRole::Replica, String::from("a reader of Aurora (innodb_read_only is on)")),
+        (true, false) => (ServerRole::Replica, format!("a reader of Aurora, whose writer is {writer}")),
+        (false, false) if writer != own => (
+            ServerRole::Replica,
+            format!("innodb_read_only is off, but the writer of Aurora is {writer} (replica_host_status)"),
+        ),
+        (false, _) => (ServerRole::Primary, with_read_only(reading, String::from("the writer of Aurora"))),
+    }
 }
 
 /// A server that belongs to nothing that has members.
