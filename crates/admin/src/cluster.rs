@@ -25,7 +25,7 @@ use chunk::Chunk;
 /// with their rows. A worker there that does not answer takes two seconds of it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The memory that rows of others may take for one statement, as [`Asked::cost`] counts it: half of what all statements have, so that one
+/// The memory that rows of others may take for one statement, as [`cost`] counts it: half of what all statements have, so that one
 /// that says too much leaves the rows of this Onramp room.
 const LARGEST: usize = MEMORY_LIMIT / 2;
 

@@ -23,7 +23,7 @@ use time::OffsetDateTime;
 use crate::Table;
 use crate::row::Row;
 
-/// All of them but for [`twins`], by schema and name.
+/// All of them but for [`twins()`], by schema and name.
 pub static ALL: [&Table; 39] = [
     AcceptQueue::TABLE,
     Backend::TABLE,
