@@ -184,17 +184,6 @@ struct Trial {
     pairs: u32,
 }
 
-impl Trial {
-    /// Says whether each permit more counts in full, by the first measurement alone, so plainly that there is no need to go back for another: this is
-    /// how a limit grows that is by far too small, with as little time as possible at that.
-    fn counts_in_full(&self, range: Range, best: u32, at_other: f64, noise: f64) -> bool {
-        let together = |limit| f64::from(range.together(limit, best));
-        let full = (together(self.other) / together(best)).ln();
-        let gain = range.of_server(best, self.other, at_other - self.before.work);
-        self.other > best && gain > (IN_FULL * full).max(differences::beyond_noise(noise))
-    }
-}
-
 /// The measurements at rest.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
@@ -448,12 +437,6 @@ impl Limit {
                 }
             }
             State::Trying(trial) => match trial.at_other {
-                None if trial.counts_in_full(self.range, self.best, speed.work, self.noise.average) => {
-                    let difference = speed.work - trial.before.work;
-                    trial.differences.add(self.range.of_server(self.best, trial.other, difference));
-                    self.take_step(now);
-                    self.try_next(now, Some(speed));
-                }
                 None => trial.at_other = Some(speed.work),
                 Some(at_other) => {
                     let (range, best, other) = (self.range, self.best, trial.other);

@@ -49,16 +49,6 @@ const SURE_DOWNWARDS: f64 = 1.28;
 /// The same for being sure that it is not worth it.
 const SURE_NOT: f64 = 1.0;
 
-/// A difference that is no chance, on a machine whose speed varies by `noise` from one measurement to the next.
-fn plain(noise: f64) -> f64 {
-    PLAIN.max(BEYOND_NOISE * noise)
-}
-
-/// A difference between two measurements, one behind the other, that is no change of the machine's own speed either.
-pub(super) fn beyond_noise(noise: f64) -> f64 {
-    3.0 * plain(noise)
-}
-
 /// The results of pairs of measurements: by how much the logarithm of the speed was larger at the other limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Differences {
@@ -108,7 +98,7 @@ impl Differences {
         // Both are positive upwards and negative downwards.
         let (gain, loss) = worth.parts();
         let wanted = if full > 0.0 { gain * full } else { loss * full };
-        let plain = plain(noise);
+        let plain = PLAIN.max(BEYOND_NOISE * noise);
         if self.largest < wanted - 2.0 * plain || (self.count >= 2 && self.largest < wanted - plain) {
             return Verdict::NotBetter;
         }

@@ -245,10 +245,10 @@ fn it_grows_to_where_nobody_waits() {
 }
 
 #[test]
-fn where_each_permit_counts_in_full_it_grows_within_a_second() {
+fn where_each_permit_counts_in_full_it_grows_in_a_second_and_a_half() {
     for seed in 1..=20 {
         let mut bench = Bench { limit: Limit::new(range(2, 512)), ..Bench::new(0.05, seed) };
-        bench.run(bound_by_nothing, Duration::from_millis(900), 1.0);
+        bench.run(bound_by_nothing, Duration::from_millis(1_500), 1.0);
         assert!(bench.limit.best >= 256, "seed {seed}: {}", bench.limit.best);
     }
 }
