@@ -259,11 +259,13 @@ impl Engine {
             );
         }
         client.aftermath.insert_id_lost();
-        client.lost = match (client.pins.is_empty(), client.in_transaction()) {
+        // What was still to be asked for only this backend knew.
+        let has_state_there = !client.pins.is_empty() || client.doubts.is_some();
+        client.lost = match (has_state_there, client.in_transaction()) {
             _ if client.lost == Some(Lost::Server) => client.lost,
-            (false, _) => Some(Lost::PinnedState),
-            (true, true) => Some(Lost::Transaction),
-            (true, false) => None,
+            (true, _) => Some(Lost::PinnedState),
+            (false, true) => Some(Lost::Transaction),
+            (false, false) => None,
         };
         if matches!(client.phase(), ClientPhase::Settling) {
             // Its answer is not lost, and has told how many warnings there were.
@@ -445,6 +447,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use seam::{Input, Output, Program};
+    use wire::StatusFlags;
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
@@ -503,6 +506,40 @@ mod tests {
             reply: crate::session::aftermath::List::new(vec![0; 9].into()),
         };
         assert_eq!(counted(saved), ((2, 0), 9));
+    }
+
+    /// What a client hears of a COM_STMT_PREPARE, of which the session state has to be known, and whether it is there still. Its backend was
+    /// lost behind the answer to a SET, while it was asked for the values.
+    fn prepares_with_doubts_lost(status: StatusFlags) -> (Vec<u8>, bool) {
+        let mut engine = engine(1, Settings::default());
+        let client = client_key(0);
+        engine.clients[client].doubts = Some(Box::new([b"character_set_results"[..].into()].into()));
+        engine.clients[client].status = status;
+        engine.clients[client].set_phase(ClientPhase::Settling);
+        engine.holder_lost(client);
+        let mut prepare = Vec::new();
+        wire::put_message(&mut prepare, &mut 0, b"\x16SELECT 1");
+        engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &prepare });
+        engine.handle(Instant::START, Input::TurnEnd);
+        let mut heard = Vec::new();
+        while let Some(output) = engine.poll_output() {
+            if let Output::Send { connection: to, bytes } = output
+                && to == connection(0)
+            {
+                heard.extend_from_slice(bytes);
+            }
+        }
+        (heard, engine.clients.contains(client))
+    }
+
+    /// Another backend has other values, and is not asked in its place.
+    #[test]
+    fn values_that_only_a_lost_backend_knew_end_their_client() {
+        let lost = MySqlError::pinned_state_lost();
+        for status in [StatusFlags::AUTOCOMMIT, StatusFlags::IN_TRANS] {
+            let (heard, goes_on) = prepares_with_doubts_lost(status);
+            assert!(heard.ends_with(lost.message.as_bytes()) && !goes_on, "{heard:?}");
+        }
     }
 
     #[test]

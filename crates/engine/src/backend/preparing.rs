@@ -149,6 +149,7 @@ impl Engine {
         backend_key: BackendKey,
         request: Box<Request>,
     ) {
+        debug_assert_eq!(self.clients[key].backend, Some(backend_key), "no other backend has its values");
         self.begin_on(key, backend_key, false, None);
         self.put_request_back(key, request);
         self.clients[key].prepare();
