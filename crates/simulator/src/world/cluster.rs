@@ -1,6 +1,6 @@
 //! What befalls several servers in a run, and what operators do about it who know nothing of the program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::World;
 use super::operator::Order;
@@ -96,9 +96,9 @@ pub(super) struct Cluster {
     pub(super) roles: Vec<bool>,
     /// What the program is doing for an operator.
     pub(super) order: Option<Order>,
-    /// It was given up before roles changed, and this program, which was to do it, has not said again which is the primary: what is open
+    /// What these programs were to do was given up before roles changed, and they have not said again which is the primary: what is open
     /// goes on there.
-    pub(super) gave_up: Option<usize>,
+    pub(super) gave_up: BTreeSet<usize>,
     /// A replica is about to get what is next.
     replicates: Vec<bool>,
     /// The server there dies as soon as it has committed something, before anybody hears of that.
@@ -126,7 +126,7 @@ impl Cluster {
             changed: 0,
             roles: Vec::new(),
             order: None,
-            gave_up: None,
+            gave_up: BTreeSet::new(),
             replicates: vec![false; count],
             dies_at_commit: None,
             steady_since: Some(0),

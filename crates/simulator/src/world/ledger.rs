@@ -152,7 +152,7 @@ impl<P: Subject> World<P> {
             }
         }
         if let Some(cluster) = self.cluster.as_mut().filter(|_| primary.is_some()) {
-            cluster.gave_up = cluster.gave_up.filter(|&other| other != program);
+            cluster.gave_up.remove(&program);
         }
         let goes_on = self.transactions_go_on(program);
         let several = self.cluster.is_some() && self.several_are_known(program);

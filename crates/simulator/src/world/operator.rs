@@ -46,7 +46,7 @@ impl<P: Subject> World<P> {
     pub(super) fn transactions_go_on(&self, program: usize) -> bool {
         let Some(cluster) = &self.cluster else { return false };
         let order = cluster.order.filter(|order| order.program == program);
-        cluster.gave_up == Some(program)
+        cluster.gave_up.contains(&program)
             || order.is_some_and(|order| !matches!(order.stage, Stage::Running(..)))
     }
 
@@ -201,7 +201,7 @@ impl<P: Subject> World<P> {
         let Some(cluster) = &mut self.cluster else { return };
         let Some(order) = cluster.order.take() else { return };
         let gives_up = !matches!(order.stage, Stage::Running(..));
-        cluster.gave_up = gives_up.then_some(order.program).or(cluster.gave_up);
+        cluster.gave_up.extend(gives_up.then_some(order.program));
         if cluster.named == order.from {
             self.member_mut(order.from).read_only = false;
         }
