@@ -17,8 +17,9 @@ use crate::token::ClientKey;
 const FIRST_ID: u32 = 1 << 30;
 const IDS_OF_SLOT: u32 = 1 << 25;
 
-/// The server's clock as it was said lately counts.
-const LATEST: usize = 4;
+/// The server's clock counts as it was said lately: a letter is carried out for 5 seconds, and was dated by the look before it, of which there
+/// is one each second where the server answers.
+const LATEST: u64 = 10_000_000;
 
 /// ER_NO_SUCH_THREAD, ER_KILL_DENIED_ERROR and ER_UNKNOWN_ERROR.
 const NO_SUCH_THREAD: u16 = 1094;
@@ -34,7 +35,8 @@ pub(super) struct Overheard {
     greeted: BTreeSet<Link>,
     /// When a question for the server's clock was sent, and for how long its answer has taken so far.
     clocks: BTreeMap<Link, (u64, u64)>,
-    took: VecDeque<u64>,
+    /// When answers came, and how long they took.
+    took: VecDeque<(u64, u64)>,
     /// Questions about locks, and logins of the service account, of each program since somebody looked.
     pub(super) questions: BTreeMap<usize, u64>,
     pub(super) logins: BTreeMap<usize, u64>,
@@ -60,11 +62,9 @@ impl Overheard {
             return;
         }
         if let Some((_, took)) = self.clocks.remove(&link) {
-            self.took.push_back(took);
-            if self.took.len() > LATEST {
-                self.took.pop_front();
-            }
-            kills.clock_took = self.took.iter().copied().max().unwrap_or(0);
+            self.took.push_back((now, took));
+            self.took.retain(|&(at, _)| now - at <= LATEST);
+            kills.clock_took = self.took.iter().map(|&(_, took)| took).max().unwrap_or(0);
         }
         let says = |what: &[u8]| memmem::find(bytes, what).is_some();
         if says(b"_LOCK('") {
