@@ -530,7 +530,8 @@ impl Engine {
         self.views.measures.connect_failures += 1;
         let address = self.settings.server[server.reachability.address].clone();
         // Without checks the addresses are those of one server: the next address gets its turn only when nothing stands on this one.
-        let stands = server.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());
+        let is_there = |it: &Backend| !it.place.is_former() && (it.is_ready() || it.is_changing());
+        let stands = server.backends.iter().any(|(_, backend)| is_there(backend));
         let next = (server.reachability.address + 1) % self.settings.server.len();
         // Among several servers the checks say which one is next.
         let next = (!stands && !self.settings.cluster.several).then_some(next);

@@ -314,7 +314,7 @@ impl Engine {
             .of(key)
             .backends
             .iter()
-            .any(|(_, other)| other.is_ready() && other.identity == identity);
+            .any(|(_, other)| other.is_ready() && other.identity == identity && !other.place.is_former());
         if has_room_soon || has_others {
             self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);

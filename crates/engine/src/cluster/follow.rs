@@ -1,8 +1,9 @@
 //! How a worker follows the choice of a primary: which backends it leaves, where new ones are opened, and what its clients are told.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use seam::{ConnectionId, Instant};
+use seam::{Address, ConnectionId, Instant};
 use sql::{Effects, Kind};
 use wire::StatusFlags;
 
@@ -97,6 +98,12 @@ impl Following {
             self.distrusted = Some(now);
         }
         does
+    }
+
+    /// The server at this place is not where it was: what was left open there leads to no server that is asked now.
+    pub(crate) fn server_moves(&mut self, place: usize, from: &Rc<Address>) {
+        let left = self.left_open.iter_mut().filter(|(_, left)| left.is(place));
+        left.for_each(|(_, left)| *left = Place::Former(Rc::clone(from)));
     }
 
     /// There are backends where the primary is not.

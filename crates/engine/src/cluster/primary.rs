@@ -124,7 +124,9 @@ impl Cluster {
     pub(super) fn choose(&mut self, now: Instant, chosen: &Chosen, settings: &Settings) -> Option<Event> {
         let addresses = settings.server.as_slice();
         let choice = chosen.get();
-        if chosen.is_in_doubt(choice) && !self.is_doubt_over(now, choice, chosen) {
+        // One that is at another address by now is none, whatever the one before it would say.
+        let has_moved = choice.place.is_some_and(|place| self.standings[place].has_moved());
+        if !has_moved && chosen.is_in_doubt(choice) && !self.is_doubt_over(now, choice, chosen) {
             return None;
         }
         let present = choice.place;

@@ -47,9 +47,9 @@ const GROUP_WITHOUT_ROLES: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, '' AS MEM
     LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
 /// Every instance knows all of them ("information_schema.replica_host_status" in the Aurora MySQL reference). The writer's session has a
-/// name of its own.
-const AURORA: &str =
-    "SELECT SERVER_ID, SESSION_ID, REPLICA_LAG_IN_MILLISECONDS FROM information_schema.replica_host_status";
+/// name of its own; behind a change of the writer there may be two of it for a while, of which the one heard of last counts: it comes last.
+const AURORA: &str = "SELECT SERVER_ID, SESSION_ID, REPLICA_LAG_IN_MILLISECONDS FROM information_schema.replica_host_status \
+    ORDER BY LAST_UPDATE_TIMESTAMP";
 const WRITER: &str = "MASTER_SESSION_ID";
 
 impl Question {

@@ -120,6 +120,11 @@ impl Standing {
         *self = Self { state, since: now, verdict: unreached, believed, has_moved: true, ..Self::new() };
     }
 
+    /// Whether it has come to another address, where it has not been asked yet.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.has_moved
+    }
+
     /// Whether what runs on it may come to its end: it is up, or was that before it came to another address.
     pub(crate) fn may_end(&self) -> bool {
         self.state == ServerState::Up || self.has_moved

@@ -271,7 +271,7 @@ impl Server {
     /// The client that holds the backend on this thread of the server.
     fn client_behind(&self, thread: u32, clients: &Table<ClientKey, Client>) -> Option<u32> {
         let mut backends = self.backends.iter().map(|(_, backend)| backend);
-        let holder = backends.find(|backend| backend.thread_id == thread)?.holder?;
+        let holder = backends.find(|it| it.thread_id == thread && !it.place.is_former())?.holder?;
         clients.get(holder).map(|client| client.id)
     }
 

@@ -103,10 +103,15 @@ impl Engine {
         for key in backends.map(|(key, _)| key).collect::<Vec<_>>() {
             self.leave_at_former(key, &from);
         }
+        self.following.server_moves(place, &from);
         if self.servers.primary().reachability.address == place {
             self.move_to(place);
             if self.settings.cluster.several {
                 self.following.leave(self.now);
+            } else {
+                // What comes of an attempt at the former address is not taken for one at the new one. Among several servers each has a name.
+                self.io.last_token += 1;
+                self.servers.primary_mut().control.token = self.io.last_token;
             }
         }
     }

@@ -1,4 +1,4 @@
-use seam::{Address, Output, Program};
+use seam::{Address, Input, Output, Program};
 use wire::{CommandKind, Expect};
 
 use super::*;
@@ -138,7 +138,7 @@ fn answered_in_part(owner: Owner, reads: Expect, answer: &[u8]) -> (bool, usize)
         _ => engine.clients[client].set_phase(Phase::Preparing),
     }
     engine.send_own(key, owner, CommandKind::Query, b"UPDATE t SET a = 1", reads, 0);
-    engine.handle(Instant::START, seam::Input::Bytes { connection: connection(1), bytes: answer });
+    engine.handle(Instant::START, Input::Bytes { connection: connection(1), bytes: answer });
     assert!(engine.servers[key].in_flight[0].summary.relayed > 0, "the answer has begun");
     while engine.poll_output().is_some() {}
     engine.pool.workers.chosen.set(None, false);
@@ -216,7 +216,7 @@ fn what_becomes_of_it_follows_from_who_is_the_primary_next() {
     }
     let mut engine = with_backends();
     chosen(&mut engine, None, false);
-    engine.handle(Instant::START, seam::Input::Signal(seam::Signal::Stop));
+    engine.handle(Instant::START, Input::Signal(seam::Signal::Stop));
     assert_eq!(ends(&mut engine), [End::Aborted(2)], "nobody will choose any more");
 }
 
@@ -263,4 +263,43 @@ fn an_idle_backend_at_the_former_address_is_closed() {
     engine.free_backend(key);
     engine.move_server(0, &Address::Unix("/elsewhere".into()));
     assert_eq!(ends(&mut engine), [End::Closed(1)]);
+}
+
+/// The tokens of connections that are asked for.
+fn asked_for(engine: &mut Engine) -> Vec<u64> {
+    let mut tokens = Vec::new();
+    while let Some(output) = engine.poll_output() {
+        if let Output::Connect { token, .. } = output {
+            tokens.push(token);
+        }
+    }
+    tokens
+}
+
+/// The former address may be silent, and say so much later.
+#[test]
+fn what_comes_of_an_attempt_at_the_former_address_says_nothing_of_the_new_one() {
+    let mut engine = with_backends();
+    engine.settings.cluster.several = false;
+    engine.control_turn();
+    let former = asked_for(&mut engine);
+    engine.move_server(0, &Address::Unix("/elsewhere".into()));
+    engine.control_turn();
+    let new = asked_for(&mut engine);
+    assert!(former.len() == 1 && new.len() == 1 && former != new, "{former:?}, {new:?}");
+    let now = engine.now;
+    engine.handle(now, Input::ConnectFailed { token: former[0], errno: 111 });
+    assert!(!engine.servers.primary().reachability.is_down());
+    engine.handle(now, Input::Connected { token: former[0], connection: connection(9) });
+    assert!(engine.servers.primary().control.connection().is_none());
+    engine.handle(now, Input::Connected { token: new[0], connection: connection(8) });
+    assert_eq!(engine.servers.primary().control.connection(), Some(connection(8)));
+}
+
+#[test]
+fn what_is_in_flight_at_the_former_address_is_thrown_away_as_the_new_one_is_the_primary() {
+    let mut engine = with_backends();
+    assert_eq!(chosen(&mut engine, None, false), [End::Closed(1)]);
+    engine.move_server(0, &Address::Unix("/elsewhere".into()));
+    assert_eq!(chosen(&mut engine, Some(0), false), [End::Aborted(2)]);
 }

@@ -189,6 +189,9 @@ fn the_instances_of_aurora_are_told_apart_by_their_table() {
     let former = judge("db-3", "OFF", &OF_AURORA);
     assert_eq!((former.role, former.is_writable), (ServerRole::Replica, false));
     assert!(former.reason.contains("the writer of Aurora is db-1"), "{}", former.reason);
+    let two = [["db-3", "MASTER_SESSION_ID", "0"], ["db-1", "MASTER_SESSION_ID", "0"]];
+    assert!(judge("db-1", "OFF", &two).is_writable, "the one heard of last");
+    assert!(!judge("db-3", "OFF", &two).is_writable);
     // One that has just begun knows of nobody.
     let alone = judge("db-1", "OFF", &[]);
     assert_eq!((alone.role, alone.is_writable), (ServerRole::Primary, true));
