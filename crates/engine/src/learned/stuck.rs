@@ -17,7 +17,7 @@ const TIMES: u32 = 8;
 /// What is known of the statements of one kind that were stuck.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stuck {
-    /// When one was last found that had not ended, and none that was stuck has ended since.
+    /// When one was last found that had not ended, as far as is known since.
     found: Option<Instant>,
     /// Until when those that have ended are remembered.
     until: Instant,
@@ -31,7 +31,8 @@ impl Stuck {
 
     /// One that was stuck has ended, and has taken so long.
     pub(super) fn ended(&mut self, now: Instant, time: Duration) {
-        self.found = None;
+        // What was found before this one began is another one.
+        self.found = self.found.filter(|&at| now.since(at) > time);
         self.until = self.until.max(now + time.min(REMEMBERED / TIMES) * TIMES);
     }
 
@@ -68,5 +69,8 @@ mod tests {
         stuck.found(at(20_020));
         stuck.ended(at(20_025), Duration::from_millis(25));
         assert!(stuck.may_be(at(20_224)) && !stuck.may_be(at(20_225)));
+        stuck.found(at(30_020));
+        stuck.ended(at(31_025), Duration::from_millis(25));
+        assert!(stuck.may_be(at(40_019)), "another one hangs since before that began");
     }
 }

@@ -116,6 +116,11 @@ impl Engine {
         }
     }
 
+    /// Says whether nothing can be sent before it is found out what stands at the new address of the one server.
+    pub(crate) fn awaits_its_only_server(&self) -> bool {
+        !self.settings.cluster.several && !self.knows_primary()
+    }
+
     /// A backend leads to where its server is not any more.
     fn leave_at_former(&mut self, key: BackendKey, from: &Rc<Address>) {
         let backend = &mut self.servers[key];
