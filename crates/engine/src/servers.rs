@@ -208,11 +208,11 @@ impl IndexMut<BackendKey> for Servers {
 
 #[cfg(test)]
 mod tests {
-    use seam::{ConnectionId, Input, Instant, Output, Program};
+    use seam::{ConnectionId, Input, Instant, Program};
     use wire::Capabilities;
 
     use super::*;
-    use crate::client::commands::tests::{connection, engine};
+    use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
     use crate::control::facts::Facts;
     use crate::engine::{Engine, Role};
     use crate::ids::client_key;
@@ -231,32 +231,10 @@ mod tests {
         (engine, [first, second])
     }
 
-    /// Opens backends for the client on these servers.
-    fn open(engine: &mut Engine, servers: &[ServerKey]) -> Vec<BackendKey> {
-        let client = &engine.clients[client_key(0)];
-        let (identity, class) = (client.identity.expect("it has logged in"), client.class());
-        for &server in servers {
-            let origin = engine.pool.take_place(Instant::START).expect("there is room for some");
-            engine.open_backend_as(server, identity, class, 45, origin);
-        }
-        engine.servers.backends().map(|(key, _)| key).collect()
-    }
-
-    /// The connections that are asked for.
-    fn asked_for(engine: &mut Engine) -> Vec<u64> {
-        let mut tokens = Vec::new();
-        while let Some(output) = engine.poll_output() {
-            if let Output::Connect { token, .. } = output {
-                tokens.push(token);
-            }
-        }
-        tokens
-    }
-
     #[test]
     fn backends_are_found_on_their_servers() {
         let (mut engine, [first, second]) = two();
-        let keys = open(&mut engine, &[second, first, second]);
+        let keys = open_backends(&mut engine, &[second, first, second]);
         let tokens = asked_for(&mut engine);
         assert_eq!(keys.iter().map(|key| key.server()).collect::<Vec<_>>(), [first, second, second]);
         let found: Vec<_> = keys.iter().map(|&key| engine.servers[key].token).collect();
@@ -274,7 +252,7 @@ mod tests {
     #[test]
     fn a_look_at_all_backends_in_pieces_finds_each_once() {
         let (mut engine, [first, second]) = two();
-        let keys = open(&mut engine, &[first, first, second, second, second]);
+        let keys = open_backends(&mut engine, &[first, first, second, second, second]);
         let slots = engine.servers.backend_slots();
         for count in 1..=slots {
             let pieces = (0..slots).step_by(count).map(|from| engine.servers.in_slots(from, count));
@@ -286,7 +264,7 @@ mod tests {
     #[test]
     fn a_client_without_a_backend_goes_to_the_primary() {
         let (mut engine, [first, second]) = two();
-        let keys = open(&mut engine, &[second]);
+        let keys = open_backends(&mut engine, &[second]);
         assert_eq!(engine.servers.serving(&engine.clients[client_key(0)]), first);
         engine.clients[client_key(0)].backend = Some(keys[0]);
         assert_eq!(engine.servers.serving(&engine.clients[client_key(0)]), second);

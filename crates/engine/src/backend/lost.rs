@@ -81,7 +81,8 @@ impl Engine {
         self.servers[key].connection = self.servers[key].connection.take().inspect(|&connection| {
             self.io.set_role(connection, crate::engine::Role::Free);
         });
-        let in_work = !self.servers[key].in_flight.is_empty();
+        // What ends at a former address says nothing of the server where it is now.
+        let in_work = !self.servers[key].in_flight.is_empty() && !self.servers[key].place.is_former();
         self.lose_backend(key, reason);
         if in_work && self.settings.cluster.several && self.following.distrusts_idle(self.now) {
             // If the server has died, those that are idle have too, and what goes on is not to meet them.

@@ -97,6 +97,8 @@ impl Engine {
     pub(crate) fn server_moves(&mut self, place: usize, to: &Address) {
         let from = Rc::new(std::mem::replace(&mut self.settings.server[place], to.clone()));
         if !self.readers.is_empty() {
+            // Weights and zones may be given by addresses.
+            self.readers.change_settings(&self.settings);
             self.readers.enter(place, self.now, &mut self.io, |reader| reader.server_moves(0, to));
         }
         let backends = self.servers.backends().filter(|(_, backend)| backend.place.is(place));

@@ -262,12 +262,10 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use seam::Instant;
-
     use super::*;
     use crate::backend::{ServerError, Summary};
     use crate::client::Running;
-    use crate::client::commands::tests::engine;
+    use crate::client::commands::tests::{engine, open_backends};
     use crate::ids::client_key;
     use crate::settings::Settings;
 
@@ -277,11 +275,8 @@ mod tests {
         let mut engine = engine(1, Settings::default());
         engine.be_reader(1 << 48);
         let client = client_key(0);
-        let identity = engine.clients[client].identity.expect("it has logged in");
-        let class = engine.clients[client].class();
-        let origin = engine.pool.take_place(Instant::START).expect("there is room");
-        engine.open_backend_as(engine.servers.primary().key, identity, class, 45, origin);
-        let (backend, _) = engine.servers.backends().next().expect("it is being opened");
+        let primary = engine.servers.primary().key;
+        let backend = open_backends(&mut engine, &[primary])[0];
         engine.clients[client].set_phase(Phase::Running(Running::OnServer));
         engine.clients[client].killed = true;
         let message = b"Connection was killed".to_vec();

@@ -8,7 +8,7 @@ use seam::Signal;
 
 use super::Control;
 use super::no_change::{NoChange, NotReady};
-use super::switchover::{LOOK, place_of, was_asked};
+use super::switchover::{LOOK, none_has_moved, place_of, was_asked};
 use crate::ask::{Ask, Sight};
 
 /// So long behind `failover_hold`, after which the workers have closed what was left on the former primary, that is waited for.
@@ -78,7 +78,7 @@ impl Control {
         let [from_name, to_name] = [from, to].map(|place| servers[place].address.to_string());
         // Should this thread be held up, the workers go on by themselves, and nothing is drained.
         self.step(SwitchStep::Begin { to, lasts: times.wait + 2 * times.timeout })?;
-        let ready = self.empty(&times, (from, to), &to_name);
+        let ready = self.empty(&times, [(from, &from_name), (to, &to_name)]);
         let drained = ready.and_then(|()| {
             self.step(SwitchStep::EndTransactions)?;
             self.order_drain(DrainOrder { is_planned: true, ..order })
@@ -90,12 +90,14 @@ impl Control {
     }
 
     /// Waits until nothing of a client is on the present primary, and the next one has all that it has.
-    fn empty(&self, times: &Times, (from, to): (usize, usize), to_name: &str) -> Result<(), NoChange> {
+    fn empty(&self, times: &Times, names: [(usize, &str); 2]) -> Result<(), NoChange> {
+        let [(from, _), (to, to_name)] = names;
         self.until_it_has_ended(Instant::now() + times.wait, |seen| seen.leaves_server)?;
         let ended = Instant::now();
         let last = ended + times.timeout;
         loop {
             let servers = self.look_at_servers().servers;
+            none_has_moved(&servers, names)?;
             // Who waits is better off with whatever server there is by now.
             let is_away = |place: &&usize| servers.get(**place).is_some_and(|it| it.state != ServerState::Up);
             if let Some(&away) = [from, to].iter().find(is_away) {

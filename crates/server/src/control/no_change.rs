@@ -148,6 +148,13 @@ pub(crate) enum NotReady {
         /// Why.
         reason: String,
     },
+    /// A server has come to another address meanwhile: what was judged is not what is there.
+    Moved {
+        /// Its address before.
+        from: String,
+        /// And since.
+        to: String,
+    },
     /// The next primary lacks transactions.
     Lacks {
         /// The next primary.
@@ -265,6 +272,9 @@ impl fmt::Display for NotReady {
                 "PAUSE keeps what is open from its end, and it would be rolled back: RESUME first",
             ),
             Self::NotUp { server, state, reason } => write!(f, "{server} is {state} meanwhile: {reason}"),
+            Self::Moved { from, to } => {
+                write!(f, "{from} is at {to} meanwhile, where its name leads: give the order again")
+            }
             Self::Lacks { to, of, limit, what } => {
                 write!(f, "{to} still lacks of what {of} has, after {limit}: {what}")
             }

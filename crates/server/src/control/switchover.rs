@@ -160,6 +160,7 @@ impl Control {
         let last = ended + plan.timeout;
         loop {
             let servers = self.look_at_servers().servers;
+            none_has_moved(&servers, [(plan.from, from), (plan.to, to)])?;
             let asked = |place: usize| servers.get(place).filter(|server| was_asked(server, ended.elapsed()));
             let behind = asked(plan.from)
                 .zip(asked(plan.to))
@@ -225,6 +226,20 @@ impl Control {
     pub(super) fn step(&self, step: SwitchStep) -> Result<(), NotAnswered> {
         self.order(|answer| Ask::Switch { step, answer })
     }
+}
+
+/// Holds servers at their places against the addresses that they had as an order began.
+///
+/// # Errors
+/// Where one is at another address: nobody has judged what is there.
+pub(super) fn none_has_moved(servers: &[ServerView], names: [(usize, &str); 2]) -> Result<(), NotReady> {
+    for (place, name) in names {
+        let now = servers.get(place).map(|server| server.address.to_string());
+        if let Some(to) = now.filter(|now| now != name) {
+            return Err(NotReady::Moved { from: name.to_owned(), to });
+        }
+    }
+    Ok(())
 }
 
 /// Whether a server's last check has begun within this time, and says how far it is.

@@ -8,7 +8,7 @@ use crate::accounts::secret::Secret;
 use crate::accounts::{Account, Credential};
 use crate::client::Client;
 use crate::control::facts::Facts;
-use crate::ids::client_key;
+use crate::ids::{BackendKey, ServerKey, client_key};
 use crate::server_login::Established;
 use crate::session::SessionState;
 use crate::session::aftermath::Diagnostics;
@@ -41,6 +41,28 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
         engine.io.set_role(connection(index), crate::engine::Role::Client(key));
     }
     engine
+}
+
+/// Opens backends for the first client on these servers.
+pub(crate) fn open_backends(engine: &mut Engine, servers: &[ServerKey]) -> Vec<BackendKey> {
+    let client = &engine.clients[client_key(0)];
+    let (identity, class) = (client.identity.expect("it has logged in"), client.class());
+    for &server in servers {
+        let origin = engine.pool.take_place(Instant::START).expect("there is room for some");
+        engine.open_backend_as(server, identity, class, 45, origin);
+    }
+    engine.servers.backends().map(|(key, _)| key).collect()
+}
+
+/// The tokens of the connections that are asked for.
+pub(crate) fn asked_for(engine: &mut Engine) -> Vec<u64> {
+    let mut tokens = Vec::new();
+    while let Some(output) = engine.poll_output() {
+        if let Output::Connect { token, .. } = output {
+            tokens.push(token);
+        }
+    }
+    tokens
 }
 
 pub(crate) fn connection(index: u32) -> ConnectionId {

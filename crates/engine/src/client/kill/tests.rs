@@ -1,6 +1,6 @@
 use super::*;
 use crate::accounts::{Account, Credential};
-use crate::client::commands::tests::engine;
+use crate::client::commands::tests::{engine, open_backends};
 use crate::settings::Settings;
 use crate::workers::Workers;
 use crate::workers::onramps::Census;
@@ -153,11 +153,8 @@ fn a_late_cancel_spares_what_has_come_since() {
 fn a_kill_of_the_statement_does_not_take_back_one_of_its_client() {
     let mut engine = engine(1, Settings::default());
     let client = engine.clients.iter().next().unwrap().0;
-    let identity = engine.clients[client].identity.expect("it has logged in");
-    let class = engine.clients[client].class();
-    let origin = engine.pool.take_place(Instant::START).expect("there is room");
-    engine.open_backend_as(engine.servers.primary().key, identity, class, 45, origin);
-    let (backend, _) = engine.servers.backends().next().expect("it is being opened");
+    let primary = engine.servers.primary().key;
+    let backend = open_backends(&mut engine, &[primary])[0];
     engine.clients[client].set_phase(Phase::Running(Running::OnServer));
     engine.clients[client].backend = Some(backend);
     let mut killed = Vec::new();

@@ -3,7 +3,7 @@ use wire::{CommandKind, Expect};
 
 use super::*;
 use crate::backend::Phase as BackendPhase;
-use crate::client::commands::tests::{connection, engine};
+use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
 use crate::cluster::testing::{two_servers, writes};
 use crate::ids::client_key;
 use crate::settings::Settings;
@@ -108,13 +108,8 @@ fn with_backends() -> Engine {
     engine.settings.cluster.several = true;
     engine.pool.workers.chosen.set(Some(0), false);
     engine.cluster_turn();
-    let client = &engine.clients[client_key(0)];
-    let (identity, class) = (client.identity.expect("it has logged in"), client.class());
-    for _ in 0..2 {
-        let origin = engine.pool.take_place(Instant::START).expect("there is room");
-        engine.open_backend_as(engine.servers.primary().key, identity, class, 45, origin);
-    }
-    let keys: Vec<_> = engine.servers.backends().map(|(key, _)| key).collect();
+    let primary = engine.servers.primary().key;
+    let keys = open_backends(&mut engine, &[primary; 2]);
     for (&key, index) in keys.iter().zip(1..) {
         engine.servers[key].connection = Some(connection(index));
         engine.servers[key].set_phase(BackendPhase::Ready);
@@ -263,17 +258,6 @@ fn an_idle_backend_at_the_former_address_is_closed() {
     engine.free_backend(key);
     engine.move_server(0, &Address::Unix("/elsewhere".into()));
     assert_eq!(ends(&mut engine), [End::Closed(1)]);
-}
-
-/// The tokens of connections that are asked for.
-fn asked_for(engine: &mut Engine) -> Vec<u64> {
-    let mut tokens = Vec::new();
-    while let Some(output) = engine.poll_output() {
-        if let Output::Connect { token, .. } = output {
-            tokens.push(token);
-        }
-    }
-    tokens
 }
 
 /// The former address may be silent, and say so much later.
