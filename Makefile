@@ -157,10 +157,10 @@ simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster --workers 3
-	cargo run --locked --package simulator -- --seeds $(shell expr $(SEEDS) / 4) --onramps 2
-	cargo run --locked --package simulator -- --seeds $(shell expr $(SEEDS) / 4) --onramps 3 --workers 2
-	cargo run --locked --package simulator -- --seeds $(shell expr $(SEEDS) / 4) --cluster --onramps 2
-	cargo run --locked --package simulator -- --seeds $(shell expr $(SEEDS) / 4) --cluster --onramps 3 --workers 2
+	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --onramps 2
+	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --onramps 3 --workers 2
+	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --cluster --onramps 2
+	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --cluster --onramps 3 --workers 2
 
 # Seconds behind the build. `make micro ARGUMENTS=point_select` measures those with that in their names.
 micro:

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -78,11 +77,7 @@ impl Name {
         self.addresses[moved.place - self.first] = moved.to;
     }
 
-    fn places(&self) -> Range<usize> {
-        self.first..self.first + self.addresses.len()
-    }
-
-    /// Says what is worth a line in the log: that there is nothing to be found, and that there is again.
+    /// Notes whether a look-up has found anything, and says in the log where that has changed.
     fn note(&mut self, error: Option<&Failure>) {
         match (error, self.is_lost) {
             (Some(error), false) => tracing::warn!(
@@ -96,6 +91,10 @@ impl Name {
             _ => {}
         }
         self.is_lost = error.is_some();
+        if self.is_lost {
+            // The next one that finds something is not the second in a row.
+            self.doubt = None;
+        }
     }
 }
 
@@ -133,7 +132,6 @@ fn look_at(name: &mut Name, control: &Control) {
     let found = look_up(&name.host, name.port);
     name.note(found.as_ref().err());
     for moved in found.map(|found| name.take(&found)).unwrap_or_default() {
-        debug_assert!(name.places().contains(&moved.place), "a place of this name");
         let to = Address::Tcp { remote: moved.to, local: None };
         match control.order(|answer| Ask::MoveServer { place: moved.place, to: to.clone(), answer }) {
             Ok(()) => name.has_moved(moved),
@@ -182,6 +180,15 @@ mod tests {
         for found in [[2], [3], [2], [1], [2], [3]] {
             assert_eq!(moves(&mut name, &found), []);
         }
+    }
+
+    #[test]
+    fn a_look_up_that_finds_nothing_stands_between() {
+        let mut name = name(&[1]);
+        assert_eq!(moves(&mut name, &[2]), []);
+        name.note(Some(&Failure::from("no answer")));
+        assert_eq!(moves(&mut name, &[2]), []);
+        assert_eq!(moves(&mut name, &[2]), [(3, 2)]);
     }
 
     #[test]
