@@ -4,7 +4,6 @@ import contextlib
 import signal
 import socket
 import threading
-import time
 from types import SimpleNamespace
 
 import pymysql
@@ -158,17 +157,15 @@ def test_who_is_killed_or_hangs_is_named_and_the_rest_is_there(three):
         # The system goes on taking connections for it.
         two.process.send_signal(signal.SIGSTOP)
         try:
-            began = time.monotonic()
+            # One that nobody had bounded would wait for as long as the other is stopped.
             rows, warnings = ask(one, CLIENTS)
-            took = time.monotonic() - began
         finally:
             two.process.send_signal(signal.SIGCONT)
         assert rows == expected((one, a))
         assert len(warnings) == 2, warnings
-        assert warnings[0].startswith(f"{name(two)}: its rows are missing: ") and "does not answer" in warnings[0] or "within 5 seconds" in warnings[0]
+        assert warnings[0].startswith(f"{name(two)}: its rows are missing: "), warnings
+        assert "does not answer" in warnings[0] or "within 5 seconds" in warnings[0], warnings
         assert warnings[1].startswith(f"{name(third)}: its rows are missing: ") and "refused" in warnings[1] and "see admin_peers" in warnings[1]
-        # The statement has ten seconds; one that nobody had bounded would wait for as long as the other is stopped.
-        assert took < 10
         until(lambda: ask(one, CLIENTS)[0] != rows, "it does not come back")
 
 
@@ -178,22 +175,15 @@ def test_one_that_hangs_holds_up_nobody_elses_statement(three):
     try:
         with one.admin() as waits, one.admin() as goes_on, client(one) as application:
             waits.command(raw.QUERY, CLIENTS.encode())
-            assert goes_on.value("SELECT COUNT(*) FROM clients") == b"1" and application.value("SELECT 1") == b"1"
-            # It still has not been answered: the others did not wait for it.
-            assert not has_answer(waits)
+            answered = 0
+            while not waits.has_answer():
+                assert goes_on.value("SELECT COUNT(*) FROM clients") == b"1" and application.value("SELECT 1") == b"1"
+                answered += 1
+            # Of those that wait for it only the first is answered, and not before it is.
+            assert answered > 1
             assert len(waits.result().rows) == 1
     finally:
         two.process.send_signal(signal.SIGCONT)
-
-
-def has_answer(connection):
-    connection.socket.setblocking(False)
-    try:
-        return bool(connection.socket.recv(1, socket.MSG_PEEK))
-    except BlockingIOError:
-        return False
-    finally:
-        connection.socket.settimeout(PATIENCE)
 
 
 def test_wrong_passwords_and_other_accounts(own_server, folder, start):

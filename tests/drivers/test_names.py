@@ -8,7 +8,7 @@ from harness import admin, delay, names, raw
 from harness.names import Names
 from harness.raw import Closed, Err, Ok, Rows
 from harness.server import ADMIN, SERVICE, Server, free_port
-from harness.waiting import in_background, until, wait_until_running
+from harness.waiting import SOON, in_background, until, wait_until_running
 
 pytestmark = [
     pytest.mark.skipif(names.missing() is not None, reason=str(names.missing())),
@@ -74,14 +74,17 @@ def test_statements_go_where_the_name_leads(servers, folder, start):
         assert isinstance(idle.query("SET time_zone = '+03:00'"), Ok)
         assert idle.value(WHO) == b"2"
         assert isinstance(open_.query("BEGIN"), Ok) and open_.value(WHO) == b"2"
+        order(servers[0], "CREATE TABLE onramp_app.held (id INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO onramp_app.held VALUES (1)")
         assert isinstance(busy.query("BEGIN"), Ok)
-        answer = in_background(busy.query, "SELECT SLEEP(1), @@server_id")
-        wait_until_running(console, "SLEEP(1)")
+        assert isinstance(console.query("BEGIN"), Ok) and isinstance(console.query("SELECT * FROM onramp_app.held FOR UPDATE"), Rows)
+        answer = in_background(busy.query, "SELECT id, @@server_id FROM onramp_app.held FOR UPDATE")
+        wait_until_running(console, "@@server_id FROM onramp_app.held")
         known.lead(db=["127.0.0.3"])
         until(is_served_by(idle, 3), onramp.log_text)
         assert idle.query(f"SELECT @@time_zone, ({WHO})").rows == [(b"+03:00", b"3")]
         assert open_.value(WHO) == b"2", "the transaction is where it was"
-        assert isinstance(answer(), Rows) and busy.value(WHO) == b"2"
+        assert isinstance(console.query("COMMIT"), Ok)
+        assert answer().rows == [(b"1", b"2")] and busy.value(WHO) == b"2"
         for connection in (open_, busy):
             assert isinstance(connection.query("COMMIT"), Ok)
             assert connection.value(WHO) == b"3"
@@ -151,7 +154,7 @@ def test_a_server_that_cannot_be_found_out_gets_nothing(servers, folder, start):
     """The service account is not let in there."""
     order(servers[1], f"ALTER USER '{SERVICE[0]}'@'%' IDENTIFIED BY 'another'")
     known = Names(folder, db=["127.0.0.2"])
-    onramp = start(known, backend_connect_timeout="2s")
+    onramp = start(known, backend_connect_timeout=SOON)
     with raw.connect(onramp) as client:
         assert client.value(WHO) == b"2"
         known.lead(db=["127.0.0.3"])
