@@ -299,8 +299,12 @@ def test_the_primary_is_lost_in_the_middle(kind, start, others):
             kind.cluster.follow(second, first)
         else:
             kind.servers[lost].kill()
-        until(lambda: sum(in_use(onramp)) == 1 and in_use(onramp)[lost] == 0, lambda: several.state(onramp))
-        new = in_use(onramp).index(1)
+
+        def another():
+            used = in_use(onramp)
+            return used if sum(used) == 1 and used[lost] == 0 else None
+
+        new = until(another, lambda: several.state(onramp)).index(1)
         reads = [number + 1 for number in (first, second) if number != new]
         with raw.connect(onramp, schema="onramp_app") as client:
             until_split(client, reads)
