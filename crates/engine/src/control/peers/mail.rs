@@ -37,6 +37,10 @@ const LIVELY: Duration = Duration::from_secs(1);
 /// A client waits so long for a peer to answer. The peer looks once a second; the rest is for one that is busy, or whose server is.
 pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The peer carries a letter out for so long. Its sender waits a second longer: both reckon by the server's clock, of which they know as much as the
+/// server took to tell it, and a letter shall not be carried out whose sender has just told that nobody answers.
+const CARRIED_OUT_FOR: Duration = Duration::from_secs(4);
+
 /// So many KILLs may wait for one peer: about what becomes of them within [`PEER_TIMEOUT`], at two for each [`QUICK`] or so.
 const MOST_WAITING: usize = 512;
 
@@ -428,7 +432,7 @@ impl Mail {
     }
 
     fn take_letter(&mut self, now: Instant, own: u64, from: u64, field: Option<&[u8]>) {
-        let time = self.earliest(now);
+        let (earliest, latest) = (self.earliest(now), self.latest(now));
         let Some(incoming) = self.incoming.get_mut(&from) else { return };
         incoming.is_there = false;
         let read = self.key.as_ref().zip(field).and_then(|(key, field)| key.decode(from, own, field));
@@ -440,10 +444,12 @@ impl Mail {
         incoming.verdict = None;
         self.lively_until = Some(now + LIVELY);
         // By such clocks it may have been said a little later than now.
-        let age = Some(time.wrapping_sub(said)).filter(|&age| age <= u32::MAX / 2).unwrap_or(0);
-        let age = Duration::from_millis(age.into());
-        // Its sender has told that nobody has answered.
-        if age <= PEER_TIMEOUT {
+        let age_at = |time: u32| {
+            let age = Some(time.wrapping_sub(said)).filter(|&age| age <= u32::MAX / 2).unwrap_or(0);
+            Duration::from_millis(age.into())
+        };
+        if age_at(latest) <= CARRIED_OUT_FOR {
+            let age = age_at(earliest);
             let sender = Sender { connection: from, number };
             self.deliveries.push_back(Delivery::Kill { sender, victim, query_only, rights, age });
         }
