@@ -145,7 +145,7 @@ def test_a_name_that_is_lost_or_goes_round_changes_nothing(servers, folder, star
         onramp.says("the host \"db.test\" cannot be found any more", times=1)
         assert client.value(WHO) == b"2"
         known.lead(db=["127.0.0.3", "127.0.0.2"])
-        onramp.says("is found again", times=1)
+        onramp.says("is found now", times=1)
         assert client.value(WHO) == b"2"
     assert "is at 127.0.0.3" not in onramp.log_text()
 
@@ -190,13 +190,20 @@ def test_of_several_servers_the_new_one_is_asked_before_it_gets_anything(servers
     assert [(row["address"].partition(":")[0], row["role"]) for row in rows] == [("127.0.0.3", "primary"), ("127.0.0.4", "replica")], rows
 
 
-def test_reads_go_to_the_replica_that_the_name_leads_to(servers, folder, start):
+@pytest.fixture
+def replicating(servers):
+    """The second and the third are replicas of the first."""
     order(servers[0], "CREATE TABLE onramp_app.kept (id INT)", "INSERT INTO onramp_app.kept VALUES (1)")
     for server in servers[1:]:
         order(server, "SET GLOBAL read_only = 1",
               f"CHANGE MASTER TO MASTER_HOST='{servers[0].host}', MASTER_PORT={servers[0].port}, MASTER_USER='{ADMIN[0]}', "
               f"MASTER_PASSWORD='{ADMIN[1]}', MASTER_USE_GTID=slave_pos", "START SLAVE")
         order(server, f"GRANT REPLICA MONITOR ON *.* TO '{SERVICE[0]}'@'%'")
+    return servers
+
+
+def test_reads_go_to_the_replica_that_the_name_leads_to(replicating, folder, start):
+    servers = replicating
     known = Names(folder, db=["127.0.0.3"])
     onramp = start(known, others=[servers[0].host, "db.test"], read_split="replicas", read_consistency="eventual", workers=2)
     with raw.connect(onramp, schema="onramp_app") as client:
@@ -204,6 +211,37 @@ def test_reads_go_to_the_replica_that_the_name_leads_to(servers, folder, start):
         known.lead(db=["127.0.0.4"])
         until(is_served_by(client, 4, WHO_READS), onramp.log_text)
         until(lambda: connections(servers[1]) == 0, "connections to the former address stay")
+
+
+def servers_rows(onramp):
+    return {row["address"].partition(":")[0]: row for row in admin.rows(onramp, "SELECT address, role, state, reason FROM servers")}
+
+
+def test_a_replica_whose_name_is_found_later_takes_reads(replicating, folder, start):
+    """A container that is started behind Onramp."""
+    known = Names(folder, db=[])
+    onramp = start(known, others=[replicating[0].host, "db.test"], read_split="replicas", read_consistency="eventual", workers=2)
+    onramp.says('the host "db.test" cannot be found')
+    with raw.connect(onramp, schema="onramp_app") as client:
+        assert client.value(WHO) == b"2"
+        until(lambda: servers_rows(onramp)["db.test"]["state"] == "down", lambda: servers_rows(onramp))
+        assert "its host cannot be found" in servers_rows(onramp)["db.test"]["reason"]
+        known.lead(db=["127.0.0.3"])
+        until(is_served_by(client, 3, WHO_READS), onramp.log_text)
+        onramp.says("its name has been found")
+    rows = servers_rows(onramp)
+    assert rows.keys() == {"127.0.0.2", "127.0.0.3"} and rows["127.0.0.3"]["role"] == "replica", rows
+
+
+def test_clients_wait_for_a_primary_whose_name_is_found_later(servers, folder, own_onramp):
+    order(servers[2], "SET GLOBAL read_only = 1")
+    known = Names(folder, db=[])
+    backend = [f"mysql://{SERVICE[0]}:{SERVICE[1]}@{host}:{servers[0].port}/" for host in ("db.test", servers[2].host)]
+    onramp = own_onramp(servers[0], wait=False, names=known, backend=backend, **OFTEN)
+    onramp.says("no server is up and takes writes")
+    answer = in_background(lambda: raw.connect(onramp).value(WHO))
+    known.lead(db=["127.0.0.2"])
+    assert answer() == b"2"
 
 
 def test_names_are_looked_up_at_the_start_alone_where_that_is_asked_for(servers, folder, start):

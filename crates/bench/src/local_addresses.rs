@@ -219,7 +219,7 @@ impl std::error::Error for TooFewPorts {}
 fn target_of(address: &Address) -> Option<IpAddr> {
     match address {
         Address::Tcp { remote, .. } => Some(remote.ip()),
-        Address::Unix(_) => None,
+        Address::Unix(_) | Address::NotFound { .. } => None,
     }
 }
 

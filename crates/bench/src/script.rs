@@ -327,7 +327,7 @@ impl Program for Script<'_> {
 pub fn connect_failure(address: &Address, errno: i32) -> Failure {
     let error = std::io::Error::from_raw_os_error(errno);
     let (code, where_to_look) = match address {
-        Address::Tcp { .. } => (ClientError::Connect, "see --host and --port"),
+        Address::Tcp { .. } | Address::NotFound { .. } => (ClientError::Connect, "see --host and --port"),
         Address::Unix(_) => (ClientError::SocketConnect, "see --socket"),
     };
     let where_to_look = match Errno::from_raw_os_error(errno) {

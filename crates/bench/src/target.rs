@@ -99,7 +99,7 @@ fn bound(address: &Address, local: IpAddr) -> Option<Address> {
         Address::Tcp { remote, .. } => {
             fits(remote, local).then_some(Address::Tcp { remote: *remote, local: Some(local) })
         }
-        Address::Unix(_) => Some(address.clone()),
+        Address::Unix(_) | Address::NotFound { .. } => Some(address.clone()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Where to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,13 +17,24 @@ pub enum Address {
     },
     /// A Unix socket.
     Unix(PathBuf),
+    /// A host of which no address has been found yet. Connecting to it fails at once, with [`HOST_NOT_FOUND`].
+    NotFound {
+        /// Its name.
+        host: Arc<str>,
+        /// The port, once there is an address.
+        port: u16,
+    },
 }
+
+/// The system's number of an error (EDESTADDRREQ) that no attempt to connect to an address ends with.
+pub const HOST_NOT_FOUND: i32 = 89;
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { remote, .. } => remote.fmt(f),
             Self::Unix(path) => path.display().fmt(f),
+            Self::NotFound { host, port } => write!(f, "{host}:{port}"),
         }
     }
 }

@@ -20,7 +20,7 @@ mod compression;
 mod time;
 mod tls;
 
-pub use address::{Address, Peer};
+pub use address::{Address, HOST_NOT_FOUND, Peer};
 pub use compression::{Compression, CompressionSide};
 pub use time::Instant;
 pub use tls::{PeerCertificate, TlsSession, TlsSide, TlsVersion};

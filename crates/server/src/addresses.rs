@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::{BackendTarget, BackendUrl, ListenAddress};
 use drivers::{InheritedSocket, ListenSocket};
@@ -18,17 +19,8 @@ pub(crate) struct Resolved {
     pub(crate) found: Vec<(Address, Arc<str>)>,
     /// The names among them, which may lead elsewhere later.
     pub(crate) names: Vec<Name>,
-    /// Servers whose names lead nowhere, while those of others do.
-    pub(crate) missing: Vec<Missing>,
-}
-
-/// A server whose host cannot be found.
-#[derive(Clone, Debug)]
-pub(crate) struct Missing {
-    /// Host and port, as they were given.
-    pub(crate) server: String,
-    /// Why, and what to do.
-    pub(crate) reason: String,
+    /// For each of those that lead nowhere yet, while others do: which host, why, and what to do.
+    pub(crate) not_found: Vec<String>,
 }
 
 /// The addresses of all backends. One name that leads nowhere is no reason to serve nobody, where others lead to servers of the same
@@ -47,31 +39,40 @@ pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Resolved, Failure> {
                 Ok(addresses) => {
                     if host.parse::<IpAddr>().is_err() {
                         let first = resolved.found.len();
-                        resolved.names.push(Name::new(host, *port, first, addresses.clone()));
+                        resolved.names.push(Name::new(host, *port, first, &addresses));
                     }
                     let named = |remote| (Address::Tcp { remote, local: None }, Arc::from(host.as_str()));
                     resolved.found.extend(addresses.into_iter().map(named));
                 }
                 Err(error) => {
-                    let reason = format!(
+                    resolved.not_found.push(format!(
                         "the host {host:?} cannot be found: {error}; check the name, or give an IP address"
-                    );
-                    resolved.missing.push(Missing { server: backend.target.to_string(), reason });
+                    ));
+                    resolved.names.push(Name::not_found(host, *port, resolved.found.len()));
+                    let host: Arc<str> = Arc::from(host.as_str());
+                    let address = Address::NotFound { host: Arc::clone(&host), port: *port };
+                    resolved.found.push((address, host));
                 }
             },
         }
     }
-    if resolved.found.is_empty() && !resolved.missing.is_empty() {
-        let reasons: Vec<_> = resolved.missing.iter().map(|missing| missing.reason.as_str()).collect();
-        return Err(format!("backend: {}", reasons.join("; ")).into());
+    if !backends.is_empty() && resolved.not_found.len() == backends.len() {
+        return Err(format!("backend: {}", resolved.not_found.join("; ")).into());
     }
     Ok(resolved)
 }
 
-impl Missing {
-    /// The line that warns of it.
-    pub(crate) fn warning(&self) -> String {
-        format!("backend: {}; Onramp does without this server until it is started anew", self.reason)
+impl Resolved {
+    /// Lines that warn of what was not found.
+    pub(crate) fn warnings(&self, lookup_interval: Duration) -> Vec<String> {
+        let until = if lookup_interval.is_zero() {
+            String::from("it is started anew, since backend_lookup_interval is 0")
+        } else {
+            format!("it is found: it is looked for every {lookup_interval:?} (backend_lookup_interval)")
+        };
+        let warning =
+            |reason: &String| format!("backend: {reason}; Onramp does without this server until {until}");
+        self.not_found.iter().map(warning).collect()
     }
 }
 
@@ -223,11 +224,13 @@ mod tests {
         };
         let nowhere = backend("no-such-host.invalid");
         let resolved = resolve(&[nowhere.clone(), backend("192.0.2.1")]).unwrap();
-        let [(Address::Tcp { remote, .. }, host)] = &resolved.found[..] else { panic!("{resolved:?}") };
-        assert_eq!((remote.to_string().as_str(), &**host), ("192.0.2.1:3306", "192.0.2.1"));
-        let [missing] = &resolved.missing[..] else { panic!("{resolved:?}") };
-        assert_eq!(missing.server, "no-such-host.invalid:3306");
-        assert!(missing.warning().contains("\"no-such-host.invalid\" cannot be found"), "{missing:?}");
+        let [missing, there] = &resolved.found[..] else { panic!("{resolved:?}") };
+        assert_eq!((there.0.to_string().as_str(), &*there.1), ("192.0.2.1:3306", "192.0.2.1"));
+        assert_eq!(missing.0.to_string(), "no-such-host.invalid:3306");
+        assert!(matches!(missing.0, Address::NotFound { .. }) && resolved.names.len() == 1, "{resolved:?}");
+        let said = |interval| resolved.warnings(Duration::from_secs(interval)).join("");
+        assert!(said(5).contains("\"no-such-host.invalid\" cannot be found") && said(5).contains("every 5s"));
+        assert!(said(0).ends_with("backend_lookup_interval is 0"), "{}", said(0));
         let error = resolve(&[nowhere.clone(), nowhere.clone()]).unwrap_err().to_string();
         assert!(error.starts_with("backend: the host \"no-such-host.invalid\" cannot be found: "), "{error}");
         assert!(resolve(&[nowhere]).is_err());

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use config::Configuration;
 
-use crate::addresses::{self, Missing};
+use crate::addresses;
 use crate::arguments::Arguments;
 use crate::tls_files::{Findings, TlsFiles};
 
@@ -42,7 +42,7 @@ fn outside(configuration: &Configuration) -> Findings {
     let mut faults = Vec::new();
     let mut doubts = configuration.doubts();
     match addresses::resolve(&configuration.backends) {
-        Ok(resolved) => doubts.extend(resolved.missing.iter().map(Missing::warning)),
+        Ok(resolved) => doubts.extend(resolved.warnings(configuration.lookup_interval)),
         Err(fault) => faults.push(fault),
     }
     let files = TlsFiles::look(configuration);

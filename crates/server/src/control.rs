@@ -16,7 +16,6 @@ use config::Configuration;
 use seam::Signal;
 
 use crate::accept_queues::AcceptQueues;
-use crate::addresses::Missing;
 use crate::arguments::Arguments;
 use crate::ask::{Answer, Ask};
 use crate::happening::Happening;
@@ -33,8 +32,6 @@ use no_change::NotAnswered;
 pub(crate) struct Program {
     /// As it was at the start.
     pub(crate) configuration: Configuration,
-    /// Servers of it whose hosts could not be found then.
-    pub(crate) missing: Vec<Missing>,
     /// Where the configuration came from, to read it again.
     pub(crate) arguments: Arguments,
     pub(crate) reach: Reach,

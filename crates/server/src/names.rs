@@ -1,9 +1,9 @@
 //! Looks the names of servers up again and again: behind a name another address may stand than at the start, as after the failover of a
 //! managed server, or where a container has been started anew.
 //!
-//! A name has as many places in the engine's list of addresses as it had addresses at the start. An address that the name still leads to
-//! keeps its place. The others are taken by new ones, or where there are too few by one that it still leads to, once two look-ups in a
-//! row say so: an answer that was there for a moment drives nobody from server to server.
+//! A name has as many places in the engine's list of addresses as it had addresses at the start, and one where it had none. An address
+//! that the name still leads to keeps its place. The others are taken by new ones, or where there are too few by one that it still leads to,
+//! once two look-ups in a row say so: an answer that was there for a moment drives nobody from server to server.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -28,8 +28,8 @@ pub(crate) struct Name {
     port: u16,
     /// The first of its places in the list of addresses.
     first: usize,
-    /// Where it leads to, by its places.
-    addresses: Vec<SocketAddr>,
+    /// Where it leads to, by its places. `None` where it has led nowhere so far.
+    addresses: Vec<Option<SocketAddr>>,
     /// What the last look-up has found, where a place would change by it.
     doubt: Option<BTreeSet<SocketAddr>>,
     /// The last look-up has found nothing.
@@ -44,17 +44,23 @@ struct Move {
 }
 
 impl Name {
-    pub(crate) fn new(host: &str, port: u16, first: usize, addresses: Vec<SocketAddr>) -> Self {
+    pub(crate) fn new(host: &str, port: u16, first: usize, addresses: &[SocketAddr]) -> Self {
+        let addresses = addresses.iter().copied().map(Some).collect();
         Self { host: String::from(host), port, first, addresses, doubt: None, is_lost: false }
+    }
+
+    /// One that leads nowhere so far.
+    pub(crate) fn not_found(host: &str, port: u16, place: usize) -> Self {
+        Self { addresses: vec![None], is_lost: true, ..Self::new(host, port, place, &[]) }
     }
 
     /// Takes in what a look-up has found. Returns what changes by it.
     fn take(&mut self, found: &[SocketAddr]) -> Vec<Move> {
-        let mut new = found.iter().filter(|address| !self.addresses.contains(address));
+        let mut new = found.iter().filter(|&&address| !self.addresses.contains(&Some(address)));
         let mut kept = BTreeSet::new();
         let mut moves = Vec::new();
         for (place, address) in self.addresses.iter().enumerate() {
-            let is_gone = !found.contains(address);
+            let is_gone = address.is_none_or(|address| !found.contains(&address));
             if !is_gone && kept.insert(address) {
                 continue;
             }
@@ -64,7 +70,9 @@ impl Name {
             }
         }
         let set: BTreeSet<_> = found.iter().copied().collect();
-        if moves.is_empty() {
+        // Who has been nowhere so far is driven from nowhere.
+        let leads_somewhere = self.addresses.iter().any(Option::is_some);
+        if moves.is_empty() || !leads_somewhere {
             self.doubt = None;
         } else if self.doubt.as_ref() != Some(&set) {
             self.doubt = Some(set);
@@ -74,7 +82,7 @@ impl Name {
     }
 
     fn has_moved(&mut self, moved: Move) {
-        self.addresses[moved.place - self.first] = moved.to;
+        self.addresses[moved.place - self.first] = Some(moved.to);
     }
 
     /// Notes whether a look-up has found anything, and says in the log where that has changed.
@@ -86,7 +94,7 @@ impl Name {
                 self.host
             ),
             (None, true) => {
-                tracing::info!(event = "name_found", "backend: the host {:?} is found again", self.host);
+                tracing::info!(event = "name_found", "backend: the host {:?} is found now", self.host);
             }
             _ => {}
         }
@@ -162,7 +170,19 @@ mod tests {
     }
 
     fn name(addresses: &[u8]) -> Name {
-        Name::new("db", 3306, 3, addresses.iter().map(|&last| address(last)).collect())
+        let addresses: Vec<_> = addresses.iter().map(|&last| address(last)).collect();
+        Name::new("db", 3306, 3, &addresses)
+    }
+
+    #[test]
+    fn a_name_that_led_nowhere_leads_somewhere_with_the_first_look_up_that_finds_it() {
+        let mut name = Name::not_found("db", 3306, 3);
+        assert_eq!(moves(&mut name, &[1, 2]), [(3, 1)]);
+        assert_eq!(
+            (moves(&mut name, &[2]), moves(&mut name, &[2])),
+            (vec![], vec![(3, 2)]),
+            "as any from then on"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
-use crate::addresses::{Missing, Resolved};
+use crate::addresses::Resolved;
 use crate::admin_port::AdminPort;
 use crate::arguments::Arguments;
 use crate::control::glance::Glances;
@@ -92,11 +92,11 @@ pub(crate) fn serve_with(arguments: &[String], trial: Option<Plan>) -> ExitCode 
     }
 }
 
-/// Where the servers are, and as whom they are asked. Returns those that are given by name, and those that cannot be found, while others
-/// can.
-fn name_servers(configuration: &mut Configuration) -> Result<(Vec<Name>, Vec<Missing>), Failure> {
-    let Resolved { found, names, missing } = addresses::resolve(&configuration.backends)?;
-    missing.iter().for_each(|missing| tracing::warn!("{}", missing.warning()));
+/// Where the servers are, and as whom they are asked. Returns those that are given by name.
+fn name_servers(configuration: &mut Configuration) -> Result<Vec<Name>, Failure> {
+    let resolved = addresses::resolve(&configuration.backends)?;
+    resolved.warnings(configuration.lookup_interval).iter().for_each(|warning| tracing::warn!("{warning}"));
+    let Resolved { found, names, .. } = resolved;
     (configuration.engine.server, configuration.engine.server_names) = found.into_iter().unzip();
     // A name with two addresses is one server.
     configuration.engine.cluster.several = configuration.backends.len() > 1;
@@ -105,7 +105,7 @@ fn name_servers(configuration: &mut Configuration) -> Result<(Vec<Name>, Vec<Mis
         configuration.engine.service_password = backend.password.clone();
     }
     configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
-    Ok((names, missing))
+    Ok(names)
 }
 
 fn serve(
@@ -120,7 +120,7 @@ fn serve(
     handed_over.replace(&mut configuration)?;
     handed_over.say();
     open_files::raise(&configuration);
-    let (names, missing) = name_servers(&mut configuration)?;
+    let names = name_servers(&mut configuration)?;
     let tls = Arc::new(TlsFiles::read(&configuration)?);
     let slow_log = SlowLog::start(&configuration.slow_log, log.lines.clone())
         .map_err(|error| format!("no thread for the slow log: {error}"))?;
@@ -164,7 +164,6 @@ fn serve(
     let open_ports = |configuration: &Configuration, reach| {
         let program = Program {
             configuration: configuration.clone(),
-            missing,
             arguments,
             reach,
             driver: workers.driver(),

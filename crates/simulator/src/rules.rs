@@ -87,6 +87,7 @@ pub fn name_of(number: u8) -> ServerName {
     match server_address(number) {
         seam::Address::Tcp { remote, .. } => ServerName::tcp(&remote.ip().to_string(), remote.port()),
         seam::Address::Unix(path) => ServerName::Unix(path),
+        seam::Address::NotFound { host, port } => ServerName::tcp(&host, port),
     }
 }
 

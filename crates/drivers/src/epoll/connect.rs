@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, connect, sockopt};
-use seam::{Address, ConnectionId, Input, Program};
+use seam::{Address, ConnectionId, HOST_NOT_FOUND, Input, Program};
 
 use super::connection::{Connection, Phase};
 use super::{EpollDriver, Notice};
@@ -74,6 +74,7 @@ fn start(address: &Address) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
             let started = connect(&socket, &address);
             Ok((socket, started))
         }
+        Address::NotFound { .. } => Err(Errno::from_raw_os_error(HOST_NOT_FOUND)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, connect};
-use seam::{Address, ConnectionId, Input, Program};
+use seam::{Address, ConnectionId, HOST_NOT_FOUND, Input, Program};
 
 use super::connection::{Connecting, Connection, Phase};
 use super::socket_address::SocketAddress;
@@ -62,6 +62,7 @@ impl UringDriver {
                 }
             }
             Address::Unix(path) => SocketAddrUnix::new(path).and_then(|path| self.connect_unix(token, &path)),
+            Address::NotFound { .. } => Err(Errno::from_raw_os_error(HOST_NOT_FOUND)),
         };
         if let Err(errno) = result {
             self.notices.push_back(Notice::ConnectFailed { token, errno: errno.raw_os_error() });

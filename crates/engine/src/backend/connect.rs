@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{ConnectionId, Instant};
+use seam::{ConnectionId, HOST_NOT_FOUND, Instant};
 use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::prepared::Prepared;
@@ -546,6 +546,9 @@ impl Engine {
 pub(crate) fn connect_error(errno: i32) -> String {
     let error = std::io::Error::from_raw_os_error(errno);
     match error.kind() {
+        _ if errno == HOST_NOT_FOUND => String::from(
+            "its host cannot be found: check the name; it is looked for every backend_lookup_interval",
+        ),
         // No socket of that name; nobody listens on it, or on that port.
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
             format!("{error}: is it running, and listening there?")

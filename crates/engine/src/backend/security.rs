@@ -81,7 +81,7 @@ pub(crate) fn way_to(settings: &Settings, place: usize) -> Way {
     match &settings.server[place] {
         Address::Unix(_) => Way::Socket,
         Address::Tcp { remote, .. } if settings.trusted_servers.contain(&Peer::Tcp(*remote)) => Way::Trusted,
-        Address::Tcp { .. } => Way::Open,
+        Address::Tcp { .. } | Address::NotFound { .. } => Way::Open,
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn proxy_header(settings: &Settings, place: usize, client: Option<Soc
     let mut header = Vec::new();
     match (&settings.server[place], client) {
         _ if !settings.proxy_to_server => {}
-        (_, None) => proxy_protocol::put_local(&mut header),
+        (_, None) | (Address::NotFound { .. }, _) => proxy_protocol::put_local(&mut header),
         (Address::Tcp { remote, .. }, Some(client)) => proxy_protocol::put(&mut header, client, *remote),
         (Address::Unix(_), Some(client)) => {
             // A Unix socket has no address; MariaDB does not look at this one.
@@ -111,5 +111,6 @@ fn stays_here(address: &Address) -> bool {
     match address {
         Address::Unix(_) => true,
         Address::Tcp { remote, .. } => remote.ip().to_canonical().is_loopback(),
+        Address::NotFound { .. } => false,
     }
 }

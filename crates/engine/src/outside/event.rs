@@ -295,6 +295,9 @@ impl Event {
     /// What there is to say where there are several servers.
     fn say_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ServerMoved { name, from: Address::NotFound { .. }, to } => {
+                write!(f, "server {name} is at {to}: its name has been found (backend_lookup_interval)")
+            }
             Self::ServerMoved { name, from, to } => write!(
                 f,
                 "server {name} is at {to} now, no more at {from}: its name leads there (backend_lookup_interval)"

@@ -42,6 +42,7 @@ impl ServerName {
                 Self::Tcp { host: remote.ip().to_string(), port: remote.port() }
             }
             (Address::Unix(path), _) => Self::Unix(path.clone()),
+            (Address::NotFound { host, port }, _) => Self::tcp(host, *port),
         }
     }
 }

@@ -69,7 +69,6 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     pins::put(rows, pins, reports);
     logins::put(rows, &logging_in, &wholes);
     put_refusals(rows, &wholes);
-    servers::put_missing(rows, control);
     routes.iter().for_each(|route| servers::put_route(rows, route));
     let read_servers = ReadServers::of(&wholes);
     for whole in wholes.values() {

@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use admin::Rows;
 use admin::tables::{Failover, Peer, Route, Server, ServerCheck, time_text};
-use engine::{
-    Behind, FailoverView, PeerView, RoutedView, ServerCheckView, ServerRole, ServerState, ServerView,
-};
+use engine::{Behind, FailoverView, PeerView, RoutedView, ServerCheckView, ServerView};
 
 use super::values::{digest_name, micros};
-use crate::control::Control;
 use crate::reads::ReadServer;
 
 /// Adds a server to both tables, with what reads do there where they go to replicas.
@@ -47,39 +44,6 @@ pub(super) fn put(rows: &mut Rows<'_>, view: &ServerView, reads: Option<&ReadSer
     });
     for check in &view.checks {
         rows.put(&check_row(&address, check, now));
-    }
-}
-
-/// Adds the servers that could not be found at the start.
-pub(super) fn put_missing(rows: &mut Rows<'_>, control: &Control) {
-    for missing in &control.program.missing {
-        rows.put(&Server {
-            address: missing.server.clone(),
-            identity: None,
-            role: ServerRole::Unknown.name(),
-            state: ServerState::Down.name(),
-            writable: false,
-            in_use: false,
-            drained: false,
-            reason: missing.warning(),
-            lag_seconds: None,
-            position: None,
-            since: time_text(control.began),
-            since_us: micros(control.started.elapsed()),
-            readable: None,
-            unreadable_for: None,
-            weight: None,
-            zone: None,
-            data_age_us: None,
-            permits_in_use: None,
-            permits: None,
-            backends: None,
-            reads_waiting: None,
-            reads_running: None,
-            reads: None,
-            read_mean_us: None,
-            read_p99_us: None,
-        });
     }
 }
 
