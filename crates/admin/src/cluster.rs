@@ -21,10 +21,6 @@ use crate::{Peer, Peers, Row as _, Rows, Table, variables};
 use asking::{Asker, Question, Said, Shared};
 use chunk::Chunk;
 
-/// How long all that the others are asked may take, together: half of what the statement has, so that the rest is left for what it does
-/// with their rows. A worker there that does not answer takes two seconds of it.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// The memory that rows of others may take for one statement, as [`cost`] counts it: half of what all statements have, so that one
 /// that says too much leaves the rows of this Onramp room.
 const LARGEST: usize = MEMORY_LIMIT / 2;
@@ -44,6 +40,8 @@ pub(crate) struct Asked {
     others: Vec<Other>,
     said: Receiver<(usize, Said)>,
     until: Instant,
+    /// How long they had.
+    patience: Duration,
     /// Why none is asked.
     failure: Option<String>,
 }
@@ -84,7 +82,7 @@ impl Asked {
             Ok(others) => (others, None),
             Err(failure) => (Vec::new(), Some(failure)),
         };
-        let until = rows.deadline().min(Instant::now() + PATIENCE);
+        let until = rows.deadline().min(Instant::now() + peers.patience);
         // Where it is full the others wait, and with them the Onramps that they ask: what is on the way is bounded.
         let (say, said) = sync_channel(1);
         let shared = Arc::new(Shared::new(variables::identity(), until));
@@ -104,6 +102,7 @@ impl Asked {
             others,
             said,
             until,
+            patience: peers.patience,
             failure: failure.map(|failure| failure.to_string()),
         })
     }
@@ -124,10 +123,10 @@ impl Asked {
         }
         for number in 0..self.others.len() {
             if self.others[number].stands == Stands::Asked {
-                let seconds = PATIENCE.as_secs();
                 let reason = format!(
-                    "it has not said all within {seconds} seconds: it hangs, is cut off, or has much to say; look whether it is well, or name \
-                     fewer columns"
+                    "it has not said all within {:?}, see admin_peers_timeout: it hangs, is cut off, or has much to say; look whether it is \
+                     well, or name fewer columns",
+                    self.patience
                 );
                 self.fail(number, reason, rows);
             }

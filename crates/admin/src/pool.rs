@@ -1,5 +1,7 @@
 //! The admin port's needs of the program around it.
 
+use std::time::Duration;
+
 use admin_client::Place;
 
 use crate::Rows;
@@ -75,6 +77,8 @@ pub struct Peers {
     pub own_name: String,
     /// The others, by the names that they have in tables, all different; this one may be among them. Or why they cannot be asked.
     pub others: Result<Vec<Peer>, Box<dyn std::error::Error + Send + Sync>>,
+    /// How long all that they are asked may take, together, as long as the statement has time.
+    pub patience: Duration,
 }
 
 /// Another Onramp.

@@ -43,6 +43,8 @@ settings! {
         pub admin_peers: AdminPeers = AdminPeers::default(), live;
         /// The authorities of their certificates; empty where nothing is verified.
         pub admin_peers_ca: PathBuf = PathBuf::new(), live;
+        /// See [`Self::admin_peers`].
+        pub admin_peers_timeout: Duration = Duration::from_secs(5), live;
         /// Where HTTP is answered; `None` for nowhere.
         // Beside the ports of Prometheus' exporters, from 9100 on, and not that of MySQL's (9104), which often runs on the same machine.
         pub http_listen: Option<ListenAddress> = Some(ListenAddress::Tcp { host: String::from("127.0.0.1"), port: 9126, tls: None }), start;

@@ -155,7 +155,7 @@ fn limit(option: &'static str, bound: u64) -> Limit {
 fn ask(text: &str, others: Vec<(&str, Place)>) -> (Vec<Vec<String>>, Vec<String>) {
     let caller = Caller { user: String::new(), schema: None, connection: 1, version: "" };
     let others = others.into_iter().map(|(name, place)| Peer { name: String::from(name), place }).collect();
-    let peers = Peers { own_name: String::from("own"), others: Ok(others) };
+    let peers = Peers { own_name: String::from("own"), others: Ok(others), patience: Duration::from_secs(5) };
     let fill = |rows: &mut Rows<'_>| {
         let asked = Asked::begin(rows, || peers).expect("it is about all");
         rows.put(&limit("permits", 8));

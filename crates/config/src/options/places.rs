@@ -1,5 +1,7 @@
 //! Where clients, operators and servers are.
 
+use std::time::Duration;
+
 use engine::ServerCompression;
 
 use super::{ByAdminPort, OFF_ON, OptionSpec, Scope, Section, Unit, always, setting};
@@ -167,6 +169,19 @@ pub(super) const ADMIN_PORT: &[OptionSpec] = &[
         doc: "The authorities of which one must have signed the certificates of admin_peers, for the host by which each is named there: a file of PEM. \
               With it other Onramps are asked inside TLS alone; without it inside TLS where they offer that, and whose certificate they show is not looked at: \
               nobody can listen, but somebody who stands between both could log in there with what he is told. It is read anew for each such statement.",
+        section: Section::AdminPort,
+        limit: None,
+    },
+    OptionSpec {
+        name: "admin_peers_timeout",
+        // A statement has 10 s in all, and needs some for what it does with the rows.
+        kind: Kind::Duration(
+            Duration::from_millis(100)..=Duration::from_secs(10),
+            setting!(admin_peers_timeout),
+        ),
+        example: "2s",
+        doc: "How long a statement waits for all of admin_peers together. Those that have not answered by then are left out, and a warning \
+              of the statement names them. A worker there that hangs takes two seconds of it.",
         section: Section::AdminPort,
         limit: None,
     },

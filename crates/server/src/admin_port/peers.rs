@@ -40,7 +40,11 @@ impl std::error::Error for NoPeers {}
 
 pub(super) fn of(configuration: &Configuration) -> Peers {
     let names: Vec<_> = configuration.admin_peers.iter().map(|peer| peer.target.to_string()).collect();
-    Peers { own_name: own_name(configuration, &names), others: others(configuration).map_err(Into::into) }
+    Peers {
+        own_name: own_name(configuration, &names),
+        others: others(configuration).map_err(Into::into),
+        patience: configuration.admin_peers_timeout,
+    }
 }
 
 fn others(configuration: &Configuration) -> Result<Vec<Peer>, NoPeers> {
