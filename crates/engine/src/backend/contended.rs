@@ -327,7 +327,10 @@ impl Engine {
 impl Backend {
     /// Lent for a stall that nobody has explained.
     pub(crate) fn lends_for_unknown_reasons(&self) -> bool {
-        self.permit() == super::Permit::Lent && !self.waits_for_lock && !self.contends
+        self.permit() == super::Permit::Lent
+            && !self.waits_for_lock
+            && !self.contends
+            && !self.place.is_former()
     }
 }
 

@@ -82,11 +82,12 @@ impl Backend {
         (!limit.is_zero()).then(|| self.first_since + limit)
     }
 
-    /// Says whether the statement on it has run for that long, and is not known to wait for a lock.
+    /// Says whether the statement on it has run for that long, and is not known to wait for a lock, or for a server that may be dead.
     pub(super) fn is_overdue(&self, now: Instant, settings: &Settings) -> bool {
         self.permit() != Permit::None
             && !self.waits_for_lock
             && !self.contends
+            && !self.place.is_former()
             && self.long_at(settings).is_some_and(|at| at <= now)
     }
 }

@@ -157,7 +157,7 @@ impl Server {
 
 impl Backend {
     /// A statement begins on it; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
-    pub(super) fn begin_with_permit(
+    pub(crate) fn begin_with_permit(
         &mut self,
         now: Instant,
         scheduler: &mut Scheduler,
@@ -169,9 +169,12 @@ impl Backend {
         self.state.permit_since = now;
         self.state.spared = spared;
         scheduler.spare(spared);
+        if self.place.is_former() {
+            self.lend_permit(scheduler);
+        }
     }
 
-    /// Another statement may run as long as the server does nothing for this one.
+    /// Another statement may run as long as the server does nothing for this one, or another server does it.
     pub(crate) fn lend_permit(&mut self, scheduler: &mut Scheduler) {
         if self.permit() == Permit::Held {
             self.set_permit("lend", Permit::Lent);
@@ -181,7 +184,7 @@ impl Backend {
 
     /// It takes a whole one then: what it waits for is known no more.
     pub(crate) fn take_permit_back(&mut self, scheduler: &mut Scheduler) {
-        if self.permit() == Permit::Lent {
+        if self.permit() == Permit::Lent && !self.place.is_former() {
             self.set_permit("take_back", Permit::Held);
             scheduler.resume();
         }

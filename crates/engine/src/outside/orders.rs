@@ -127,6 +127,8 @@ impl Engine {
     fn leave_at_former(&mut self, key: BackendKey, from: &Rc<Address>) {
         let backend = &mut self.servers[key];
         backend.place = Place::Former(Rc::clone(from));
+        // Permits are for what stands at the new address. The former one may be dead, and what was sent there hang for long.
+        backend.lend_permit(&mut self.scheduling.scheduler);
         backend.afterwards = Afterwards::Close;
         // The number of its thread is another one's where the server is now.
         backend.serves = Serves::default();

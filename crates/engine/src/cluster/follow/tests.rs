@@ -2,7 +2,7 @@ use seam::{Address, Input, Output, Program};
 use wire::{CommandKind, Expect};
 
 use super::*;
-use crate::backend::Phase as BackendPhase;
+use crate::backend::{Permit, Phase as BackendPhase};
 use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
 use crate::cluster::testing::{two_servers, writes};
 use crate::ids::client_key;
@@ -258,6 +258,28 @@ fn an_idle_backend_at_the_former_address_is_closed() {
     engine.free_backend(key);
     engine.move_server(0, &Address::Unix("/elsewhere".into()));
     assert_eq!(ends(&mut engine), [End::Closed(1)]);
+}
+
+#[test]
+fn what_runs_at_the_former_address_takes_no_permit_of_those_for_the_new_one() {
+    let mut engine = with_backends();
+    engine.settings.cluster.several = false;
+    let key = engine.clients[client_key(0)].backend.expect("it holds one");
+    let begin = |engine: &mut Engine| {
+        engine.scheduling.scheduler.resume();
+        let (now, scheduler) = (engine.now, &mut engine.scheduling.scheduler);
+        engine.servers[key].begin_with_permit(now, scheduler, true, 0);
+    };
+    begin(&mut engine);
+    assert_eq!(engine.scheduling.scheduler.running(), 1);
+    engine.move_server(0, &Address::Unix("/elsewhere".into()));
+    assert_eq!((engine.servers[key].permit(), engine.scheduling.scheduler.running()), (Permit::Lent, 0));
+    // Its client had been slow to take the answer, and takes it again.
+    engine.servers[key].take_permit_back(&mut engine.scheduling.scheduler);
+    assert_eq!(engine.scheduling.scheduler.running(), 0);
+    engine.servers[key].give_permit(&mut engine.scheduling.scheduler);
+    begin(&mut engine);
+    assert_eq!((engine.servers[key].permit(), engine.scheduling.scheduler.running()), (Permit::Lent, 0));
 }
 
 /// The former address may be silent, and say so much later.
