@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import pymysql
 import pytest
 
 from harness import admin, delay, names, raw
@@ -231,6 +232,34 @@ def test_a_replica_whose_name_is_found_later_takes_reads(replicating, folder, st
         onramp.says("its name has been found")
     rows = servers_rows(onramp)
     assert rows.keys() == {"127.0.0.2", "127.0.0.3"} and rows["127.0.0.3"]["role"] == "replica", rows
+
+
+def test_a_switchover_ends_where_a_server_of_it_has_moved_meanwhile(replicating, folder, start, tmp_path):
+    """It waits for a transaction. What is at the new address nobody has judged."""
+    command = tmp_path / "change-primary"
+    command.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+    command.chmod(0o755)
+    known = Names(folder, db=["127.0.0.3"])
+    onramp = start(known, others=[replicating[0].host, "db.test"], switchover_command=command, switchover_wait="300s", switchover_timeout="60s")
+    until(lambda: servers_rows(onramp)["127.0.0.3"]["role"] == "replica", lambda: servers_rows(onramp))
+    with raw.connect(onramp) as client:
+        assert isinstance(client.query("BEGIN"), Ok) and client.value(WHO) == b"2"
+        said = in_background(told, onramp, f"SWITCHOVER TO '127.0.0.3:{replicating[0].port}'")
+        onramp.says("new transactions wait")
+        known.lead(db=["127.0.0.4"])
+        onramp.says("is at 127.0.0.4")
+        assert isinstance(client.query("COMMIT"), Ok)
+        error = said()
+        assert client.value(WHO) == b"2"
+    assert "127.0.0.4" in error and "meanwhile" in error, error
+    assert not (tmp_path / "called").exists()
+
+
+def told(onramp, statement):
+    try:
+        return str(admin.rows(onramp, statement))
+    except pymysql.err.MySQLError as error:
+        return str(error.args[1])
 
 
 def test_clients_wait_for_a_primary_whose_name_is_found_later(servers, folder, own_onramp):
