@@ -9,6 +9,7 @@ use crate::client::promise::Promise;
 use crate::faults::{Faults, Parameters, server_address};
 use crate::random::Random;
 use crate::rules::Rules;
+use crate::server::kind::Kind;
 
 /// Mixed into the seed, so that the run of one server with the same seed tells nothing of this one.
 const OTHER_SEED: u64 = 0x00c1_0057_e125;
@@ -21,6 +22,9 @@ const OF_RULES: u64 = 0x0e19_4750;
 
 /// And once more for what else is drawn of runs for many checks of reads.
 const OF_READERS: u64 = 0x2ead_e125;
+
+/// For what is drawn where the servers are MySQLs.
+const OF_MYSQL: u64 = 0x0e5d_0804;
 
 /// In so many of 100 runs for many checks of reads clients do what binds them to the primary.
 const RARELY: u64 = 25;
@@ -49,6 +53,12 @@ const PACE: u64 = 30;
 /// Everything about the servers of a run that is drawn from its seed in advance.
 #[derive(Clone, Debug)]
 pub struct ClusterParameters {
+    /// Whose servers they are.
+    pub kind: Kind,
+    /// On MySQL: some transactions have a tag.
+    pub has_tags: bool,
+    /// On MySQL: replicas carry out what comes in any order that is possible.
+    pub any_order: bool,
     /// How many.
     pub servers: u8,
     /// Microseconds that a transaction takes to a replica, at most.
@@ -117,6 +127,9 @@ impl ClusterParameters {
             troubles.push(*random.pick(&TROUBLES));
         }
         Self {
+            kind: Kind::MariaDb,
+            has_tags: false,
+            any_order: false,
             servers: u8::try_from(random.between(2, 4)).expect("small"),
             lag: *random.pick(&[1_000, 50_000, 2_000_000]),
             at_once: 20,
@@ -239,6 +252,22 @@ impl Parameters {
         parameters.with_rules()
     }
 
+    /// The same run with MySQLs.
+    #[must_use]
+    pub fn with_mysql(mut self) -> Self {
+        let mut random = Random::new(self.seed ^ OF_MYSQL);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.kind = Kind::MySql;
+            (cluster.has_tags, cluster.any_order) = (random.percent(50), random.percent(50));
+        }
+        self
+    }
+
+    /// Whether the servers are MySQLs.
+    pub fn has_mysql(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.kind == Kind::MySql)
+    }
+
     /// The same cluster with what operators say of servers that are read from.
     fn with_rules(mut self) -> Self {
         let mut random = Random::new(self.seed ^ OF_RULES);
@@ -266,9 +295,12 @@ impl fmt::Display for ClusterParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "  {} servers, lag up to {} us for {} transactions, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
+            "  {} servers ({:?}, tags {}, any order {}), lag up to {} us for {} transactions, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
              calm after {} us; {:?}; {:?}",
             self.servers,
+            self.kind,
+            self.has_tags,
+            self.any_order,
             self.lag,
             self.at_once,
             self.check_interval,

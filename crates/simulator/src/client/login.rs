@@ -3,6 +3,7 @@
 use crate::protocol::{Cursor, capability, native_token, put_string};
 use crate::random::Random;
 use crate::server::database::{Account, SCHEMAS};
+use crate::server::kind::Kind;
 
 /// Who a client says it is.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ impl Credentials {
 /// A login under way.
 #[derive(Clone, Debug)]
 pub struct LoginRequest {
+    /// Whose server it is, by the greeting.
+    pub kind: Kind,
     /// The connection's id, from the greeting.
     pub thread_id: u32,
     /// What both sides can do.
@@ -69,7 +72,7 @@ impl LoginRequest {
         if cursor.byte()? != 10 {
             return None;
         }
-        cursor.until_nul()?;
+        let kind = Kind::of_version(cursor.until_nul()?);
         let thread_id = cursor.long()?;
         let mut scramble = cursor.take(8)?.to_vec();
         cursor.byte()?;
@@ -82,7 +85,7 @@ impl LoginRequest {
         let credentials = Credentials::draw(accounts, right, random);
         let capabilities = draw_capabilities(random, credentials.schema.is_some()) & (offered | 1);
         let other_plugin = random.percent(15);
-        Some(Self { thread_id, capabilities, credentials, sent_at, scramble, other_plugin })
+        Some(Self { kind, thread_id, capabilities, credentials, sent_at, scramble, other_plugin })
     }
 
     /// Protocol::HandshakeResponse41.

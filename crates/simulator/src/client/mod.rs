@@ -306,7 +306,8 @@ impl Client {
             request.capabilities,
             credentials.schema.clone(),
             credentials.collation,
-        );
+        )
+        .on(request.kind);
         self.left = u32::try_from(self.random.between(3, 60) * self.habits.stays).unwrap_or(3);
         let author = Author::new(self.key, self.habits, self.random.fork());
         self.phase = Phase::Working(Box::new(Work {

@@ -227,7 +227,10 @@ impl Author {
         let (few, many) = (self.random.between(1, 9), self.random.between(20, 110));
         query(&match self.random.below(18) {
             0..=3 => return self.probe(),
-            4 => format!("SELECT '{token}', @@tx_isolation, @@group_concat_max_len, @@foreign_key_checks"),
+            4 => {
+                let isolation = oracle.session.kind.name_of("tx_isolation");
+                format!("SELECT '{token}', @@{isolation}, @@group_concat_max_len, @@foreign_key_checks")
+            }
             5 | 6 => return self.count_or_version(token),
             7 => format!("SELECT '{token}', seq FROM rows_{few}"),
             8 => format!("SELECT '{token}', REPEAT('x', {many}), seq FROM rows_{many}"),

@@ -2,6 +2,7 @@
 
 use super::database::Database;
 use super::expression::Parser;
+use super::kind::Kind;
 use super::locks;
 use super::reply::{Answer, ServerError, Value};
 use super::session::Session;
@@ -33,15 +34,20 @@ pub fn show(
             Ok(Answer::Diagnostics(rows))
         }
         Some("global") if session.user == super::SERVICE_USER => {
+            if let Some(counters) = database.show_counters(text).filter(|_| database.kind == Kind::MySql) {
+                return Ok(counters);
+            }
             let columns = ["Variable_name", "Value"].map(str::to_owned).to_vec();
             if parser.word().as_deref() == Some("variables") {
                 // The global values never change, so that who reads from nobody else needs to know of one only.
                 let is_asked = |it: &&Variable| match database.member {
-                    Some(_) => text.contains(&format!("'{}'", it.name)),
+                    Some(_) => text.contains(&format!("'{}'", database.kind.name_of(it.name))),
                     None => it.name == "autocommit",
                 };
                 let asked = VARIABLES.iter().filter(is_asked);
-                let row = |it: &Variable| [it.name, it.initial].map(|text| Some(text.to_owned())).to_vec();
+                let row = |it: &Variable| {
+                    [database.kind.name_of(it.name), it.initial].map(|text| Some(text.to_owned())).to_vec()
+                };
                 return Ok(Answer::Rows { columns, rows: asked.map(row).collect() });
             }
             let name = "Innodb_row_lock_current_waits".to_owned();
@@ -53,7 +59,7 @@ pub fn show(
 }
 
 /// Who waits for whom: threads in pairs.
-fn lock_waits(database: &Database) -> Vec<Vec<Value>> {
+pub(super) fn lock_waits(database: &Database) -> Vec<Vec<Value>> {
     let Some(holder) = database.hot_row else { return Vec::new() };
     let waiters = database.hot_waiters.iter().filter(|waiter| **waiter != holder);
     waiters.map(|waiter| [waiter.to_string(), holder.to_string()].map(Some).to_vec()).collect()
@@ -68,6 +74,8 @@ pub fn select(
     let position = database.select_position(text).filter(|_| session.user == super::SERVICE_USER);
     let rows: Vec<Vec<Value>> = if let Some(position) = position {
         vec![vec![Some(position)]]
+    } else if let Some(rows) = database.select_of_mysql(text).filter(|_| database.kind == Kind::MySql) {
+        rows
     } else if text.contains("information_schema.COLLATIONS") {
         COLLATIONS
             .iter()
@@ -86,7 +94,7 @@ pub fn select(
     } else if text.starts_with("SELECT CASE WHEN GET_LOCK(") {
         vec![vec![locks::first_free(session, database, text), Some(session.thread_id.to_string())]]
     } else if text.contains("USER_PRIVILEGES") {
-        ["SELECT", "SHOW VIEW", "TRIGGER"].map(|right| vec![Some(right.to_owned())]).to_vec()
+        ["SELECT", "SHOW VIEW", "SHOW_ROUTINE", "TRIGGER"].map(|right| vec![Some(right.to_owned())]).to_vec()
     } else if text.contains("Com_grant") {
         // Accounts never change.
         vec![vec![Some("0".to_owned())]]
@@ -105,13 +113,16 @@ pub fn select(
             .collect()
     } else if text.contains("information_schema.INNODB_LOCK_WAITS") {
         lock_waits(database)
-    } else if ["mysql.proc", ".TRIGGERS", ".VIEWS", ".COLUMNS"].iter().any(|table| text.contains(table)) {
+    } else if ["mysql.proc", ".ROUTINES", ".TRIGGERS", ".VIEWS", ".COLUMNS"]
+        .iter()
+        .any(|table| text.contains(table))
+    {
         // No code is stored here.
         let columns = ["name", "parameters", "body", "mode"].map(str::to_owned).to_vec();
         return Some(Ok(Answer::Rows { columns, rows: Vec::new() }));
     } else if text.starts_with("SELECT ID, USER, HOST FROM information_schema.PROCESSLIST") {
         locks::own_threads(session, database, text)
-    } else if text.contains("information_schema.PROCESSLIST") {
+    } else if text.contains("information_schema.PROCESSLIST") || text.contains("performance_schema.threads") {
         // The only lock here that is waited for in the server is that row's.
         let columns = vec!["ID".to_owned()];
         return Some(Ok(Answer::Rows { columns, rows: Vec::new() }));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::kind::Kind;
 use super::locks::Locks;
 use super::member::{Committed, Member, ServerNumber};
 use crate::token::{ClientKey, Token};
@@ -75,6 +76,8 @@ pub struct Kill {
 /// The shared part of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
+    /// Whose server it is.
+    pub kind: Kind,
     /// Tables by name; the schema plays no part in it.
     pub tables: BTreeMap<String, Table>,
     /// Named locks and the sessions that hold them.

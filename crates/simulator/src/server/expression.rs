@@ -5,7 +5,6 @@ use super::lexer::{Lexeme, Piece};
 use super::locks;
 use super::reply::{ServerError, Value};
 use super::session::Session;
-use super::variables;
 use crate::client::{moments, versions};
 
 /// Where a SELECT's rows come from; also the row that an expression is evaluated for.
@@ -213,9 +212,7 @@ impl<'a> Parser<'a> {
             }
             Some(Lexeme::UserVariable(name)) => session.user_variables.get(&name).cloned().flatten(),
             Some(Lexeme::SystemVariable { global: true, name }) => {
-                let variable =
-                    variables::find(&name).ok_or_else(|| super::session::unknown_variable(&name))?;
-                Some(variable.initial.to_owned())
+                Some(session.find(&name)?.initial.to_owned())
             }
             Some(Lexeme::SystemVariable { global: false, name }) => system_value(session, &name)?,
             Some(Lexeme::Word(name)) if self.symbol('(') => self.function(&name, session, database, row)?,
@@ -260,10 +257,10 @@ impl<'a> Parser<'a> {
             "row_count" => Some(session.row_count.to_string()),
             "found_rows" => Some(session.found_rows.to_string()),
             "user" | "current_user" => Some(format!("{}@%", session.user)),
-            "current_role" => session.role.map(str::to_owned),
+            "current_role" => session.kind.current_role(session.role),
             // What Onramp puts in the place of others, for their types.
             "cast" | "nullif" | "round" => argument,
-            "version" => Some(super::VERSION.to_owned()),
+            "version" => Some(session.kind.version().to_owned()),
             "sleep" => Some("0".to_owned()),
             "repeat" => argument.map(|text| text.repeat(number(1).unwrap_or(0))),
             "count" => Some(match row {
@@ -271,7 +268,7 @@ impl<'a> Parser<'a> {
                 _ => "1".to_owned(),
             }),
             // Only ever asked of NULL.
-            "unhex" => None,
+            "unhex" | "replace" => None,
             // Time stands still, mostly: who asks is only told apart from others by it.
             "now" => Some("2026-01-31 12:00:00.000000".to_owned()),
             "unix_timestamp" => {

@@ -78,6 +78,10 @@ fn lexeme(rest: &str, first: char) -> Option<(Lexeme, usize)> {
         let length = digits.bytes().take_while(u8::is_ascii_hexdigit).count();
         return Some((Lexeme::Text(from_hex(&digits[..length])?), 2 + length));
     }
+    if let Some(digits) = rest.strip_prefix("x'") {
+        let length = digits.find('\'')?;
+        return Some((Lexeme::Text(from_hex(&digits[..length])?), 3 + length));
+    }
     match first {
         '\'' => quoted(rest, '\'').map(|(text, length)| (Lexeme::Text(text), length)),
         '`' => quoted(rest, '`').map(|(text, length)| (Lexeme::Name(text), length)),

@@ -1,6 +1,7 @@
 //! Logins on the virtual server: `mysql_native_password`, with a change of scramble now and then.
 
 use super::database::{Account, Database, SCHEMAS};
+use super::kind::Kind;
 use super::reply::ServerError;
 use super::session::Session;
 use crate::protocol::{Cursor, capability, native_token, packet, status};
@@ -62,10 +63,14 @@ impl Login {
     }
 
     /// The greeting: Protocol::HandshakeV10.
-    pub fn greeting(&self, thread_id: u32) -> Vec<u8> {
-        let offered = OFFERED.to_le_bytes();
+    pub fn greeting(&self, kind: Kind, thread_id: u32) -> Vec<u8> {
+        let (offered, own) = match kind {
+            Kind::MariaDb => (OFFERED, OFFERED_BY_MARIADB),
+            Kind::MySql => (OFFERED | 1, 0),
+        };
+        let offered = offered.to_le_bytes();
         let mut out = vec![10];
-        out.extend_from_slice(super::VERSION.as_bytes());
+        out.extend_from_slice(kind.version().as_bytes());
         out.push(0);
         out.extend_from_slice(&thread_id.to_le_bytes());
         out.extend_from_slice(&self.scramble[..8]);
@@ -76,7 +81,7 @@ impl Login {
         out.extend_from_slice(&offered[2..]);
         out.push(21); // scramble and NUL
         out.extend_from_slice(&[0; 6]);
-        out.extend_from_slice(&OFFERED_BY_MARIADB.to_le_bytes());
+        out.extend_from_slice(&own.to_le_bytes());
         out.extend_from_slice(&self.scramble[8..]);
         out.push(0);
         out.extend_from_slice(PLUGIN);
@@ -120,9 +125,10 @@ impl Login {
     }
 
     /// The session of a login that was right.
-    pub fn session(&self, thread_id: u32) -> Session {
+    pub fn session(&self, kind: Kind, thread_id: u32) -> Session {
         let request = self.request.clone().expect("a verdict needs a request");
         Session::new(thread_id, &request.user, request.capabilities, request.schema, request.collation)
+            .on(kind)
     }
 
     /// Turns a session into that of the new user.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::database::{Database, Table};
+use super::kind::Kind;
 use super::lexer::{Lexeme, pieces};
+use super::mysql;
 use super::reply::{Answer, ServerError, Value};
 use super::session::Session;
 use crate::token::Token;
@@ -22,8 +24,10 @@ pub struct Gtid {
     pub server: ServerNumber,
     /// MariaDB's number, which counts all transactions of a domain.
     pub of_domain: u64,
-    /// MySQL's number, which counts those of the server.
+    /// MySQL's number, which counts those of the server, with a tag and without one.
     pub of_server: u64,
+    /// It has a tag, on MySQL.
+    pub is_tagged: bool,
 }
 
 /// A transaction that is committed and has changed something.
@@ -53,6 +57,10 @@ pub enum Replication {
 /// What a server is to the others.
 #[derive(Clone, Debug)]
 pub struct Member {
+    /// Whose server it is.
+    pub kind: Kind,
+    /// On a MySQL every second client names its transactions with a tag.
+    pub has_tags: bool,
     /// Which of them it is.
     pub number: ServerNumber,
     /// It refuses writes.
@@ -66,29 +74,40 @@ pub struct Member {
     pub said_lag: Option<u64>,
     /// All that it has, in the order in which it got it.
     log: Vec<Rc<Committed>>,
-    has: BTreeSet<Gtid>,
-    /// How many it has ever committed itself. As a copy of another it goes on counting: a copy of a MySQL has a `server_uuid` of its own.
-    own_commits: u64,
+    has: Rc<BTreeSet<Gtid>>,
+    /// How many it has ever committed itself, without a tag and with one. As a copy of another it goes on counting: a copy of a MySQL has a `server_uuid` of its own.
+    own_commits: [u64; 2],
     /// The last that it has got from another one.
     received: Option<Gtid>,
-    /// The last numbers of its domain that it has shown to each program, the latest first, and that are known to have come to that.
-    shown: BTreeMap<usize, [u64; 2]>,
+    /// What it has shown to each program, the latest first, and is known to have come to that.
+    shown: BTreeMap<usize, [Shown; 2]>,
     /// What it has shown last on each session: that it has come shows when the same one asks again.
-    shown_on: BTreeMap<u32, u64>,
+    shown_on: BTreeMap<u32, Shown>,
+}
+
+/// What a server has shown that it has.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// The last number of its domain.
+    pub last: u64,
+    /// All of it.
+    pub all: Rc<BTreeSet<Gtid>>,
 }
 
 impl Member {
     /// A replica of nobody that has nothing.
     pub fn new(number: ServerNumber) -> Self {
         Self {
+            kind: Kind::MariaDb,
+            has_tags: false,
             number,
             read_only: true,
             source: None,
             replication: Replication::Runs,
             said_lag: None,
             log: Vec::new(),
-            has: BTreeSet::new(),
-            own_commits: 0,
+            has: Rc::default(),
+            own_commits: [0; 2],
             received: None,
             shown: BTreeMap::new(),
             shown_on: BTreeMap::new(),
@@ -100,11 +119,15 @@ impl Member {
         &self.log
     }
 
-    /// The next of what it lacks of its source, whose log this is, so many at most, or why it cannot go on there.
+    /// The next of what it lacks of its source, so many at most, or why it cannot go on there.
     ///
     /// # Errors
     /// It has something else in the place of what the source has.
-    pub fn next_of(&self, source: &[Rc<Committed>], most: usize) -> Result<Vec<Rc<Committed>>, &'static str> {
+    pub fn next_of(&self, source: &Self, most: usize) -> Result<Vec<Rc<Committed>>, &'static str> {
+        if self.kind == Kind::MySql {
+            return self.next_by_sets(source, most);
+        }
+        let source = source.log();
         let last = self.log.len().checked_sub(1);
         let theirs = last.map(|last| source.get(last).map(|committed| committed.gtid));
         if theirs != self.log.last().map(|committed| Some(committed.gtid)) {
@@ -128,13 +151,23 @@ impl Member {
 
     /// Whether it lacks nothing that another one has.
     pub fn has_all_of(&self, other: &Self) -> bool {
-        other.has.is_subset(&self.has)
+        self.has_all(&other.has)
+    }
+
+    /// Whether it has all of these.
+    pub fn has_all(&self, others: &BTreeSet<Gtid>) -> bool {
+        others.is_subset(&self.has)
     }
 
     /// What a program that asks it again and again knows it to have had for a while: what the last answer that has come shows may still
     /// have been on its way to replicas.
-    pub fn known(&self, program: usize) -> u64 {
-        self.shown.get(&program).map_or(0, |shown| shown[1])
+    pub fn known(&self, program: usize) -> Shown {
+        self.shown.get(&program).map(|shown| shown[1].clone()).unwrap_or_default()
+    }
+
+    /// What it shows to whoever asks.
+    pub fn shows(&self) -> Shown {
+        Shown { last: self.log.last().map_or(0, |last| last.gtid.of_domain), all: Rc::clone(&self.has) }
     }
 
     /// `gtid_current_pos` of MariaDB.
@@ -149,29 +182,18 @@ impl Member {
 
     /// `gtid_executed` of MySQL.
     pub fn mysql_position(&self) -> String {
-        let mut sets: BTreeMap<ServerNumber, Vec<(u64, u64)>> = BTreeMap::new();
-        let mut numbers: Vec<_> = self.has.iter().map(|gtid| (gtid.server, gtid.of_server)).collect();
-        numbers.sort_unstable();
-        for (server, number) in numbers {
-            let set = sets.entry(server).or_default();
-            match set.last_mut() {
-                Some((_, last)) if *last + 1 == number => *last = number,
-                _ => set.push((number, number)),
-            }
-        }
-        let of_one = |(server, set): (&ServerNumber, &Vec<(u64, u64)>)| {
-            let ranges: Vec<_> = set.iter().map(|(first, last)| format!(":{first}-{last}")).collect();
-            format!("3e11fa47-71ca-11e1-9e33-c80aa94295{server:02}{}", ranges.concat())
-        };
-        sets.iter().map(of_one).collect::<Vec<_>>().join(",")
+        mysql::set_of(&self.has)
     }
 
     fn commit(&mut self, changes: Vec<Change>, tokens: Vec<Token>) -> Rc<Committed> {
-        self.own_commits += 1;
+        let is_tagged = self.has_tags && tokens.first().is_some_and(|token| token.key.client % 2 == 1);
+        let own_commits = &mut self.own_commits[usize::from(is_tagged)];
+        *own_commits += 1;
         let gtid = Gtid {
             server: self.number,
             of_domain: self.log.last().map_or(0, |last| last.gtid.of_domain) + 1,
-            of_server: self.own_commits,
+            of_server: *own_commits,
+            is_tagged,
         };
         let committed = Rc::new(Committed { gtid, tokens, changes });
         self.take(Rc::clone(&committed));
@@ -179,7 +201,7 @@ impl Member {
     }
 
     fn take(&mut self, committed: Rc<Committed>) {
-        self.has.insert(committed.gtid);
+        Rc::make_mut(&mut self.has).insert(committed.gtid);
         self.log.push(committed);
     }
 
@@ -192,10 +214,18 @@ impl Member {
             ("port", "3306".to_owned()),
             ("datadir", "/var/lib/mysql/".to_owned()),
             ("read_only", read_only.to_owned()),
-            ("gtid_current_pos", self.mariadb_position()),
-            ("wsrep_on", "OFF".to_owned()),
         ];
-        rows.map(|(name, value)| vec![Some(name.to_owned()), Some(value)]).to_vec()
+        let own = match self.kind {
+            Kind::MariaDb => {
+                vec![("gtid_current_pos", self.mariadb_position()), ("wsrep_on", "OFF".to_owned())]
+            }
+            Kind::MySql => vec![
+                ("server_uuid", mysql::uuid(self.number)),
+                ("super_read_only", read_only.to_owned()),
+                ("innodb_read_only", "OFF".to_owned()),
+            ],
+        };
+        rows.into_iter().chain(own).map(|(name, value)| vec![Some(name.to_owned()), Some(value)]).collect()
     }
 
     /// `SHOW ALL SLAVES STATUS`.
@@ -238,6 +268,9 @@ impl Database {
     pub fn select_position(&self, text: &str) -> Option<String> {
         let member = self.member.as_ref()?;
         match text {
+            text if self.kind == Kind::MySql => {
+                text.contains("@@global.gtid_executed").then(|| member.mysql_position())
+            }
             "SELECT @@global.gtid_slave_pos" => Some(member.received_position()),
             // gtid_binlog_pos is what was written here last, which is in gtid_current_pos.
             text if text.contains("@@global.gtid_current_pos") => Some(member.mariadb_position()),
@@ -266,17 +299,19 @@ impl Database {
     /// Answers what only a server that is one of several is asked; `None` for all else.
     pub fn show_member(&mut self, session: &Session, text: &str) -> Option<Answer> {
         let member = self.member.as_mut()?;
-        if text.starts_with("SHOW ALL SLAVES STATUS") {
-            return Some(member.replication());
+        match (member.kind, text) {
+            (Kind::MariaDb, "SHOW ALL SLAVES STATUS") => return Some(member.replication()),
+            (Kind::MySql, "SHOW REPLICA STATUS") => return Some(member.replica_status()),
+            _ => {}
         }
         let columns = ["Variable_name", "Value"].map(str::to_owned).to_vec();
         if !text.contains("gtid_current_pos") {
             return None;
         }
-        let last = member.log.last().map_or(0, |last| last.gtid.of_domain);
+        let last = member.shows();
         if let Some(came) = member.shown_on.insert(session.thread_id, last) {
             let shown = member.shown.entry(self.asker).or_default();
-            *shown = [came, shown[0]];
+            *shown = [came, std::mem::take(&mut shown[0])];
         }
         Some(Answer::Rows { columns, rows: member.variables() })
     }
@@ -323,7 +358,7 @@ impl Database {
     /// It has this and nothing else.
     fn have_only(&mut self, log: Vec<Rc<Committed>>) {
         let Some(member) = &mut self.member else { return };
-        (member.log, member.has, member.received) = (Vec::new(), BTreeSet::new(), None);
+        (member.log, member.has, member.received) = (Vec::new(), Rc::default(), None);
         // Who asks again hears that it has less, before it is the primary.
         member.shown.clear();
         member.shown_on.clear();
@@ -336,8 +371,8 @@ impl Database {
     pub fn become_copy(&mut self, log: Vec<Rc<Committed>>) {
         let Some(member) = &mut self.member else { return };
         // Whoever does that knows what goes with what it had: as the program sees it, it has what it says now.
-        let Member { number, read_only, source, own_commits, .. } = *member;
-        *member = Member { read_only, source, own_commits, ..Member::new(number) };
+        let Member { kind, has_tags, number, read_only, source, own_commits, .. } = *member;
+        *member = Member { kind, has_tags, read_only, source, own_commits, ..Member::new(number) };
         self.have_only(log);
     }
 
@@ -357,9 +392,7 @@ impl Database {
             Does::Commits if changed => session.rollback(self),
             Does::Commits | Does::Neither => return None,
         }
-        let message =
-            "The MariaDB server is running with the --read-only option so it cannot execute this statement";
-        Some(ServerError::new(1290, "HY000", message))
+        Some(ServerError::new(1290, "HY000", self.kind.read_only_message()))
     }
 }
 
@@ -403,6 +436,12 @@ fn version_of(value: &str) -> u32 {
 }
 
 impl Committed {
+    /// Whether both have changed the same row.
+    pub(super) fn shares_rows_with(&self, other: &Self) -> bool {
+        let has = |change: &Change| other.changes.iter().any(|it| (&it.0, it.1) == (&change.0, change.1));
+        self.changes.iter().any(has)
+    }
+
     fn put_committed(&self, rows: &mut BTreeMap<(String, u64), String>) {
         for (table, id, value) in &self.changes {
             match value {
@@ -504,7 +543,7 @@ mod tests {
             write(&mut own, &mut primary, number);
             let asking = Session::new(thread_id, "onramp", 0, None, 45);
             assert!(primary.show_member(&asking, QUESTION).is_some());
-            primary.member.as_ref().map(|member| member.known(0))
+            primary.member.as_ref().map(|member| member.known(0).last)
         };
         // It hangs, and each answer comes too late for a session that was given up.
         assert_eq!([1, 2, 3].map(|number| ask_after_a_write(number, number)), [Some(0); 3]);

@@ -1,13 +1,15 @@
-//! A virtual MariaDB: deterministic, tiny, and strict about what it is sent.
+//! A virtual MariaDB, or MySQL: deterministic, tiny, and strict about what it is sent.
 
 pub mod commands;
 mod control;
 pub mod database;
 mod expression;
+pub mod kind;
 mod lexer;
 pub mod locks;
 mod login;
 pub mod member;
+pub mod mysql;
 pub mod prepared;
 pub mod reply;
 pub mod session;
@@ -22,6 +24,7 @@ use memchr::memmem;
 
 use self::commands::Reply;
 use self::database::{Database, Kill};
+use self::kind::Kind;
 use self::locks::Lock;
 use self::login::{Login, Verdict};
 use self::reply::{ReplyWriter, ServerError};
@@ -30,7 +33,7 @@ use crate::protocol::{Packet, PacketBuffer, command};
 use crate::random::Random;
 use crate::token::Token;
 
-/// What the virtual server calls itself.
+/// What the virtual MariaDB calls itself.
 pub const VERSION: &str = "5.5.5-10.11.14-MariaDB-virtual";
 
 /// The service account's name.
@@ -147,7 +150,7 @@ impl Server {
         self.next_thread += 1;
         let thread_id = self.next_thread;
         let login = Login::new(&mut self.random);
-        self.send(link, login.greeting(thread_id));
+        self.send(link, login.greeting(self.database.kind, thread_id));
         let conversation = Conversation {
             thread_id,
             input: PacketBuffer::default(),
@@ -409,7 +412,7 @@ impl Server {
                         session.clone()
                     }
                     Phase::LoggingIn(login) => {
-                        let session = login.session(thread_id);
+                        let session = login.session(self.database.kind, thread_id);
                         if full && session.user != SERVICE_USER {
                             return self.refuse(
                                 link,
@@ -491,7 +494,9 @@ impl Server {
             self.advance(link);
         } else if !kill.query_only {
             let was_running = conversation.running.take().is_some();
-            if was_running || self.random.percent(30) {
+            // A MySQL closes the connection before it could say so.
+            let says_so = was_running || self.random.percent(30);
+            if says_so && self.database.kind == Kind::MariaDb {
                 let error = ServerError::new(1927, "70100", "Connection was killed");
                 self.send(link, crate::protocol::packet(u8::from(was_running), &error.payload()));
             }

@@ -2,6 +2,7 @@
 
 use super::commands::{Reply, answers, error};
 use super::database::Database;
+use super::kind::Kind;
 use super::reply::{Answer, ReplyWriter, ServerError, Value};
 use super::session::{Prepared, Session};
 use super::statements::{self, unknown_handler};
@@ -15,6 +16,8 @@ pub const READ_ONLY_CURSOR: u8 = 1;
 
 pub(super) fn unknown_statement(session: &mut Session, body: &[u8], function: &str) -> Reply {
     let id = Cursor(body).long().unwrap_or(0);
+    // MySQL looks all of them up in one place.
+    let function = if session.kind == Kind::MySql { "mysql_stmt_precheck" } else { function };
     error(session, &unknown_handler(&id.to_string(), function))
 }
 
@@ -119,7 +122,8 @@ pub(super) fn fetch(session: &mut Session, body: &[u8]) -> Reply {
         return unknown_statement(session, body, "mysqld_stmt_fetch");
     };
     let Some(mut rows) = prepared.cursor.take() else {
-        let message = format!("The statement ({id}) has no open cursor");
+        let end = if session.kind == Kind::MySql { "." } else { "" };
+        let message = format!("The statement ({id}) has no open cursor{end}");
         return error(session, &ServerError::new(1421, "HY000", message));
     };
     let rest = rows.split_off(count.min(rows.len()));

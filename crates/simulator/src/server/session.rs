@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::database::{Database, Undo};
+use super::kind::Kind as ServerKind;
 use super::reply::{Ending, ServerError, Value};
-use super::variables::{self, Kind, Values};
+use super::variables::{self, Kind, Values, Variable};
 use crate::protocol::{put_string, status};
 use crate::token::{ClientKey, Token};
 
@@ -67,6 +68,8 @@ pub struct Fresh {
 /// The state of one session.
 #[derive(Clone, Debug)]
 pub struct Session {
+    /// Whose server it is on.
+    pub kind: ServerKind,
     /// The id that the greeting gave.
     pub thread_id: u32,
     /// The account.
@@ -121,6 +124,7 @@ impl Session {
     /// A session right after its login.
     pub fn new(thread_id: u32, user: &str, capabilities: u32, schema: Option<String>, collation: u8) -> Self {
         let mut session = Self {
+            kind: ServerKind::MariaDb,
             thread_id,
             user: user.to_owned(),
             capabilities,
@@ -154,12 +158,23 @@ impl Session {
         session
     }
 
-    /// COM_RESET_CONNECTION: everything but account, schema and the login's character set.
+    /// The same on a server of this kind.
+    #[must_use]
+    pub fn on(self, kind: ServerKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// COM_RESET_CONNECTION: everything but account and schema. The character set is the login's on MariaDB, the server's on MySQL.
     pub fn reset(&mut self, database: &mut Database) {
         self.end(database);
         let (schema, prepared_count) = (self.schema.take(), self.prepared_count);
-        let fresh = Self::new(self.thread_id, &self.user, self.capabilities, schema, self.login_collation);
-        *self = Self { prepared_count, ..fresh };
+        let login_collation = self.login_collation;
+        let collation = match self.kind {
+            ServerKind::MariaDb => login_collation,
+            ServerKind::MySql => variables::COLLATION_OF_SERVER,
+        };
+        let fresh = Self::new(self.thread_id, &self.user, self.capabilities, schema, collation).on(self.kind);
+        *self = Self { prepared_count, login_collation, ..fresh };
         self.schema_changed = false;
     }
 
@@ -173,7 +188,7 @@ impl Session {
     ) {
         self.end(database);
         let prepared_count = self.prepared_count;
-        let fresh = Self::new(self.thread_id, user, self.capabilities, schema, collation);
+        let fresh = Self::new(self.thread_id, user, self.capabilities, schema, collation).on(self.kind);
         *self = Self { prepared_count, ..fresh };
     }
 
@@ -189,9 +204,17 @@ impl Session {
         self.variables.get(name).unwrap_or("")
     }
 
+    /// The variable of this name.
+    pub fn find(&self, name: &str) -> Result<&'static Variable, ServerError> {
+        self.kind.known_as(name).and_then(variables::find).ok_or_else(|| unknown_variable(name))
+    }
+
     /// A variable as SELECT shows it.
     pub fn shown_variable(&self, name: &str) -> Result<Value, ServerError> {
-        let variable = variables::find(name).ok_or_else(|| unknown_variable(name))?;
+        if (self.kind, name) == (ServerKind::MySql, "proxy_user") {
+            return Ok(None);
+        }
+        let variable = self.find(name)?;
         let value = self.variables.get(variable.name).map(str::to_owned);
         Ok(match variable.kind {
             Kind::Switch => value.map(|value| if value == "ON" { "1" } else { "0" }.to_owned()),
@@ -445,9 +468,10 @@ impl Session {
         let mut out = Vec::new();
         let tracked = self.variable("session_track_system_variables").to_owned();
         for name in std::mem::take(&mut self.changed) {
-            if tracked == "*" || tracked.split(',').any(|wanted| wanted == name) {
+            let shown = self.kind.name_of(name);
+            if tracked == "*" || tracked.split(',').any(|wanted| wanted == shown) {
                 let mut item = Vec::new();
-                put_string(&mut item, name.as_bytes());
+                put_string(&mut item, shown.as_bytes());
                 put_string(&mut item, self.variable(name).as_bytes());
                 put_item(&mut out, 0, &item);
             }

@@ -4,7 +4,7 @@ use super::database::Database;
 use super::expression::{Parser, Source};
 use super::lexer::Lexeme;
 use super::reply::{Answer, ServerError, Value};
-use super::session::{Session, unknown_variable};
+use super::session::Session;
 use super::variables::{self, Kind, Variable};
 
 /// One assignment, checked.
@@ -99,7 +99,7 @@ fn system(
         value(session, database, parser)?;
         return Ok(Assignment::Ignored);
     }
-    let variable = variables::find(name).ok_or_else(|| unknown_variable(name))?;
+    let variable = session.find(name)?;
     equals(parser)?;
     let given = value(session, database, parser)?;
     let checked = check(variable, given)?;

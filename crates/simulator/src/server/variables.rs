@@ -91,6 +91,9 @@ pub const VARIABLES: [Variable; 43] = [
     variable("wait_timeout", Kind::Number, "28800"),
 ];
 
+/// The number of the server's own collation.
+pub const COLLATION_OF_SERVER: u8 = 8;
+
 /// Collation ids, names and character sets, as `information_schema.collations` has them; the first of a character set
 /// is its default.
 pub const COLLATIONS: [(u8, &str, &str); 7] = [

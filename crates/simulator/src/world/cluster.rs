@@ -11,6 +11,7 @@ use crate::random::Random;
 use crate::schedule::Happening;
 use crate::server::Link;
 use crate::server::member::{Member, Replication};
+use crate::server::mysql::in_any_order;
 use crate::subject::Subject;
 
 /// What cannot go on now is tried again after so many microseconds: short beside all that a failover takes.
@@ -502,9 +503,10 @@ impl<P: Subject> World<P> {
         let member = self.member_mut(place);
         member.read_only = true;
         member.source = Some(source);
-        let log = self.member(named).log();
-        if self.member(place).next_of(log, 0).is_err() {
-            let log = log.to_vec();
+        let primary = self.member(named);
+        let is_other = !primary.has_all_of(self.member(place));
+        if is_other || self.member(place).next_of(primary, 0).is_err() {
+            let log = primary.log().to_vec();
             self.say(place, "is made a copy of the primary");
             self.crash(place);
             self.is_up[place] = true;
@@ -560,8 +562,12 @@ impl<P: Subject> World<P> {
         if !self.is_reached(place) || !self.is_reached(source) || member.replication != Replication::Runs {
             return;
         }
-        match self.member(place).next_of(self.member(source).log(), at_once) {
+        match self.member(place).next_of(self.member(source), at_once) {
             Ok(next) if !next.is_empty() => {
+                let next = match &mut self.cluster {
+                    Some(cluster) if cluster.drawn.any_order => in_any_order(next, &mut cluster.random),
+                    _ => next,
+                };
                 self.servers[place].database.replicate(next);
                 let has = self.member(place).log().len();
                 self.note(format_args!("server {} has {has} transactions", place + 1));

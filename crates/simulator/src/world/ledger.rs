@@ -6,6 +6,8 @@ use super::World;
 use super::driver::Life;
 use crate::network::Parcel;
 use crate::server::Link;
+use crate::server::kind::Kind;
+use crate::server::member::Shown;
 use crate::subject::Subject;
 use crate::token::Token;
 
@@ -57,7 +59,9 @@ impl<P: Subject> World<P> {
             Behind::Unknown => !other.log().is_empty(),
         };
         let is_of_one_line = own.log().iter().zip(other.log()).all(|(own, other)| own.gtid == other.gtid);
-        if is_wrong(&mysql, true) || is_wrong(&mariadb, is_of_one_line) {
+        // Nor does anything there where replicas carry out what comes in another order.
+        let is_in_order = own.kind == Kind::MariaDb;
+        if is_wrong(&mysql, true) || (is_in_order && is_wrong(&mariadb, is_of_one_line)) {
             let text = format!(
                 "of what server {} has, server {} is said to lack {mysql:?} by {} and {}, and {mariadb:?} by {} and {}",
                 other.number,
@@ -76,12 +80,17 @@ impl<P: Subject> World<P> {
     fn turns_to(&mut self, program: usize, place: usize) {
         let former = self.drivers[program].led_to.filter(|_| !self.takes_behind());
         let known = former.map(|former| self.member(former).known(program));
-        let own = self.member(place).log().last().map_or(0, |last| last.gtid.of_domain);
-        // By the numbers of the domain alone, as MariaDB has it: what two servers have written under the same number counts as one.
-        if let Some(known) = known.filter(|&known| known > own) {
+        let (own, shows) = (self.member(place), self.member(place).shows().last);
+        // On MariaDB by the numbers of the domain alone: what two servers have written under the same number counts as one.
+        let lacks = |known: &Shown| match own.kind {
+            Kind::MariaDb => known.last > shows,
+            Kind::MySql => !own.has_all(&known.all),
+        };
+        if let Some(known) = known.filter(lacks) {
             let text = format!(
-                "server {} has transactions up to {own}, the primary before it had shown {known}, and it is taken for the primary",
-                place + 1
+                "server {} has transactions up to {shows}, the primary before it had shown {} and all before it, and it is taken for the primary",
+                place + 1,
+                known.last
             );
             self.checkers.violation(text);
         }

@@ -42,15 +42,20 @@ pub(super) fn new_servers(parameters: &Parameters, direct: bool, random: &mut Ra
     // Clients of its own would see what only a pool has to know.
     let speed = match direct {
         true => Speed { refused_change_percent: 0, keeps_roles: false, ..parameters.speed },
-        false => parameters.speed,
+        // A MySQL gives each account its own roles.
+        false => {
+            Speed { keeps_roles: parameters.speed.keeps_roles && !parameters.has_mysql(), ..parameters.speed }
+        }
     };
     let mut server = |database| Server::new(database, random.fork(), speed, parameters.server_connections);
     let Some(cluster) = &parameters.cluster else { return vec![server(database)] };
     let member = |number: u8| {
         let mut member = Member::new(u32::from(number));
+        (member.kind, member.has_tags) = (cluster.kind, cluster.has_tags);
         (member.read_only, member.source) = (number > 1, (number > 1).then_some(1));
         let mut database = database.clone();
         database.member = Some(member);
+        database.kind = cluster.kind;
         server(database)
     };
     (1..=cluster.servers).map(member).collect()
