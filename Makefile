@@ -157,6 +157,7 @@ simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster --workers 3
+	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster --mysql
 	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --onramps 2
 	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --onramps 3 --workers 2
 	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --cluster --onramps 2

@@ -59,6 +59,8 @@ pub struct ClusterParameters {
     pub has_tags: bool,
     /// On MySQL: replicas carry out what comes in any order that is possible.
     pub any_order: bool,
+    /// On MySQL: one that has what the primary lacks becomes its replica as it is, where that goes.
+    pub keeps_own: bool,
     /// How many.
     pub servers: u8,
     /// Microseconds that a transaction takes to a replica, at most.
@@ -130,6 +132,7 @@ impl ClusterParameters {
             kind: Kind::MariaDb,
             has_tags: false,
             any_order: false,
+            keeps_own: false,
             servers: u8::try_from(random.between(2, 4)).expect("small"),
             lag: *random.pick(&[1_000, 50_000, 2_000_000]),
             at_once: 20,
@@ -259,6 +262,7 @@ impl Parameters {
         if let Some(cluster) = &mut self.cluster {
             cluster.kind = Kind::MySql;
             (cluster.has_tags, cluster.any_order) = (random.percent(50), random.percent(50));
+            cluster.keeps_own = random.percent(50);
         }
         self
     }
@@ -295,12 +299,13 @@ impl fmt::Display for ClusterParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "  {} servers ({:?}, tags {}, any order {}), lag up to {} us for {} transactions, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
+            "  {} servers ({:?}, tags {}, any order {}, keeps own {}), lag up to {} us for {} transactions, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
              calm after {} us; {:?}; {:?}",
             self.servers,
             self.kind,
             self.has_tags,
             self.any_order,
+            self.keeps_own,
             self.lag,
             self.at_once,
             self.check_interval,

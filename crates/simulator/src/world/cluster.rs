@@ -504,7 +504,8 @@ impl<P: Subject> World<P> {
         member.read_only = true;
         member.source = Some(source);
         let primary = self.member(named);
-        let is_other = !primary.has_all_of(self.member(place));
+        let keeps = self.cluster.as_ref().is_some_and(|cluster| cluster.drawn.keeps_own);
+        let is_other = !keeps && !primary.has_all_of(self.member(place));
         if is_other || self.member(place).next_of(primary, 0).is_err() {
             let log = primary.log().to_vec();
             self.say(place, "is made a copy of the primary");
