@@ -41,7 +41,7 @@ impl Kind {
     }
 
     /// The name that a variable of the table has here.
-    pub fn name_of<'a>(self, name: &'a str) -> &'a str {
+    pub fn name_of(self, name: &str) -> &str {
         let renamed = RENAMED.iter().find(|(mariadb, _)| self == Self::MySql && *mariadb == name);
         renamed.map_or(name, |(_, mysql)| mysql)
     }
