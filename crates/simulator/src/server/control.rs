@@ -94,7 +94,7 @@ pub fn select(
     } else if text.starts_with("SELECT CASE WHEN GET_LOCK(") {
         vec![vec![locks::first_free(session, database, text), Some(session.thread_id.to_string())]]
     } else if text.contains("USER_PRIVILEGES") {
-        ["SELECT", "SHOW VIEW", "SHOW_ROUTINE", "TRIGGER"].map(|right| vec![Some(right.to_owned())]).to_vec()
+        ["SELECT", "SHOW VIEW", "TRIGGER"].map(|right| vec![Some(right.to_owned())]).to_vec()
     } else if text.contains("Com_grant") {
         // Accounts never change.
         vec![vec![Some("0".to_owned())]]
