@@ -20,6 +20,7 @@ use crate::io::Io;
 use crate::learned::digests::Digests;
 use crate::logins::Logins;
 use crate::outside::event::Event;
+use crate::outside::kills_under_way::KillsUnderWay;
 use crate::outside::named::{ClosedFor, LoginStage};
 use crate::outside::orders::{KilledAtPeer, OutsideKill};
 use crate::outside::views::Views;
@@ -77,6 +78,8 @@ pub struct Engine {
     pub(crate) paused: bool,
     /// Statements that somebody outside wants ended.
     pub(crate) kills: Vec<OutsideKill>,
+    /// What the server has been asked to end, and has not answered yet.
+    pub(crate) kills_under_way: KillsUnderWay,
     /// What has become of an operator's KILLs at other Onramps, by the numbers of the orders.
     pub(crate) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
 }
@@ -172,6 +175,7 @@ impl Engine {
             next_sweep: Instant::START,
             paused: false,
             kills: Vec::new(),
+            kills_under_way: KillsUnderWay::default(),
             killed_at_peers: VecDeque::new(),
             settings,
         }
@@ -379,6 +383,7 @@ impl Engine {
         self.end_delays();
         self.pool.workers.adapt_limits(self.now, &mut self.scheduling.served);
         self.scheduling.scheduler.kick_up(self.now);
+        self.wait_for_kills();
         if self.next_sweep <= self.now {
             self.next_sweep = self.now + SWEEP;
             self.expire_connects();

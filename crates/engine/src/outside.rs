@@ -2,6 +2,7 @@
 
 pub(crate) mod event;
 pub(crate) mod histogram;
+pub(crate) mod kills_under_way;
 pub(crate) mod limits_reached;
 pub(crate) mod measures;
 pub(crate) mod memory;

@@ -48,6 +48,8 @@ timers! {
     Shares,
     /// A statement that is over its time, or that nobody waits for any more, is ended.
     Overdue,
+    /// A command that waits for the server's answer to a KILL has waited for long enough.
+    KillUnderWay,
     /// A statement that takes longer than its like lends its permit.
     Stall,
     /// Reads behind one that is stuck go on elsewhere.
@@ -95,6 +97,7 @@ impl Timer {
             | Self::KickUp
             | Self::EndOfDelay
             | Self::Overdue
+            | Self::KillUnderWay
             | Self::Draining
             | Self::Claim
             | Self::Readers
@@ -137,6 +140,7 @@ impl Engine {
             Timer::Overload => self.scheduling.next_refusal(self.now, &self.settings),
             Timer::Shares => self.scheduling.next_release(self.now),
             Timer::Overdue => self.next_ending(),
+            Timer::KillUnderWay => self.kills_under_way.next_end(),
             Timer::Stall => {
                 let identities = &self.logins.identities;
                 let (settings, servers) = (&self.settings, &self.servers);

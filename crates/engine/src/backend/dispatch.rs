@@ -227,7 +227,10 @@ impl Engine {
             }
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
-                Some(backend) => self.send_request(key, backend),
+                Some(backend) => {
+                    self.note_own_kill(key, backend);
+                    self.send_request(key, backend);
+                }
                 None if self.now.since(since) >= self.patience() => {
                     let error = self.lack_error(self.servers.serving(&self.clients[key]));
                     self.cancel_queued(key, &error);

@@ -403,7 +403,10 @@ impl Engine {
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
             Owner::RestoreWaitTimeout => self.wait_timeout_restored(key, &statement.summary),
             Owner::Closing => self.closing_ended(key.server()),
-            Owner::Abandoned => self.abandoned_ended(key, &statement),
+            Owner::Abandoned => {
+                self.kill_answered(key);
+                self.abandoned_ended(key, &statement);
+            }
             Owner::SetOption => {}
         }
         self.backend_rests(key);

@@ -190,6 +190,7 @@ impl Engine {
                 Phase::Login(_) => self.login_message(key, rest),
                 // Its next answer would only make the heap of those higher that it does not take.
                 Phase::Idle if client.stalled_since.is_some() => Ok(0),
+                Phase::Idle if self.waits_for_kill(key) => Ok(0),
                 Phase::Idle => self.command_message(key, rest),
                 Phase::Running(Running::Replicating { begun: true }) => Ok(self.forward(key, rest)),
                 Phase::Running(Running::Uploading { continues, next }) => {

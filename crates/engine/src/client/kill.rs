@@ -313,7 +313,7 @@ impl Engine {
         }
     }
 
-    fn tell_killer(&mut self, worker: usize, killed: Killed) {
+    pub(crate) fn tell_killer(&mut self, worker: usize, killed: Killed) {
         if worker == self.pool.worker {
             self.killed_by_worker(&killed);
         } else {
@@ -333,16 +333,17 @@ impl Engine {
     /// A client of another worker, or somebody at another Onramp, wants one of ours killed.
     pub(crate) fn kill_for_worker(&mut self, kill: &Kill) {
         let outcome = self.kill_victim(kill.victim, kill.query_only, &kill.rights, kill.age);
+        let killed = |outcome| Killed { killer: kill.killer, victim: kill.victim, outcome };
         let outcome = match (kill.killer, outcome) {
             // That one has no client here who could ask the server.
             (Killer::Peer(..) | Killer::Operator(_), Outcome::AskServer(ending)) => {
-                self.end_by_its_user(kill.victim, kill.query_only, ending);
-                Outcome::Done
+                let told = Some((kill.from, killed(Outcome::Done)));
+                return self.end_by_its_user(kill.victim, kill.query_only, ending, told);
             }
             (Killer::Peer(..) | Killer::Operator(_), Outcome::OfServer(_)) => Outcome::NoSuchClient,
             (_, outcome) => outcome,
         };
-        self.tell_killer(kill.from, Killed { killer: kill.killer, victim: kill.victim, outcome });
+        self.tell_killer(kill.from, killed(outcome));
     }
 
     /// Another worker or Onramp has done what a client of ours asked for, unless that has gone meanwhile.

@@ -189,6 +189,7 @@ impl Engine {
             && matches!(client.phase(), Phase::Idle)
             && client.stalled_since.is_none()
             && client.lost.is_none()
+            && !self.waits_for_kill(key)
             && !self.io.outbox.is_about_to_compress(client.connection);
         if !large {
             return None;

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::event::Event;
+use crate::outside::kills_under_way::{BackendRef, Told, UnderWay};
 use crate::outside::named::ClosedFor;
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
@@ -27,13 +28,15 @@ const NO_SUCH_THREAD: u16 = 1094;
 
 /// A statement or connection that the server has to end. The victim's own user asks for it, whom the server lets end what is its
 /// own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct OutsideKill {
     victim: ClientRef,
     ending: Ending,
     /// True if the client stays. What it has said since is not meant.
     query_only: bool,
     since: Instant,
+    /// Who hears of it.
+    told: Option<Told>,
 }
 
 /// What a client's KILL of another client has the server end.
@@ -175,7 +178,7 @@ impl Engine {
     pub fn kill(&mut self, id: u32, query_only: bool) -> bool {
         let Some(&victim) = self.client_ids.get(&id) else { return false };
         if let Outcome::AskServer(ending) = self.end_for_client(victim, query_only) {
-            self.end_by_its_user(id, query_only, ending);
+            self.end_by_its_user(id, query_only, ending, None);
         }
         true
     }
@@ -211,8 +214,9 @@ impl Engine {
     }
 
     /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here.
-    pub(crate) fn end_by_its_user(&mut self, id: u32, query_only: bool, ending: Ending) {
-        self.kills.extend(self.outside_kill(id, query_only, ending, self.now));
+    pub(crate) fn end_by_its_user(&mut self, id: u32, query_only: bool, ending: Ending, told: Option<Told>) {
+        let kill = self.outside_kill(id, query_only, ending, self.now);
+        self.kills.extend(kill.map(|kill| OutsideKill { told, ..kill }));
     }
 
     /// What is to be ended of one of this worker's clients, as somebody said at this time.
@@ -224,7 +228,7 @@ impl Engine {
         since: Instant,
     ) -> Option<OutsideKill> {
         let &key = self.client_ids.get(&id)?;
-        Some(OutsideKill { victim: ClientRef { key, id }, ending, query_only, since })
+        Some(OutsideKill { victim: ClientRef { key, id }, ending, query_only, since, told: None })
     }
 
     /// The backend on which runs still what is to be ended: what has ended by itself is not, nor what its client has begun since.
@@ -264,23 +268,105 @@ impl Engine {
 
     /// Asks the server to end what is to be ended, as soon as there is a backend of the victim's user to ask on.
     pub(crate) fn carry_out_kills(&mut self) {
-        for kill in std::mem::take(&mut self.kills) {
+        for mut kill in std::mem::take(&mut self.kills) {
+            let told = kill.told.take();
             let victim = kill.victim.key;
-            let Some(runs_on) = self.still_runs(&kill) else { continue }; // it has ended by itself
-            if self.is_on_former_server(runs_on) {
-                // Another server has become the primary since. There the number means another thread.
-                self.clients[victim].killed |= !kill.query_only;
-                self.give_up_backend(runs_on, "its client was killed");
-                continue;
+            let runs_on = self.still_runs(&kill); // or it has ended by itself
+            let carrier = runs_on.and_then(|_| self.idle_backend_for(victim));
+            match (runs_on, carrier) {
+                (Some(runs_on), _) if self.is_on_former_server(runs_on) => {
+                    // Another server has become the primary since. There the number means another thread.
+                    self.clients[victim].killed |= !kill.query_only;
+                    self.give_up_backend(runs_on, "its client was killed");
+                }
+                (Some(runs_on), Some(carrier)) => {
+                    self.note_under_way(carrier, runs_on, kill.victim, told);
+                    self.send_kill(carrier, kill.ending);
+                    continue; // who wants it hears the server's answer
+                }
+                (Some(_), None) if self.now.since(kill.since) >= self.settings.backend_connect_timeout => {
+                    self.give_up_kill(&kill);
+                }
+                (Some(_), None) => {
+                    self.open_backend_for_urgent(victim);
+                    self.kills.push(kill);
+                }
+                (None, _) => {}
             }
-            if let Some(backend) = self.idle_backend_for(victim) {
-                self.send_kill(backend, kill.ending);
-            } else if self.now.since(kill.since) >= self.settings.backend_connect_timeout {
-                self.give_up_kill(&kill);
-            } else {
-                self.open_backend_for_urgent(victim);
-                self.kills.push(kill);
+            // One letter is under way at a time: those of others do not wait for a backend of this user's.
+            if let Some((worker, killed)) = told {
+                self.tell_killer(worker, killed);
             }
+        }
+    }
+
+    /// A KILL goes to the server, on this backend, for what runs on the other one.
+    fn note_under_way(
+        &mut self,
+        carrier: BackendKey,
+        runs_on: BackendKey,
+        client: ClientRef,
+        told: Option<Told>,
+    ) {
+        let (carrier, victim) = (self.backend_ref(carrier), self.backend_ref(runs_on));
+        self.kills_under_way.push(UnderWay { carrier, victim, client, since: self.now, told });
+    }
+
+    fn backend_ref(&self, backend: BackendKey) -> BackendRef {
+        BackendRef::new(backend, &self.servers[backend])
+    }
+
+    /// A client's urgent request goes to the server, which may be a KILL of another client of ours.
+    pub(crate) fn note_own_kill(&mut self, killer: ClientKey, carrier: BackendKey) {
+        let kills = self.clients[killer].request.as_ref().and_then(|request| request.kills.as_ref());
+        let Some(Kills::Own(kill)) = kills else { return };
+        if let Some(runs_on) = self.still_runs(kill) {
+            self.note_under_way(carrier, runs_on, kill.victim, None);
+        }
+    }
+
+    /// Says whether a client's next command waits: the server has not answered yet to a KILL of what ran on its backend.
+    pub(crate) fn waits_for_kill(&self, client: ClientKey) -> bool {
+        !self.kills_under_way.is_empty()
+            && self.clients[client]
+                .backend
+                .is_some_and(|backend| self.kills_under_way.concern(self.backend_ref(backend)))
+    }
+
+    /// What this backend was asked last is over, which may be a KILL.
+    pub(crate) fn kill_answered(&mut self, carrier: BackendKey) {
+        if self.kills_under_way.is_empty() || !self.servers.contains(carrier) {
+            return;
+        }
+        let Some(kill) = self.kills_under_way.answered(self.backend_ref(carrier)) else { return };
+        self.go_on_behind_kill_of(kill.client);
+        if let Some((worker, killed)) = kill.told {
+            self.tell_killer(worker, killed);
+        }
+    }
+
+    /// Once per turn: what waits for a KILL has been heard, and goes on once that has taken too long. Whoever wanted the KILL hears nothing then, but
+    /// for one whose victim has lost its backend meanwhile.
+    pub(crate) fn wait_for_kills(&mut self) {
+        if self.kills_under_way.is_empty() {
+            return;
+        }
+        for kill in self.kills_under_way.take_over(self.now, &self.servers) {
+            self.go_on_behind_kill_of(kill.client);
+            if let Some((worker, killed)) = kill.told.filter(|_| !kill.victim.is_there(&self.servers)) {
+                self.tell_killer(worker, killed);
+            }
+        }
+        for client in self.kills_under_way.clients() {
+            if let Some(client) = self.clients.find_mut(client).filter(|client| !client.input.is_empty()) {
+                client.last_heard = self.now;
+            }
+        }
+    }
+
+    fn go_on_behind_kill_of(&mut self, client: ClientRef) {
+        if self.clients.find(client).is_some_and(|client| !client.input.is_empty()) {
+            self.resume.push(client.key);
         }
     }
 

@@ -1,0 +1,97 @@
+//! KILLs that the server has been asked for and has not answered yet.
+//!
+//! A KILL ends whatever runs on its thread when the server comes to it, which may be the statement behind the one that was meant. So a client that
+//! keeps its backend has its next command wait until the server has answered: it stays among what the client has sent ahead, in no queue and
+//! without a permit. Backends that nobody keeps need no such thing, since they are closed behind a KILL.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use crate::backend::Backend;
+use crate::control::peers::mail::PEER_TIMEOUT;
+use crate::ids::{BackendKey, ClientRef};
+use crate::servers::Servers;
+use crate::workers::letter::Killed;
+
+/// A command waits for so long at most, as long as a killer at another Onramp waits for its answer.
+///
+/// Then it goes on, and the KILL may hit it if the server comes to that after all. On a connection of the client's own nothing would have waited
+/// at all; to end its transaction instead would be a certain loss in the place of an unlikely one. Where the backend of the KILL is lost without an
+/// answer, the command waits as long: the server may have read the KILL, or may still.
+const LONGEST: Duration = PEER_TIMEOUT;
+
+/// A backend by its slot and its token, so that a later one in the same slot is not taken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BackendRef {
+    key: BackendKey,
+    token: u64,
+}
+
+impl BackendRef {
+    pub(crate) fn new(key: BackendKey, backend: &Backend) -> Self {
+        Self { key, token: backend.token }
+    }
+
+    pub(crate) fn is_there(self, servers: &Servers) -> bool {
+        servers.get(self.key).is_some_and(|backend| backend.token == self.token)
+    }
+}
+
+/// Who at another Onramp is to hear that a KILL has been carried out, and the worker that tells.
+pub(crate) type Told = (usize, Killed);
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    /// On which it is asked for.
+    pub(crate) carrier: BackendRef,
+    /// On which it ends something, and whose.
+    pub(crate) victim: BackendRef,
+    pub(crate) client: ClientRef,
+    pub(crate) since: Instant,
+    pub(crate) told: Option<Told>,
+}
+
+/// All of one worker. There are no more than backends on which they are asked for, and than those lost within [`LONGEST`].
+#[derive(Debug, Default)]
+pub(crate) struct KillsUnderWay(Vec<UnderWay>);
+
+impl KillsUnderWay {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, kill: UnderWay) {
+        self.0.push(kill);
+    }
+
+    /// Says whether one of them is to end something on this backend.
+    pub(crate) fn concern(&self, backend: BackendRef) -> bool {
+        self.0.iter().any(|kill| kill.victim == backend)
+    }
+
+    /// Takes out what the server has answered on this backend.
+    pub(crate) fn answered(&mut self, carrier: BackendRef) -> Option<UnderWay> {
+        let index = self.0.iter().position(|kill| kill.carrier == carrier)?;
+        Some(self.0.swap_remove(index))
+    }
+
+    /// Takes out those for which nobody waits any more: their time is over, or what they were to end something on has gone.
+    pub(crate) fn take_over(&mut self, now: Instant, servers: &Servers) -> Vec<UnderWay> {
+        let is_over = |kill: &UnderWay| now >= kill.since + LONGEST || !kill.victim.is_there(servers);
+        let (over, rest) = std::mem::take(&mut self.0).into_iter().partition(is_over);
+        self.0 = rest;
+        over
+    }
+
+    /// The clients whose backends they are about.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientRef> {
+        self.0.iter().map(|kill| kill.client)
+    }
+
+    /// When the first of them has taken too long.
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        self.0.iter().map(|kill| kill.since + LONGEST).min()
+    }
+}
