@@ -19,7 +19,7 @@ use crate::workers::letter::Killed;
 /// Then it goes on, and the KILL may hit it if the server comes to that after all. On a connection of the client's own nothing would have waited
 /// at all; to end its transaction instead would be a certain loss in the place of an unlikely one. Where the backend of the KILL is lost without an
 /// answer, the command waits as long: the server may have read the KILL, or may still.
-const LONGEST: Duration = PEER_TIMEOUT;
+pub(crate) const LONGEST: Duration = PEER_TIMEOUT;
 
 /// A backend by its slot and its token, so that a later one in the same slot is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

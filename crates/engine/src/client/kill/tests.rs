@@ -1,6 +1,13 @@
+use seam::{Input, Program as _};
+use wire::Expect;
+
 use super::*;
 use crate::accounts::{Account, Credential};
-use crate::client::commands::tests::{engine, open_backends};
+use crate::backend::Phase as BackendPhase;
+use crate::client::commands::tests::{connection, engine, open_backends};
+use crate::control::peers::mail::Sender;
+use crate::ids::BackendKey;
+use crate::outside::kills_under_way::LONGEST;
 use crate::settings::Settings;
 use crate::workers::Workers;
 use crate::workers::onramps::Census;
@@ -163,4 +170,122 @@ fn a_kill_of_the_statement_does_not_take_back_one_of_its_client() {
         killed.push(engine.clients[client].killed);
     }
     assert_eq!(killed, [false, true, true]);
+}
+
+/// A client in a transaction whose statement runs, and a KILL QUERY of it, which an idle backend is asked to carry out.
+struct Interrupted {
+    engine: Engine,
+    victim: ClientKey,
+    pinned: BackendKey,
+    carrier: BackendKey,
+}
+
+impl Interrupted {
+    fn new(peer: bool) -> Self {
+        let mut engine = engine(1, Settings::default());
+        let (&id, &victim) = engine.client_ids.iter().next().unwrap();
+        let primary = engine.servers.primary().key;
+        let [pinned, carrier] = open_backends(&mut engine, &[primary, primary])[..] else { unreachable!() };
+        for backend in [pinned, carrier] {
+            engine.servers[backend].set_phase(BackendPhase::Ready);
+        }
+        engine.free_backend(carrier);
+        engine.servers[pinned].holder = Some(victim);
+        let client = &mut engine.clients[victim];
+        client.backend = Some(pinned);
+        client.status = StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
+        client.set_phase(Phase::Running(Running::OnServer));
+        let owner = Owner::Client { client: victim, command: RequestKind::Query };
+        engine.send_own(pinned, owner, CommandKind::Query, b"UPDATE t SET a = 1", Expect::ResultSets, 0);
+        if peer {
+            let killer = Killer::Peer(primary, Sender { connection: 5, number: 1 });
+            let (rights, age) = (Rights::OF_OPERATOR, Duration::ZERO);
+            engine.kill_for_worker(&Kill { from: 1, killer, victim: id, query_only: true, rights, age });
+        } else {
+            assert!(engine.kill(id, true));
+        }
+        engine.carry_out_kills();
+        let mut interrupted = Self { engine, victim, pinned, carrier };
+        interrupted.statement_ends();
+        interrupted
+    }
+
+    /// By itself: the KILL has not reached it.
+    fn statement_ends(&mut self) {
+        self.engine.servers[self.pinned].in_flight.clear();
+        self.engine.clients[self.victim].set_phase(Phase::Idle);
+        let mut commit = Vec::new();
+        wire::put_message(&mut commit, &mut 0, b"\x03COMMIT");
+        let now = self.engine.now;
+        self.engine.handle(now, Input::Bytes { connection: connection(0), bytes: &commit });
+    }
+
+    /// Says whether the victim's next statement has been sent, behind a turn at this time.
+    fn goes_on_at(&mut self, now: Instant) -> bool {
+        self.engine.handle(now, Input::TurnEnd);
+        !self.engine.servers[self.pinned].in_flight.is_empty()
+    }
+
+    fn server_answers(&mut self) {
+        let ok = [7, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
+        self.engine.backend_bytes(self.carrier, &ok);
+    }
+
+    fn told(&mut self) -> Option<(usize, Letter)> {
+        std::iter::from_fn(|| self.engine.poll_letter())
+            .find(|(_, letter)| matches!(letter, Letter::Killed(_)))
+    }
+}
+
+/// It would be hit in the place of the statement that was meant.
+#[test]
+fn the_statement_behind_one_that_is_killed_waits_for_the_servers_answer() {
+    let mut it = Interrupted::new(false);
+    assert!(!it.goes_on_at(Instant::START), "the KILL may hit it");
+    assert!(
+        matches!(it.engine.clients[it.victim].phase(), Phase::Idle),
+        "it holds no permit, and is in no queue"
+    );
+    it.server_answers();
+    assert!(it.goes_on_at(Instant::START));
+}
+
+#[test]
+fn a_kill_that_the_server_does_not_answer_holds_nothing_up_for_good() {
+    let mut it = Interrupted::new(false);
+    let end = Instant::START + LONGEST;
+    assert!(it.engine.next_timeout().is_some_and(|next| next <= end), "a turn will come");
+    it.engine.servers[it.carrier].afterwards = Afterwards::Close;
+    it.engine.close_backend(it.carrier, "it is lost");
+    assert!(!it.goes_on_at(Instant::START + LONGEST / 2), "the server may have read the KILL");
+    assert!(it.goes_on_at(end));
+    assert!(it.engine.kills_under_way.is_empty());
+}
+
+#[test]
+fn a_kill_from_elsewhere_is_answered_when_the_server_has_answered() {
+    let mut it = Interrupted::new(true);
+    it.goes_on_at(Instant::START);
+    assert_eq!(it.told(), None);
+    it.server_answers();
+    let told = it.told();
+    let done = matches!(told, Some((1, Letter::Killed(Killed { outcome: Outcome::Done, .. }))));
+    assert!(done, "{told:?}");
+}
+
+/// Neither is there anything to wait for then.
+#[test]
+fn a_victim_that_loses_its_backend_meanwhile_or_goes_leaves_nothing_behind() {
+    for goes in [false, true] {
+        let mut it = Interrupted::new(true);
+        if goes {
+            it.engine.client_gone(it.victim); // and its backend with it
+        } else {
+            it.engine.close_backend(it.pinned, "it is lost");
+        }
+        it.engine.handle(Instant::START, Input::TurnEnd);
+        assert!(it.engine.kills_under_way.is_empty());
+        assert!(it.told().is_some(), "what was to be ended has ended");
+        assert!(it.engine.clients.get(it.victim).is_none_or(|client| client.input.is_empty()));
+    }
 }
