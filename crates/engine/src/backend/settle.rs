@@ -44,7 +44,7 @@ impl Engine {
     ) {
         let Some(mut request) = self.take_request(client) else { return };
         let summary = &mut statement.summary;
-        self.answer_as_seen(key, client, &mut request, summary);
+        self.answer_as_seen(client, &mut request, summary);
         if command == RequestKind::Prepare {
             let Some(ended) = self.prepare_ended(key, client, request, summary) else { return };
             request = ended;
@@ -138,13 +138,7 @@ impl Engine {
     }
 
     /// An answer that was held to its end goes to its client, as that is to see it. What its statement counts for stands before.
-    fn answer_as_seen(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        request: &mut Request,
-        summary: &mut Summary,
-    ) {
+    fn answer_as_seen(&mut self, client: ClientKey, request: &mut Request, summary: &mut Summary) {
         if !summary.prelude_failed {
             self.clients[client].count_ended(request, summary);
         }
@@ -154,10 +148,7 @@ impl Engine {
             let seen = state.answer_as_seen(&self.pool, held, summary.error.is_some(), &summary.kept);
             self.io.outbox.send(state.connection, &seen);
         } else if request.kills.is_some() {
-            self.kill_answered(key);
-            if whole {
-                self.answer_kill(client, request.answer, summary);
-            }
+            self.answer_kill(client, request.answer, summary, whole);
         }
     }
 

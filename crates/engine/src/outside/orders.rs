@@ -258,7 +258,13 @@ impl Engine {
 
     /// The server has ended what a client of ours had there, as another one wants it. A thread that it does not know any more has
     /// come to its end meanwhile, and the client with it: that is no error, and the thread's id none that the killer has named.
-    pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary) {
+    pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary, whole: bool) {
+        if let Some(carrier) = self.clients[killer].backend {
+            self.kill_answered(carrier);
+        }
+        if !whole {
+            return; // it has gone to the killer as it is
+        }
         if summary.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD) {
             summary.error = None;
             return self.answer_ok(killer, answer);
