@@ -1,30 +1,67 @@
 //! Query attributes of clients: taken off statements as they come, so that the rest of the engine sees statements as all
 //! clients send them.
 
+use std::borrow::Cow;
+
 use wire::{Capabilities, CommandKind, NamedValues, PARAMETER_COUNT_AVAILABLE};
 
+use super::Client;
 use super::execution::Execution;
-use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::ClientKey;
 use crate::request::QueryAttributes;
 
 /// The iteration count in front of the values of COM_STMT_EXECUTE.
 const ITERATIONS: usize = 4;
 
-impl Engine {
-    pub(super) fn sends_attributes(&self, key: ClientKey) -> bool {
-        self.clients[key].capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
+/// COM_QUERY less its attributes.
+pub(super) struct PlainQuery<'a> {
+    pub(super) text: &'a [u8],
+    /// As a message.
+    pub(super) raw: Cow<'a, [u8]>,
+    pub(super) attributes: QueryAttributes,
+}
+
+/// COM_STMT_EXECUTE as others see it.
+pub(super) struct PlainExecution<'a> {
+    flags: u8,
+    values: Values<'a>,
+    /// As a message.
+    pub(super) raw: Cow<'a, [u8]>,
+}
+
+enum Values<'a> {
+    /// With attributes among them, and what is said of the parameters' types.
+    Attributed(Option<Vec<u8>>),
+    /// None but those of the statement's parameters: what follows the flags.
+    Plain(Cow<'a, [u8]>),
+}
+
+impl PlainExecution<'_> {
+    pub(super) fn execution(&self) -> Execution<'_> {
+        let flags = self.flags;
+        match &self.values {
+            Values::Attributed(types) => Execution::Attributed { flags, types: types.as_deref() },
+            Values::Plain(body) => Execution::Once { flags, body },
+        }
+    }
+}
+
+impl Client {
+    fn sends_attributes(&self) -> bool {
+        self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }
 
-    /// COM_QUERY; `body` is what follows the command's byte.
-    pub(super) fn query_command(&mut self, key: ClientKey, body: &[u8], raw: &[u8], answer: u8) {
-        if !self.sends_attributes(key) {
-            return self.query(key, body, raw, answer, QueryAttributes::None);
+    /// Takes the attributes off a COM_QUERY; `body` is what follows the command's byte.
+    pub(super) fn plain_query<'a>(
+        &self,
+        body: &'a [u8],
+        raw: &'a [u8],
+    ) -> Result<PlainQuery<'a>, MySqlError> {
+        if !self.sends_attributes() {
+            return Ok(PlainQuery { text: body, raw: raw.into(), attributes: QueryAttributes::None });
         }
-        let Ok((attributes, text)) = wire::split_query_attributes(body) else {
-            return self.answer_error(key, answer, &MySqlError::malformed_packet());
-        };
+        let (attributes, text) =
+            wire::split_query_attributes(body).map_err(|_| MySqlError::malformed_packet())?;
         let attributes = match attributes {
             None => QueryAttributes::None,
             Some(attributes) => QueryAttributes::OfText(attributes.into()),
@@ -34,32 +71,27 @@ impl Engine {
         raw.push(CommandKind::Query as u8);
         raw.extend_from_slice(text);
         wire::end_packet(&mut raw, start, &mut 0);
-        self.query(key, text, &raw, answer, attributes);
+        Ok(PlainQuery { text, raw: raw.into(), attributes })
     }
 
-    /// COM_STMT_EXECUTE.
-    pub(super) fn execute_command(
-        &mut self,
-        key: ClientKey,
+    /// Takes what its statement does not need off a COM_STMT_EXECUTE. The statement has so many parameters; `None` where there is none of
+    /// this number.
+    pub(super) fn plain_execution<'a>(
+        &self,
         number: u32,
-        (flags, body): (u8, &[u8]),
-        raw: &[u8],
-        answer: u8,
-    ) {
-        let definition = self.client_statement(key, number).map(|statement| statement.definition);
-        let parameters =
-            definition.map(|definition| usize::from(self.sessions.definitions.get(definition).parameters));
+        (flags, body): (u8, &'a [u8]),
+        raw: &'a [u8],
+        parameters: Option<usize>,
+    ) -> Result<PlainExecution<'a>, MySqlError> {
         let counts = flags & PARAMETER_COUNT_AVAILABLE != 0 || parameters != Some(0);
-        let (Some(parameters), true) = (parameters, counts && self.sends_attributes(key)) else {
-            return self.execute_plain(key, number, (flags, body), raw, answer);
+        let (Some(parameters), true) = (parameters, counts && self.sends_attributes()) else {
+            return Ok(uncounted(number, (flags, body), raw));
         };
         let (iterations, values) = body.split_at_checked(ITERATIONS).unwrap_or_default();
-        let Ok(said) = NamedValues::parse(values) else {
-            return self.answer_error(key, answer, &MySqlError::malformed_packet());
-        };
+        let said = NamedValues::parse(values).map_err(|_| MySqlError::malformed_packet())?;
         if said.count != parameters || said.are_named() {
-            let types = said.types.as_deref().and_then(|types| types.get(..2 * parameters));
-            return self.execute(key, number, Execution::Attributed { flags, types }, raw, answer);
+            let types = said.types.and_then(|types| types.get(..2 * parameters).map(Vec::from));
+            return Ok(PlainExecution { flags, values: Values::Attributed(types), raw: raw.into() });
         }
         let flags = flags & !PARAMETER_COUNT_AVAILABLE;
         let mut plain = iterations.to_vec();
@@ -69,30 +101,23 @@ impl Engine {
             plain.extend_from_slice(said.types.as_deref().unwrap_or_default());
             plain.extend_from_slice(said.values);
         }
-        let raw = execution(number, flags, &plain);
-        self.execute(key, number, Execution::Once { flags, body: &plain }, &raw, answer);
-    }
-
-    /// An execution whose values are not counted, whatever its flags say: between us and the server they may mean something.
-    fn execute_plain(
-        &mut self,
-        key: ClientKey,
-        number: u32,
-        (flags, body): (u8, &[u8]),
-        raw: &[u8],
-        answer: u8,
-    ) {
-        if flags & PARAMETER_COUNT_AVAILABLE == 0 {
-            return self.execute(key, number, Execution::Once { flags, body }, raw, answer);
-        }
-        let flags = flags & !PARAMETER_COUNT_AVAILABLE;
-        let raw = execution(number, flags, body);
-        self.execute(key, number, Execution::Once { flags, body }, &raw, answer);
+        let raw = message(number, flags, &plain).into();
+        Ok(PlainExecution { flags, values: Values::Plain(plain.into()), raw })
     }
 }
 
+/// An execution whose values are not counted, whatever its flags say: between us and the server they may mean something.
+fn uncounted<'a>(number: u32, (flags, body): (u8, &'a [u8]), raw: &'a [u8]) -> PlainExecution<'a> {
+    let values = Values::Plain(body.into());
+    if flags & PARAMETER_COUNT_AVAILABLE == 0 {
+        return PlainExecution { flags, values, raw: raw.into() };
+    }
+    let flags = flags & !PARAMETER_COUNT_AVAILABLE;
+    PlainExecution { flags, values, raw: message(number, flags, body).into() }
+}
+
 /// COM_STMT_EXECUTE as a message.
-fn execution(number: u32, flags: u8, body: &[u8]) -> Vec<u8> {
+fn message(number: u32, flags: u8, body: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(wire::HEADER_LEN + 6 + body.len());
     let start = wire::begin_packet(&mut raw);
     raw.push(CommandKind::StmtExecute as u8);

@@ -266,7 +266,10 @@ impl Engine {
         let other = |expect| Request { answer, ..Request::plain(raw.to_vec(), expect, RequestKind::Other) };
         match command {
             Command::Quit => self.drop_client(key),
-            Command::Query(body) => self.query_command(key, body, raw, answer),
+            Command::Query(body) => match self.clients[key].plain_query(body, raw) {
+                Ok(plain) => self.query(key, plain.text, &plain.raw, answer, plain.attributes),
+                Err(error) => self.answer_error(key, answer, &error),
+            },
             Command::Ping if self.clients[key].server_watches_idleness(&self.servers) => {
                 self.queue_request(key, other(Expect::Simple));
             }
@@ -280,7 +283,7 @@ impl Engine {
             Command::ChangeUser(body) => self.change_user(key, body, sequence),
             Command::StmtPrepare(text) => self.prepare(key, text, raw, answer),
             Command::StmtExecute { statement, flags, body } => {
-                self.execute_command(key, statement, (flags, body), raw, answer);
+                self.execute_once(key, statement, (flags, body), raw, answer);
             }
             Command::StmtBulkExecute { statement, flags, body } => {
                 self.execute(key, statement, Execution::Bulk { flags, body }, raw, answer);

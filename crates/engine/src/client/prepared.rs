@@ -115,6 +115,24 @@ impl Engine {
         self.clients[key].statement_mut(number, is_mariadb)
     }
 
+    /// COM_STMT_EXECUTE.
+    pub(super) fn execute_once(
+        &mut self,
+        key: ClientKey,
+        number: u32,
+        sent: (u8, &[u8]),
+        raw: &[u8],
+        answer: u8,
+    ) {
+        let definition = self.client_statement(key, number).map(|statement| statement.definition);
+        let parameters =
+            definition.map(|definition| usize::from(self.sessions.definitions.get(definition).parameters));
+        match self.clients[key].plain_execution(number, sent, raw, parameters) {
+            Ok(plain) => self.execute(key, number, plain.execution(), &plain.raw, answer),
+            Err(error) => self.answer_error(key, answer, &error),
+        }
+    }
+
     /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE.
     pub(crate) fn execute(
         &mut self,
