@@ -67,7 +67,8 @@ impl Engine {
             request.statement.effects |= Effects::UNKNOWN;
         }
         if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
-            self.take_priority(client, priority);
+            let full = self.scheduling.scheduler.full_tickets();
+            self.clients[client].take_priority(priority, full);
         }
         self.note_hidden_code_at_end(key, &mut request, statement.code_change.is_some());
         // What it defines is there by now, or will not be.

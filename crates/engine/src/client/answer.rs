@@ -5,6 +5,7 @@ use wire::{EofPacket, OkPacket, StatusFlags};
 
 use super::Client;
 use super::known_answers::{Known, Question};
+use super::priority::ReadSet;
 use super::trackers::{self, told_of_unstarted};
 use crate::backend::ServerError;
 use crate::engine::Engine;
@@ -160,6 +161,24 @@ impl Engine {
         }
         self.views.totals.answered_sets += 1;
         true
+    }
+
+    /// A `SET` of the pool's variables: understood here, and only what else stands in it goes to the server.
+    pub(super) fn set_pool_variables(&mut self, key: ClientKey, text: &[u8], several: bool, answer: u8) {
+        let mode = self.lex_mode(key);
+        match self.clients[key].read_pool_set(text, mode, several) {
+            Ok(ReadSet { priority, rest: Some(rest) }) => {
+                self.queue_request(key, Request::rest_of_pool_set(&rest, mode, priority, answer));
+            }
+            Ok(ReadSet { priority, rest: None }) => {
+                let full = self.scheduling.scheduler.full_tickets();
+                let client = &mut self.clients[key];
+                client.take_priority(priority, full);
+                client.aftermath.row_count = 0;
+                self.answer_ok(key, answer);
+            }
+            Err(error) => self.answer_error(key, answer, &error),
+        }
     }
 
     /// What the servers send where they say `my_eof`: an EOF packet, or its successor.

@@ -2,11 +2,10 @@
 
 use sql::{Kind, LexMode, PoolSet, PoolSetError, PoolValue, PoolVariable, READ_HINTS, ReadHint};
 
-use crate::engine::Engine;
+use super::Client;
 use crate::errors::MySqlError;
-use crate::ids::ClientKey;
 use crate::readers::ReadSettings;
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, Statement};
 use crate::scheduler::Lane;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 
@@ -143,66 +142,55 @@ fn shown(value: &PoolValue) -> String {
     }
 }
 
-impl Engine {
-    /// A `SET` of the pool's variables: understood here, and only what else stands in it goes to the server.
-    pub(crate) fn set_pool_variables(&mut self, key: ClientKey, text: &[u8], several: bool, answer: u8) {
-        let mode = self.lex_mode(key);
-        let found = if several {
-            Err(MySqlError::pool_variable_mixed())
-        } else {
-            self.read_pool_set(key, text, mode)
-        };
-        let (priority, rest) = match found {
-            Ok(found) => found,
-            Err(error) => return self.answer_error(key, answer, &error),
-        };
-        match rest {
-            Some(rest) => self.query_in_place(key, &rest, priority, answer),
-            None => {
-                self.take_priority(key, priority);
-                self.clients[key].aftermath.row_count = 0;
-                self.answer_ok(key, answer);
-            }
-        }
-    }
+/// What a `SET` of the pool's variables comes to.
+pub(super) struct ReadSet {
+    /// All that the client will have set after it.
+    pub(super) priority: Priority,
+    /// What else it sets: only that goes to the server.
+    pub(super) rest: Option<Vec<u8>>,
+}
 
-    /// What the client will have set after this, and what else it sets.
-    fn read_pool_set(
+impl Client {
+    /// Reads a `SET` of the pool's variables, which may be one of several statements in its text.
+    pub(super) fn read_pool_set(
         &self,
-        key: ClientKey,
         text: &[u8],
         mode: LexMode,
-    ) -> Result<(Priority, Option<Vec<u8>>), MySqlError> {
+        several: bool,
+    ) -> Result<ReadSet, MySqlError> {
+        if several {
+            return Err(MySqlError::pool_variable_mixed());
+        }
         let PoolSet { assignments, rest } = sql::pool_set(text, mode).map_err(|error| match error {
             PoolSetError::Global(name) => MySqlError::pool_variable_global(&name),
             PoolSetError::NotLiteral(variable) => MySqlError::pool_variable_literal(variable.name()),
             PoolSetError::Mixed => MySqlError::pool_variable_mixed(),
         })?;
-        let mut priority = self.clients[key].priority;
+        let mut priority = self.priority;
         for (variable, value) in &assignments {
             priority.set(*variable, value)?;
         }
-        Ok((priority, rest))
+        Ok(ReadSet { priority, rest })
     }
 
+    /// What it has set is in force from now on, where clients get so many tickets in general.
+    pub(crate) fn take_priority(&mut self, priority: Priority, full_tickets: u32) {
+        self.priority = priority;
+        self.tickets = self.tickets.min(priority.tickets(full_tickets));
+    }
+}
+
+impl Request {
     /// The rest of a `SET`; its success brings the pool's variables too.
-    fn query_in_place(&mut self, key: ClientKey, text: &[u8], priority: Priority, answer: u8) {
+    pub(super) fn rest_of_pool_set(text: &[u8], mode: LexMode, priority: Priority, answer: u8) -> Self {
         let payload = [&[wire::CommandKind::Query as u8], text].concat();
         let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());
         wire::put_message(&mut raw, &mut 0, &payload);
-        let statement = crate::request::Statement::of_text(text, self.lex_mode(key));
+        let statement = Statement::of_text(text, mode);
         debug_assert!(statement.kind == Kind::Set, "a SET less some of its assignments");
         let (expect, command) = (wire::Expect::ResultSets, RequestKind::Query);
-        let request = Request::with_text(raw, expect, command, text, statement, answer);
-        self.queue_request(key, Request { priority: Some(priority), ..request });
-    }
-
-    /// What a client has set is in force from now on.
-    pub(crate) fn take_priority(&mut self, key: ClientKey, priority: Priority) {
-        let full = priority.tickets(self.scheduling.scheduler.full_tickets());
-        let client = &mut self.clients[key];
-        client.priority = priority;
-        client.tickets = client.tickets.min(full);
+        let request = Self::with_text(raw, expect, command, text, statement, answer);
+        Self { priority: Some(priority), ..request }
     }
 }
 
