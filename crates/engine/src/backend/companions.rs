@@ -11,11 +11,15 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::accounts::IdentityId;
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey, ServerKey};
+use crate::client::Client;
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::SHORT;
 use crate::scheduler::{Lane, Need};
+use crate::scheduling::Scheduling;
 use crate::server::Server;
+use crate::servers::Servers;
+use crate::session::SessionTables;
+use crate::settings::Settings;
 
 /// A statement that waits for a place waits for so much longer at most.
 const LONGEST: Duration = Duration::from_millis(5);
@@ -85,63 +89,76 @@ impl Server {
         let wanted = self.opening.companions.are_wanted(now);
         wanted.then(|| now + self.opening.worth(changed).min(LONGEST))
     }
+
+    /// The idle backend at this place, if it serves companions first now, and the first of these.
+    fn first_companions(
+        &mut self,
+        now: Instant,
+        place: usize,
+        waits: impl Fn(ClientKey) -> bool,
+    ) -> Option<(BackendKey, Vec<ClientKey>)> {
+        let companions = &mut self.opening.companions;
+        let key = self.idle[place];
+        let backend = &self.backends[key];
+        let serves = backend.companions_until.is_some_and(|until| until > now);
+        serves.then(|| (key, companions.first(backend.identity, waits)))
+    }
 }
 
-impl Engine {
-    /// A statement enters the queue.
-    pub(crate) fn note_companion(&mut self, client: ClientKey, lane: Lane, need: Need) {
-        let server = self.servers.serving(&self.clients[client]);
-        let companions = &mut self.servers[server].opening.companions;
-        if !companions.are_wanted(self.now) {
+impl Servers {
+    /// A client's statement enters the queue.
+    pub(crate) fn note_companion(
+        &mut self,
+        now: Instant,
+        clients: &Table<ClientKey, Client>,
+        key: ClientKey,
+        (lane, need): (Lane, Need),
+    ) {
+        let client = &clients[key];
+        let server = self.serving(client);
+        let companions = &mut self[server].opening.companions;
+        if !companions.are_wanted(now) {
             return companions.clear();
         }
-        let Some(account) = self.clients[client].identity else { return };
+        let Some(account) = client.identity else { return };
         if lane == Lane::Low && need == Need::Any {
-            companions.add(account, client, self.clients.len());
+            companions.add(account, key, clients.len());
         }
     }
 
     /// An idle backend, and the client whose short statement may run on it before those in front of it. Only by our own rules, and not
     /// while the newest go first: these are the account's oldest.
-    pub(super) fn companion(&mut self) -> Option<(ClientKey, BackendKey)> {
-        let by_our_rules =
-            self.scheduling.scheduler.is_native() && !self.scheduling.scheduler.is_newest_first(Lane::Low);
-        if !by_our_rules {
+    pub(super) fn companion(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        scheduling: &Scheduling,
+        clients: &Table<ClientKey, Client>,
+        sessions: &SessionTables,
+    ) -> Option<(ClientKey, BackendKey)> {
+        let scheduler = &scheduling.scheduler;
+        if !scheduler.is_native() || scheduler.is_newest_first(Lane::Low) {
             return None;
         }
-        self.servers.keys().find_map(|server| self.companion_on(server))
-    }
-
-    /// The same on one server.
-    fn companion_on(&mut self, server: ServerKey) -> Option<(ClientKey, BackendKey)> {
-        if !self.servers[server].opening.companions.are_wanted(self.now) {
-            return None;
-        }
-        for place in (0..self.servers[server].idle.len()).rev() {
-            let key = self.servers[server].idle[place];
-            let backend = &self.servers[key];
-            if backend.companions_until.is_none_or(|until| until <= self.now) {
-                continue;
+        // Some have been served since, and wait for the backend that they hold.
+        let waits =
+            |client| scheduler.waits_in(client) == Some(Lane::Low) && clients[client].backend.is_none();
+        self.keys().find_map(|server| {
+            if !self[server].opening.companions.are_wanted(now) {
+                return None;
             }
-            // Some have been served since, and wait for the backend that they hold.
-            let waits = |client: ClientKey| {
-                self.scheduling.scheduler.waits_in(client) == Some(Lane::Low)
-                    && self.clients[client].backend.is_none()
-            };
-            let identity = backend.identity;
-            let first = self.servers[server].opening.companions.first(identity, waits);
-            if let Some(client) = first.into_iter().find(|&client| self.is_companion(client, key)) {
-                return Some((client, key));
-            }
-        }
-        None
-    }
-
-    fn is_companion(&self, client: ClientKey, backend: BackendKey) -> bool {
-        let kind = self.clients[client].request.as_ref().map_or(0, |request| request.statement.fingerprint);
-        self.sessions.fits(&self.servers[backend], &self.clients[client])
-            && self.keeps_no_backend(client)
-            && !self.scheduling.digests.is_long(kind, SHORT)
+            (0..self[server].idle.len()).rev().find_map(|place| {
+                let (key, first) = self[server].first_companions(now, place, waits)?;
+                let suits = |&client: &ClientKey| {
+                    let client = &clients[client];
+                    let kind = client.request.as_ref().map_or(0, |request| request.statement.fingerprint);
+                    sessions.fits(&self[key], client)
+                        && client.keeps_no_backend(settings, self, &sessions.states)
+                        && !scheduling.digests.is_long(kind, SHORT)
+                };
+                first.into_iter().find(suits).map(|client| (client, key))
+            })
+        })
     }
 }
 

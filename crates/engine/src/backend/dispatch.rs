@@ -7,7 +7,6 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader, StatusFlags};
 
 use super::message::reply_options;
 use super::opening::LONGEST_WAIT;
-use super::preparing::stays;
 use super::sharing::Sharing;
 use super::{Backend, Ends, InFlight, Owner, Permit, PreludeEffects, Summary};
 use crate::client::prepared::put_statement_id;
@@ -19,7 +18,6 @@ use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::{Grant, Lane};
 use crate::scheduling::Scheduling;
 use crate::session::pins::Pins;
-use crate::settings::ThreadHandling;
 
 /// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
 /// might exceed the server's max_allowed_packet.
@@ -180,8 +178,11 @@ impl Engine {
     /// The first statement in need finds no backend (its user's are still being opened, or none may be): those of other users
     /// behind it go on where backends are idle for them, companions first, and for the rest backends are opened.
     fn start_behind(&mut self, first: ClientKey) -> Behind {
-        if self.note_lack(first) < LONGEST_WAIT
-            && let Some((client, backend)) = self.companion()
+        let may_wait = self.note_lack(first) < LONGEST_WAIT;
+        let (settings, scheduling) = (&self.settings, &self.scheduling);
+        if may_wait
+            && let Some((client, backend)) =
+                self.servers.companion(self.now, settings, scheduling, &self.clients, &self.sessions)
         {
             if self.enter_contended_lane(client) || self.enter_long_lane(client) {
                 return Behind::Started; // its kind has become one of those that have a lane of their own
@@ -499,45 +500,7 @@ impl Engine {
 
     /// The reasons for which a client will hold its backend beyond the end of this request.
     pub(crate) fn pins_of(&self, key: ClientKey, request: &Request) -> Pins {
-        let mut pins = Pins::from(request.statement.effects);
-        let session = self.clients[key].session.map(|session| self.sessions.states.state(session));
-        if request.command == RequestKind::Prepare {
-            // Nothing of what its executions will leave.
-            pins = Pins::NONE;
-            let in_schema = session.is_some_and(|state| state.schema.is_some());
-            let is_mysql = self.servers[self.servers.serving(&self.clients[key])]
-                .facts
-                .as_ref()
-                .is_some_and(|facts| !facts.is_mariadb());
-            if stays(request, in_schema, is_mysql) {
-                pins |= Pins::PREPARED_STATEMENT;
-            }
-        }
-        if request.variables.is_some() {
-            pins = pins.without(Effects::USER_VARIABLE.into());
-        }
-        // Without autocommit a savepoint may be all there is of a transaction, which the status does not show then.
-        let autocommit = self.clients[key].status.contains(StatusFlags::AUTOCOMMIT);
-        let unseen = !autocommit && !self.clients[key].in_transaction();
-        if request.statement.kind == Kind::Savepoint && unseen {
-            pins |= Pins::SAVEPOINT;
-        }
-        if request.hidden.is_silent() {
-            pins |= Pins::STATE_CHANGE;
-        }
-        if self.servers[self.servers.serving(&self.clients[key])].takes_roles(request.hidden.effects) {
-            pins |= Effects::ROLE.into();
-        }
-        if matches!(request.command, RequestKind::RegisterReplica | RequestKind::BinlogDump) {
-            pins |= Pins::REPLICATION;
-        }
-        if self.settings.thread_handling == ThreadHandling::OneThreadPerConnection {
-            pins |= Pins::THREAD_HANDLING;
-        }
-        if session.is_some_and(|state| is_unsafe_charset(&state.charset.client)) {
-            pins |= Pins::CHARACTER_SET;
-        }
-        pins
+        self.clients[key].pins_of(request, &self.settings, &self.servers, &self.sessions.states)
     }
 }
 
@@ -575,21 +538,6 @@ pub(super) fn can_be_joined(request: &Request) -> bool {
         && !matches!(request.statement.kind, Kind::Empty | Kind::Load)
         && !request.statement.effects.contains(Effects::UNKNOWN)
         && request.text().is_some_and(|text| text.len() <= LARGEST_JOINED)
-}
-
-/// Whether the lexer may read texts in another way than the servers do. In those that are listed each byte of ASCII is the sign that it is
-/// in ASCII, and nothing else (tried with each byte and character set on MariaDB 10.11 and MySQL 8.0.31); in big5, cp932, gb18030, gbk and
-/// sjis a backslash may be the second half of a character, in swe7 a brace is a letter.
-fn is_unsafe_charset(name: &[u8]) -> bool {
-    // The usual ones first: each statement asks.
-    #[rustfmt::skip] // as many on a line as fit
-    const SAFE: [&[u8]; 32] = [
-        b"utf8mb4", b"utf8mb3", b"utf8", b"latin1", b"binary", b"ascii",
-        b"armscii8", b"cp1250", b"cp1251", b"cp1256", b"cp1257", b"cp850", b"cp852", b"cp866", b"dec8", b"eucjpms", b"euckr",
-        b"gb2312", b"geostd8", b"greek", b"hebrew", b"hp8", b"keybcs2", b"koi8r", b"koi8u", b"latin2", b"latin5", b"latin7",
-        b"macce", b"macroman", b"tis620", b"ujis",
-    ];
-    !SAFE.contains(&name)
 }
 
 impl Backend {

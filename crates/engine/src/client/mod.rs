@@ -33,6 +33,7 @@ pub(crate) mod known_answers;
 pub(crate) mod last_gtid;
 pub(crate) mod login;
 pub(crate) mod login_schema;
+mod pins;
 pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod process_list;

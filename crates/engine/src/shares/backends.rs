@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use seam::Instant;
-use wire::StatusFlags;
 
 use super::Shares;
 use super::table::Name;
@@ -69,19 +68,8 @@ impl Engine {
             || self.keeps_no_backend(key)
     }
 
-    /// Says whether a client's waiting statement gives its backend back at its end. Permits bound how many of such statements
-    /// run, and those that wait for locks have lanes of their own.
-    pub(crate) fn keeps_no_backend(&self, key: ClientKey) -> bool {
-        let client = &self.clients[key];
-        client.request.as_ref().is_some_and(|request| {
-            let statement = &request.statement;
-            client.status.contains(StatusFlags::AUTOCOMMIT)
-                && !client.in_transaction()
-                && client.transaction.unstarted.is_none()
-                && !statement.several
-                && statement.transaction.is_none()
-                && self.pins_of(key, request).is_empty()
-        })
+    pub(super) fn keeps_no_backend(&self, key: ClientKey) -> bool {
+        self.clients[key].keeps_no_backend(&self.settings, &self.servers, &self.sessions.states)
     }
 
     /// Lets users go on that have some free backends again.
@@ -147,6 +135,7 @@ mod tests {
     use std::time::Duration;
 
     use seam::{Input, Program};
+    use wire::StatusFlags;
 
     use super::*;
     use crate::client::commands::tests::{connection, engine, engine_among};
