@@ -7,6 +7,7 @@ use std::time::Duration;
 use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program, Signal, TlsSession};
 
 use crate::accounts::IdentityId;
+use crate::accounts::task::{Asker, Finding, Task};
 use crate::client::commands::Resume;
 use crate::client::hoards::Hoards;
 use crate::client::{Client, Phase, Running};
@@ -213,6 +214,37 @@ impl Engine {
             Letter::OfReader { place, letter } => {
                 self.readers.enter(*place, now, &mut self.io, |reader| reader.read_letter(now, letter));
             }
+        }
+    }
+
+    /// Returns the next task for another thread than a worker's. Its outcome goes to [`Self::take_finding`], for whichever asker
+    /// waits by then. The caller asks at the end of each turn.
+    pub fn poll_task(&mut self) -> Option<Task> {
+        self.io.next_task().or_else(|| self.readers.engines_mut().find_map(Self::poll_task))
+    }
+
+    /// Takes in what came of a task. A turn has to follow, with an end.
+    pub fn take_finding(&mut self, number: u64, finding: Finding) {
+        if let Some(place) = self.readers.of_number(number) {
+            let of_reader = |reader: &mut Self| reader.take_finding(number, finding);
+            return self.readers.enter(place, self.now, &mut self.io, of_reader);
+        }
+        match self.io.asker_of(number) {
+            Some(Asker::Client(client)) => match finding {
+                Finding::Text(text) => self.text_is_read(client, text),
+                Finding::Lost if self.clients.find(client).is_some() => {
+                    self.close_client(client.key, ClosedFor::Defect, "what it sent met a defect of onramp");
+                }
+                Finding::Lost => {}
+                finding => self.client_finding(client, finding),
+            },
+            Some(Asker::Backend(token)) => self.servers.backend_finding(token, finding.for_server()),
+            Some(Asker::Control(server, connection)) => {
+                self.servers[server].control_finding(connection, finding.for_server());
+            }
+            Some(Asker::Check(connection)) => self.cluster.check_finding(connection, finding.for_server()),
+            Some(Asker::StoredCode(server)) => self.code_is_read(server, number, finding.code()),
+            None => {}
         }
     }
 

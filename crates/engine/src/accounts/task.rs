@@ -13,16 +13,14 @@ use zeroize::Zeroizing;
 
 use crate::accounts::secret::Password;
 use crate::client::reading::{LargeText, ReadText};
-use crate::engine::Engine;
 use crate::ids::{ClientRef, ServerKey};
 use crate::io::Io;
-use crate::outside::named::ClosedFor;
 use crate::stored_code::questions::{CodeAnswers, ReadCode};
 
-/// Something to be done elsewhere, see [`Engine::poll_task`].
+/// Something to be done elsewhere, see [`crate::Engine::poll_task`].
 #[derive(Debug)]
 pub struct Task {
-    /// Goes back with what came of it, to [`Engine::take_finding`].
+    /// Goes back with what came of it, to [`crate::Engine::take_finding`].
     pub number: u64,
     /// The work itself.
     pub work: Work,
@@ -151,6 +149,24 @@ pub enum Finding {
     Lost,
 }
 
+impl Finding {
+    /// For a login at a server, which is encrypted for it or fails.
+    pub(crate) fn for_server(self) -> Self {
+        match self {
+            Self::Lost => Self::Encrypted(None),
+            finding => finding,
+        }
+    }
+
+    /// The stored code that has been read, if it has.
+    pub(crate) fn code(self) -> Option<ReadCode> {
+        match self {
+            Self::Code(read) => Some(read),
+            _ => None,
+        }
+    }
+}
+
 impl Proof {
     /// The password; `decrypt` is asked for what was encrypted with the public key that clients are given.
     pub fn open(self, decrypt: impl FnOnce(&[u8]) -> Option<Zeroizing<Vec<u8>>>) -> Option<Arc<Password>> {
@@ -214,56 +230,20 @@ impl Io {
         number
     }
 
+    /// The next task to be handed out.
+    pub(crate) fn next_task(&mut self) -> Option<Task> {
+        self.tasks.queue.pop_front()
+    }
+
+    /// A task has been done: who waits for it, if anybody still does.
+    pub(crate) fn asker_of(&mut self, number: u64) -> Option<Asker> {
+        self.tasks.askers.remove(&number).map(|(asker, _)| asker)
+    }
+
     /// Gives up a task whose asker has gone: it need not be done, and nobody is to wait behind it.
     pub(crate) fn give_up_task(&mut self, number: u64) {
         if let Some((_, given_up)) = self.tasks.askers.remove(&number) {
             given_up.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Engine {
-    /// Returns the next task for another thread than a worker's. Its outcome goes to [`Self::take_finding`], for whichever asker
-    /// waits by then. The caller asks at the end of each turn.
-    pub fn poll_task(&mut self) -> Option<Task> {
-        let own = self.io.tasks.queue.pop_front();
-        own.or_else(|| self.readers.engines_mut().find_map(Self::poll_task))
-    }
-
-    /// Takes in what came of a task. A turn has to follow, with an end.
-    pub fn take_finding(&mut self, number: u64, finding: Finding) {
-        if let Some(place) = self.readers.of_number(number) {
-            return self
-                .readers
-                .enter(place, self.now, &mut self.io, |reader| reader.take_finding(number, finding));
-        }
-        match (self.io.tasks.askers.remove(&number).map(|(asker, _)| asker), finding) {
-            (Some(Asker::Client(client)), Finding::Text(text)) => self.text_is_read(client, text),
-            (Some(Asker::Client(client)), Finding::Lost) => {
-                if self.clients.find(client).is_some() {
-                    self.close_client(client.key, ClosedFor::Defect, "what it sent met a defect of onramp");
-                }
-            }
-            (Some(Asker::Backend(token)), Finding::Lost) => {
-                self.servers.backend_finding(token, Finding::Encrypted(None));
-            }
-            (Some(Asker::Control(server, connection)), Finding::Lost) => {
-                self.servers[server].control_finding(connection, Finding::Encrypted(None));
-            }
-            (Some(Asker::Check(connection)), Finding::Lost) => {
-                self.cluster.check_finding(connection, Finding::Encrypted(None));
-            }
-            (Some(Asker::StoredCode(server)), Finding::Code(read)) => {
-                self.code_is_read(server, number, Some(read));
-            }
-            (Some(Asker::StoredCode(server)), _) => self.code_is_read(server, number, None),
-            (Some(Asker::Client(client)), finding) => self.client_finding(client, finding),
-            (Some(Asker::Backend(token)), finding) => self.servers.backend_finding(token, finding),
-            (Some(Asker::Control(server, connection)), finding) => {
-                self.servers[server].control_finding(connection, finding);
-            }
-            (Some(Asker::Check(connection)), finding) => self.cluster.check_finding(connection, finding),
-            (None, _) => {}
         }
     }
 }
