@@ -17,7 +17,7 @@ const LONGEST_FILE: usize = 600;
 
 /// So many files of the engine have methods on the engine as a whole, which see all of it. A method that needs one part of it
 /// belongs to that part; this number only falls.
-const WITH_THE_WHOLE_ENGINE: usize = 46;
+const WITH_THE_WHOLE_ENGINE: usize = 45;
 
 /// So many lines, but for tests, say that a function fails with a sentence: nobody can tell its faults apart but by words. An error is
 /// a type with a variant for each fault; this number only falls. What is left: why a recording of `onramp top` has no look, which is

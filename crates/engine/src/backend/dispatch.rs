@@ -112,7 +112,8 @@ impl Engine {
                 }
             }
         }
-        self.note_holdup(holdup, wanting, backend_free);
+        let parts = (&self.servers, &self.pool);
+        self.scheduling.note_holdup(self.now, parts, holdup, wanting, backend_free);
         self.scheduling.scheduler.want_long(backend_free);
         let scheduler = &mut self.scheduling.scheduler;
         self.pool.note_want_of_permits(self.now, &self.settings, scheduler, wanting);
@@ -242,6 +243,16 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// A client's statement starts.
+    fn note_start(&mut self, key: ClientKey, request: &mut Request) {
+        self.scheduling.note_start(self.now, request);
+        self.views.note_start(&mut self.clients[key], request);
+        self.note_begun(key, request);
+        self.note_slow_start(key, request);
+        let mode = || self.clients[key].lex_mode(&self.sessions.states, self.servers.primary());
+        self.scheduling.note_digest(self.now, request, mode);
     }
 
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.

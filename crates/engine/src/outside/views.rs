@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use seam::Instant;
+use sql::Effects;
 
 use crate::accounts::Identities;
 use crate::client::Client;
 use crate::outside::event::{Event, Reports};
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::measures::Measures;
-use crate::outside::named::Limit;
+use crate::outside::named::{Limit, LoginStage};
 use crate::outside::refusals::{Reason, Refusals};
 use crate::outside::tallies::TalliesByName;
 use crate::outside::totals::Totals;
+use crate::request::Request;
 use crate::session::pin_counts::PinCounts;
 use crate::session::pins::Pins;
 
@@ -47,8 +49,18 @@ impl Views {
         self.reports.events.push_back(event);
     }
 
-    /// A client's statement starts: is it multiplexed, and if not, why?
-    pub(crate) fn count_multiplexing(&mut self, client: &Client) {
+    /// A client's statement starts.
+    pub(crate) fn note_start(&mut self, client: &mut Client, request: &Request) {
+        if !std::mem::replace(&mut client.has_begun, true) {
+            self.measures.note_login_stage(LoginStage::FirstBackend, request.waited);
+        }
+        self.count_multiplexing(client);
+        let is_doubtful = request.statement.effects.contains(Effects::UNKNOWN);
+        self.totals.doubtful_statements += u64::from(is_doubtful);
+    }
+
+    /// Is it multiplexed, and if not, why?
+    fn count_multiplexing(&mut self, client: &Client) {
         let pins = client.pins.without(Pins::THREAD_HANDLING);
         if !pins.is_empty() {
             self.totals.pinned_statements += 1;

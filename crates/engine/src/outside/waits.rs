@@ -6,16 +6,15 @@
 use std::time::Duration;
 
 use seam::Instant;
-use sql::Effects;
+use sql::LexMode;
 
-use crate::engine::Engine;
-use crate::ids::ClientKey;
 use crate::learned::digests;
 use crate::outside::histogram::Histogram;
-use crate::outside::named::LoginStage;
+use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
 use crate::scheduling::Scheduling;
+use crate::servers::Servers;
 
 /// The reason that a wait is counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,57 +238,56 @@ impl Scheduling {
             }
         }
     }
-}
 
-impl Engine {
-    /// A statement starts: counts what it has waited for, and makes a place for its digest.
-    pub(crate) fn note_start(&mut self, client: ClientKey, request: &mut Request) {
-        request.waited = self.now.since(request.arrival.at);
+    /// A statement starts: counts what it has waited for.
+    pub(crate) fn note_start(&mut self, now: Instant, request: &mut Request) {
+        request.waited = now.since(request.arrival.at);
         let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-        self.scheduling.waits.record(queue, request.waited);
-        if !std::mem::replace(&mut self.clients[client].has_begun, true) {
-            self.views.measures.note_login_stage(LoginStage::FirstBackend, request.waited);
-        }
-        self.scheduling.note_parts(self.now, &request.arrival);
-        self.views.count_multiplexing(&self.clients[client]);
-        self.views.totals.doubtful_statements +=
-            u64::from(request.statement.effects.contains(Effects::UNKNOWN));
-        self.note_begun(client, request);
-        self.note_slow_start(client, request);
-        // Also of one that is only prepared now: its executions come without a text.
+        self.waits.record(queue, request.waited);
+        self.note_parts(now, &request.arrival);
+    }
+
+    /// Makes a place for a statement's digest. Also of one that is only prepared now: its executions come without a text.
+    pub(crate) fn note_digest(
+        &mut self,
+        now: Instant,
+        request: &mut Request,
+        mode: impl FnOnce() -> LexMode,
+    ) {
         let fingerprint = request.statement.fingerprint;
         let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);
-        if fingerprint != 0 && has_text && self.scheduling.digests.is_news(fingerprint) {
-            let mode = self.lex_mode(client);
-            let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
-            let text = match request.found_ahead.as_mut() {
-                Some(ahead) => ahead.digest.take(),
-                None => request.text().and_then(|text| digests::text::shown(text, statement, mode)),
-            };
-            self.scheduling.digests.add(self.now, fingerprint, text);
+        if fingerprint == 0 || !has_text || !self.digests.is_news(fingerprint) {
+            return;
         }
+        let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
+        let text = match request.found_ahead.as_mut() {
+            Some(ahead) => ahead.digest.take(),
+            None => request.text().and_then(|text| digests::text::shown(text, statement, mode())),
+        };
+        self.digests.add(now, fingerprint, text);
     }
 
     /// Notes what the waiting statements lack after a round of dispatching: the thing that stopped it, else a permit, else a
     /// backend.
-    pub(crate) fn note_holdup(&mut self, stopped: Option<WaitReason>, wanting: bool, backend_free: bool) {
+    pub(crate) fn note_holdup(
+        &mut self,
+        now: Instant,
+        (servers, pool): (&Servers, &Pool),
+        stopped: Option<WaitReason>,
+        wanting: bool,
+        backend_free: bool,
+    ) {
         let lacking = || match (wanting, backend_free) {
             (true, _) => Some(WaitReason::Permit),
             (false, true) => None,
-            (false, false)
-                if self.servers.primary().reachability.is_up() && self.pool.workers.places.are_full() =>
-            {
+            (false, false) if servers.primary().reachability.is_up() && pool.workers.places.are_full() => {
                 Some(WaitReason::MaxBackends)
             }
             (false, false) => Some(WaitReason::BackendConnect),
         };
         let others = stopped.or_else(lacking);
-        let long = self.scheduling.scheduler.peek_long().is_some();
-        self.scheduling.holdups.note(
-            self.now,
-            others,
-            if long { Some(WaitReason::LongPermits) } else { others },
-        );
+        let long = self.scheduler.peek_long().is_some();
+        self.holdups.note(now, others, if long { Some(WaitReason::LongPermits) } else { others });
     }
 }
 
