@@ -247,7 +247,7 @@ impl Engine {
             self.note_begun(key, &request);
             self.note_slow_start(key, &mut request);
             let bytes = request.bytes();
-            self.hoards.statements.set(&mut request.counted, bytes);
+            self.client_memory.statements.set(&mut request.counted, bytes);
             self.clients[key].request = Some(request);
         }
         (!group.followers.is_empty()).then(|| Box::new(group))

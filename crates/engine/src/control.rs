@@ -20,7 +20,7 @@ use crate::accounts::Accounts;
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::connect::{NO_ANSWER, connect_error};
-use crate::backend::kept::rows_of;
+use crate::backend::own_answers::rows_of;
 use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
 use crate::control::answer::{Kept, NoAnswer};

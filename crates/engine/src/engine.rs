@@ -8,8 +8,8 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program, Sig
 
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Task};
+use crate::client::client_memory::ClientMemory;
 use crate::client::commands::Resume;
-use crate::client::hoards::Hoards;
 use crate::client::{Client, Phase, Running};
 use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;
@@ -70,7 +70,7 @@ pub struct Engine {
     pub(crate) views: Views,
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Resume,
-    pub(crate) hoards: Hoards,
+    pub(crate) client_memory: ClientMemory,
     /// When open transactions are given up, once draining has begun.
     pub(crate) draining: Option<Instant>,
     /// When idle clients and backends are looked through next.
@@ -171,7 +171,7 @@ impl Engine {
             guests: None,
             views: Views::default(),
             resume: Resume::default(),
-            hoards: Hoards::default(),
+            client_memory: ClientMemory::default(),
             draining: None,
             next_sweep: Instant::START,
             paused: false,
@@ -264,7 +264,7 @@ impl Engine {
                 + self.scheduling.shares.waiting(Class::Short)
                 + self.scheduling.shares.waiting(Class::Long),
             session_states: self.sessions.states.len(),
-            buffered: self.hoards.statements.bytes(),
+            buffered: self.client_memory.statements.bytes(),
         }
     }
 
@@ -284,7 +284,7 @@ impl Engine {
         if self.logins.identities.release(identity) {
             self.logins.known_schemas.retain(|(known, _), _| *known != identity);
             for server in self.servers.iter_mut() {
-                server.opening.companions.forget(identity);
+                server.opening.affinity.forget(identity);
             }
         }
     }
@@ -395,7 +395,7 @@ impl Engine {
             (Role::Backend(key), false) => {
                 if let Some(client) = self.servers[key].holder {
                     self.server_keeps_up(client);
-                    self.hoards.has_arrived(&mut self.clients[client]);
+                    self.client_memory.has_arrived(&mut self.clients[client]);
                 }
             }
             (Role::Control(_) | Role::Check(_) | Role::Free, _) => {}
@@ -404,7 +404,7 @@ impl Engine {
 
     fn turn_end(&mut self) {
         self.pool.workers.awake(self.pool.worker);
-        self.pool.workers.holds_bytes(self.pool.worker, self.hoards.statements.bytes());
+        self.pool.workers.holds_bytes(self.pool.worker, self.client_memory.statements.bytes());
         self.cluster_turn();
         self.turn_of_readers();
         self.control_turn();
@@ -466,7 +466,7 @@ impl Engine {
         }
         if cfg!(debug_assertions) {
             let (clients, scheduler) = (&self.clients, &self.scheduling.scheduler);
-            invariants::check(clients, &self.servers, &self.io, scheduler, &self.pool, &self.hoards);
+            invariants::check(clients, &self.servers, &self.io, scheduler, &self.pool, &self.client_memory);
             assert_eq!(self.readers.lost_backends(), 0, "backends of servers that are lost");
             self.check_timers();
         }

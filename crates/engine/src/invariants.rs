@@ -1,7 +1,7 @@
 //! Checks what must agree between clients, servers and backends, after each turn of a debug build, in the simulator first of all.
 
 use crate::backend::{Backend, Owner, Permit};
-use crate::client::hoards::Hoards;
+use crate::client::client_memory::ClientMemory;
 use crate::client::login::Login;
 use crate::client::{Client, Phase};
 use crate::engine::Role;
@@ -27,7 +27,7 @@ pub(crate) fn check(
     io: &Io,
     scheduler: &Scheduler,
     pool: &Pool,
-    hoards: &Hoards,
+    client_memory: &ClientMemory,
 ) {
     for (key, backend) in servers.backends() {
         if let Some(holder) = backend.holder {
@@ -44,7 +44,7 @@ pub(crate) fn check(
         for (key, client) in clients.iter() {
             client.check(key, servers);
         }
-        hoards.check(clients);
+        client_memory.check(clients);
     }
 }
 
@@ -96,7 +96,7 @@ impl Scheduler {
     }
 }
 
-impl Hoards {
+impl ClientMemory {
     /// Nobody has left behind what it held against a bound of memory.
     fn check(&self, clients: &Table<ClientKey, Client>) {
         let of_all = |bytes: fn(&Client) -> usize| clients.iter().map(|(_, it)| bytes(it)).sum::<usize>();

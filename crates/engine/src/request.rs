@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use seam::Instant;
 use sql::{
-    CharsetSetting, Classification, Effects, Holding, Kind, LexMode, Reads, SessionCall, TransactionCommand,
-    VariableUse,
+    CharsetSetting, Classification, Effects, Kind, LexMode, Reads, ResourceChange, SessionCall,
+    TransactionCommand, VariableUse,
 };
 use wire::Expect;
 
 use crate::backend::prepared::Serves;
-use crate::client::held::Held;
-use crate::client::hoards::Counted;
+use crate::client::buffered_answer::Held;
+use crate::client::client_memory::Counted;
 use crate::client::known_answers::Question;
 use crate::client::login::Attempt;
 use crate::client::priority::Priority;
@@ -48,7 +48,7 @@ pub(crate) struct Request {
     /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
     pub(crate) collation: Option<Box<[u8]>>,
     /// What it does to what its client holds by name, where that is understood.
-    pub(crate) holding: Option<Box<Holding>>,
+    pub(crate) resource_change: Option<Box<ResourceChange>>,
     /// What it does with user variables, where they are carried.
     pub(crate) variables: Option<Box<VariableUse>>,
     /// FOUND_ROWS() is the number of its rows.
@@ -302,7 +302,7 @@ impl Request {
             statement,
             answer: 1,
             collation: None,
-            holding: None,
+            resource_change: None,
             variables: None,
             counts_rows: false,
             found: Found::default(),

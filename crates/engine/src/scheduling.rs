@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seam::Instant;
 
 use crate::backend::Backend;
-use crate::backend::reserve::Reserve;
+use crate::backend::reserved_backends::Reserve;
 use crate::backend::stall::Stalls;
 use crate::client::Client;
 use crate::client::delay::Delayed;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use seam::Instant;
 
 use crate::backend::connect::Reachability;
+use crate::backend::connection_loss::ServerFull;
 use crate::backend::contended::Contention;
-use crate::backend::lost::ServerFull;
 use crate::backend::opening::Opening;
+use crate::backend::prepared_statement_room::Room;
 use crate::backend::rescue::Rescues;
-use crate::backend::room::Room;
 use crate::backend::sharing::SharedBackends;
 use crate::backend::{Backend, Idle};
 use crate::control::Control;

@@ -149,7 +149,7 @@ impl Engine {
         backend.thread_id = before.thread_id;
         // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().
         backend.multi_statements = before.multi_statements;
-        backend.leftovers = before.leftovers;
+        backend.diagnostics_area = before.diagnostics_area;
         self.views.totals.account_changes += 1;
         let server = self.servers.of_mut(key);
         let key = server.backends.insert(backend);

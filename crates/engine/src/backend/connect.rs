@@ -188,7 +188,7 @@ impl Engine {
             place: Place::At(server.reachability.address),
             origin,
             fresh: true,
-            companions_until: None,
+            affinity_until: None,
             since: self.now,
             identity: self.logins.identities.hold_again(identity),
             rights: Rights::Since(server.control.changes.seen()),
@@ -218,7 +218,7 @@ impl Engine {
             waits_for_lock: false,
             contends: false,
             failed: Hidden::NOTHING,
-            leftovers: super::leftovers::Leftovers::default(),
+            diagnostics_area: super::diagnostics_area::DiagnosticsArea::default(),
             only_kind: None,
             paused: false,
             afterwards: Afterwards::Keep,
@@ -345,7 +345,7 @@ impl Engine {
             let message = String::from_utf8_lossy(&error.message).into_owned();
             return self.backend_refused(key, error.code, message);
         }
-        let row = super::kept::rows_of(&summary.kept).into_iter().next().unwrap_or_default();
+        let row = super::own_answers::rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         let mut fields = row.into_iter();
         let found = fields.next().flatten().unwrap_or_default();
         if self.note_role(key, fields.next()) && self.servers[key].is_changing() {
@@ -385,7 +385,7 @@ impl Engine {
         if !changed {
             self.views.measures.backend_connects.record(took);
         }
-        self.servers[key].companions_until = self.servers.of(key).time_for_companions(self.now, changed);
+        self.servers[key].affinity_until = self.servers.of(key).affinity_ends(self.now, changed);
         self.free_backend(key);
     }
 

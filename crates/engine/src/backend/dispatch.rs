@@ -183,7 +183,7 @@ impl Engine {
         let (settings, scheduling) = (&self.settings, &self.scheduling);
         if may_wait
             && let Some((client, backend)) =
-                self.servers.companion(self.now, settings, scheduling, &self.clients, &self.sessions)
+                self.servers.by_affinity(self.now, settings, scheduling, &self.clients, &self.sessions)
         {
             if self.enter_contended_lane(client) || self.enter_long_lane(client) {
                 return Behind::Started; // its kind has become one of those that have a lane of their own
@@ -267,8 +267,8 @@ impl Engine {
         let ahead =
             if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
         // The state that a statement is prepared in has to be known: it may be prepared again elsewhere.
-        if request.command == RequestKind::Prepare && self.clients[key].doubts.is_some() {
-            return self.ask_doubts_first(key, backend_key, request);
+        if request.command == RequestKind::Prepare && self.clients[key].unreported.is_some() {
+            return self.ask_unreported_first(key, backend_key, request);
         }
         if let Some(definition) = self.servers.of(backend_key).lacking_definition(backend_key, &request) {
             return self.prepare_first(key, backend_key, request, definition, &ahead);
@@ -385,7 +385,7 @@ impl Engine {
         }
         if backend.must_be_cleared(client.id, request) {
             ahead.effects.clear = true;
-            ahead.texts.push(super::leftovers::CLEAR.to_vec());
+            ahead.texts.push(super::diagnostics_area::CLEAR.to_vec());
         }
         if client.session != Some(backend.session) || self.sessions.others_come(backend) {
             let wanted =

@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 use super::Backend;
 use super::compression::is_compressed;
 use crate::client::Client;
-use crate::client::hoards::Hoards;
+use crate::client::client_memory::ClientMemory;
 use crate::client::reading::says_from;
 use crate::outbox::Outbox;
 use crate::request::{QueryAttributes, Request, RequestKind};
@@ -115,7 +115,7 @@ impl Backend {
     }
 }
 
-impl Hoards {
+impl ClientMemory {
     /// The server takes what is sent to it: what was on its way there of a client's statement is so no more.
     pub(crate) fn has_arrived(&mut self, client: &mut Client) {
         if let Some(request) = client.request.as_mut()

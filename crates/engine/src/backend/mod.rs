@@ -1,39 +1,39 @@
 //! A backend: one connection of ours to the server, logged in as one of the server's users.
 
+mod account_affinity;
 pub(crate) mod aftermath;
 mod beliefs;
 mod brought;
 mod change;
-mod companions;
 pub(crate) mod compression;
 pub(crate) mod connect;
+pub(crate) mod connection_loss;
 pub(crate) mod contended;
+pub(crate) mod diagnostics_area;
 mod difference;
 pub(crate) mod dispatch;
-pub(crate) mod doubts;
+pub(crate) mod flow_control;
 mod held_answers;
-pub(crate) mod kept;
-pub(crate) mod leftovers;
 mod literals;
 pub(crate) mod long;
-pub(crate) mod lost;
 pub(crate) mod message;
 pub(crate) mod opening;
+pub(crate) mod own_answers;
 pub(crate) mod pool;
 pub(crate) mod prepared;
+pub(crate) mod prepared_statement_room;
 pub(crate) mod preparing;
 pub(crate) mod replaced;
 pub(crate) mod reply;
 pub(crate) mod rescue;
-pub(crate) mod reserve;
+pub(crate) mod reserved_backends;
 pub(crate) mod rights;
-pub(crate) mod room;
 pub(crate) mod security;
 pub(crate) mod settle;
 pub(crate) mod sharing;
-pub(crate) mod slow;
 pub(crate) mod stall;
 mod state;
+pub(crate) mod unreported_variables;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -73,7 +73,7 @@ pub(crate) struct Backend {
     /// No client's statement has run on it yet.
     pub(crate) fresh: bool,
     /// Until then it serves others of its account before those in front of them.
-    companions_until: Option<Instant>,
+    affinity_until: Option<Instant>,
     /// Since when it is in this phase, or was last used.
     pub(crate) since: Instant,
     /// Whose rights it has.
@@ -131,7 +131,7 @@ pub(crate) struct Backend {
     /// What a statement that has failed may have done by stored code, as long as the server has not told.
     pub(crate) failed: Hidden,
     /// Whose warnings may be there.
-    pub(crate) leftovers: leftovers::Leftovers,
+    pub(crate) diagnostics_area: diagnostics_area::DiagnosticsArea,
     /// Only reads of this kind share it, see [`crate::learned::digests::Digests::may_be_stuck`].
     pub(crate) only_kind: Option<u64>,
     /// Not read from, because the client whose answer comes is slow to take it.

@@ -12,8 +12,8 @@ use seam::Instant;
 use wire::Capabilities;
 
 use super::Backend;
+use super::account_affinity::AccountAffinity;
 use super::change::FailedChanges;
-use super::companions::Companions;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey, ServerKey};
@@ -35,7 +35,7 @@ pub(crate) struct Opening {
     has_looked: bool,
     looked_at: Instant,
     pub(super) failed_changes: FailedChanges,
-    pub(crate) companions: Companions,
+    pub(crate) affinity: AccountAffinity,
 }
 
 /// The time of a login where none has been seen: an accept, a thread, three round trips and a look at the account take a server
@@ -227,7 +227,7 @@ impl Engine {
         let instead = || free.take_while(unused).find(changes);
         let taken = Some(longest).filter(changes).or_else(instead);
         let (taken, changes) = (taken.unwrap_or(longest), taken.is_some());
-        self.servers[server].opening.companions.place_taken(self.now);
+        self.servers[server].opening.affinity.place_taken(self.now);
         to_come.retain(|&own| own != taken);
         if changes {
             return Some(Place::Of(taken));

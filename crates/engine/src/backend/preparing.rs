@@ -110,8 +110,8 @@ impl Engine {
         definition: DefinitionId,
         ahead: &Ahead,
     ) {
-        if self.clients[key].doubts.is_some() {
-            return self.ask_doubts_first(key, backend_key, request);
+        if self.clients[key].unreported.is_some() {
+            return self.ask_unreported_first(key, backend_key, request);
         }
         self.begin_on(key, backend_key, false, None);
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// What is in doubt of the client's session state is asked for, and the request follows.
-    pub(crate) fn ask_doubts_first(
+    pub(crate) fn ask_unreported_first(
         &mut self,
         key: ClientKey,
         backend_key: BackendKey,
@@ -153,7 +153,7 @@ impl Engine {
         self.begin_on(key, backend_key, false, None);
         self.put_request_back(key, request);
         self.clients[key].prepare();
-        self.ask_doubts(backend_key, key);
+        self.ask_unreported(backend_key, key);
     }
 
     /// The session state in which a definition is prepared for a client on its backend.

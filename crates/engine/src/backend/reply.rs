@@ -8,7 +8,7 @@ use wire::{ReplyEvent, ReplySink, StatusFlags};
 use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Phase, ServerError, Summary};
 use crate::client::Client;
-use crate::client::held::LARGEST_HELD;
+use crate::client::buffered_answer::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
 use crate::client::trackers::{self, Told};
 use crate::cluster::follow::is_refusal_by_role;
@@ -371,7 +371,7 @@ impl Engine {
         self.scheduling.note_long(self.now, settings, workers, &self.servers, (key, &statement), took);
         let owner = statement.owner.client().and_then(|client| self.clients.get(client));
         if let Some(backend) = self.servers.get_mut(key) {
-            backend.note_leftovers(owner.map(|client| client.id), &statement.summary);
+            backend.note_diagnostics_area(owner.map(|client| client.id), &statement.summary);
         }
         // Whoever was slow has its answer now, and what follows is for somebody else.
         self.resume_backend(key);
@@ -399,7 +399,7 @@ impl Engine {
             }
             Owner::SaveInsertId { client } => self.insert_id_saved(key, client, &statement.summary),
             Owner::ReadStatus { client } => self.status_told(key, client, &mut statement.summary),
-            Owner::ReadVariables { client } => self.doubts_answered(key, client, &mut statement.summary),
+            Owner::ReadVariables { client } => self.unreported_answered(key, client, &mut statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
             Owner::RestoreWaitTimeout => self.wait_timeout_restored(key, &statement.summary),
             Owner::Closing => self.closing_ended(key.server()),

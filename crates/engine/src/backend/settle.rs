@@ -5,7 +5,7 @@ use std::time::Duration;
 use sql::{Effects, TransactionCommand};
 use wire::{CommandKind, Expect, StatusFlags};
 
-use super::kept::rows_of;
+use super::own_answers::rows_of;
 use super::pool::behind_pins;
 use super::{Afterwards, InFlight, Owner, Summary};
 use crate::client::priority::Priority;
@@ -127,11 +127,11 @@ impl Engine {
         let (state, failed) = (&mut self.clients[client], summary.error.is_some());
         match state.note_variables(&mut self.servers[key], &self.sessions.states, request, failed) {
             VariablesBehind::Same => {}
-            VariablesBehind::Set => self.hoards.count_session(client, state),
+            VariablesBehind::Set => self.client_memory.count_session(client, state),
             VariablesBehind::Unknown => pins |= Effects::USER_VARIABLE.into(),
         }
         if state.note_pins(&self.sessions.states, &mut self.views.pin_counts, request, pins, summary) {
-            self.hoards.count_session(client, state);
+            self.client_memory.count_session(client, state);
         }
         self.note_status(client, request, summary);
         let (state, counts) = (&mut self.clients[client], &mut self.views.pin_counts);
@@ -182,7 +182,7 @@ impl Engine {
             self.clients[client].transaction_started();
         }
         if effects.clear {
-            self.servers[key].leftovers_are_cleared(self.clients[client].id);
+            self.servers[key].diagnostics_area_is_cleared(self.clients[client].id);
         }
         self.state_stands(key, client, effects.set_insert_id, chooses_schema);
     }
@@ -355,13 +355,13 @@ impl Engine {
             && state.aftermath.insert_id_at != Some(key);
         let on_backend = matches!(state.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if !shared && !state.pins.is_empty() {
-            let has_to_ask = super::doubts::cannot_wait(&state.doubts) || asks_id;
+            let has_to_ask = super::unreported_variables::cannot_wait(&state.unreported) || asks_id;
             if !error && has_to_ask && on_backend {
                 return self.save_diagnostics(key, client);
             }
-            if !error && super::doubts::cannot_wait(&state.doubts) {
+            if !error && super::unreported_variables::cannot_wait(&state.unreported) {
                 state.settle();
-                self.ask_doubts(key, client);
+                self.ask_unreported(key, client);
                 return;
             }
             return match error {
@@ -372,13 +372,13 @@ impl Engine {
         }
         // After an error nobody has said whether the transaction is still open: the answer to SHOW WARNINGS does.
         // In a transaction they stay there, unless a question of ours would take their place.
-        let ask = error || !in_transaction || asks_id || state.doubts.is_some();
+        let ask = error || !in_transaction || asks_id || state.unreported.is_some();
         if !shared && ask && on_backend {
             return self.save_diagnostics(key, client);
         }
-        if !shared && state.doubts.is_some() {
+        if !shared && state.unreported.is_some() {
             state.settle();
-            self.ask_doubts(key, client);
+            self.ask_unreported(key, client);
             return;
         }
         if !shared && in_transaction && !asks_id {
@@ -388,11 +388,11 @@ impl Engine {
         if !shared && unknown {
             return self.ask_insert_id(key, client);
         }
-        if in_transaction || !state.pins.is_empty() || state.doubts.is_some() {
+        if in_transaction || !state.pins.is_empty() || state.unreported.is_some() {
             // A read that others shared has opened a transaction after all, or a view that it names has called what changes the session:
             // nobody else may fall into that. What is not in the session state is lost to the client, too.
             state.pins = Pins::NONE;
-            state.doubts = None;
+            state.unreported = None;
             self.servers[key].afterwards = Afterwards::Close;
         }
         self.let_go(key, client);
@@ -462,7 +462,7 @@ impl Engine {
                 self.servers[key].afterwards = Afterwards::Close;
             }
         }
-        let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
+        let in_doubt = self.clients[client].unreported.as_deref().cloned().unwrap_or_default();
         self.take_in_rest(key, client, &in_doubt, summary);
         self.settle(key, client, false);
     }
@@ -559,12 +559,12 @@ impl Engine {
         let state = &mut self.clients[client];
         let charset = facts.charset_of_reset(state.collation);
         state.pins = Pins::NONE;
-        state.holdings = None;
+        state.named_resources = None;
         state.variables = None;
         state.wait_timeout = None;
         state.trackers = None;
-        self.hoards.sessions.give_back(&mut state.counted_for_session);
-        state.doubts = None;
+        self.client_memory.sessions.give_back(&mut state.counted_for_session);
+        state.unreported = None;
         state.priority = Priority::default();
         state.aftermath = state.aftermath.of_reset();
         state.status = facts.fresh_status();

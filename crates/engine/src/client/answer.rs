@@ -256,8 +256,8 @@ impl Engine {
         if let Some(compression) = client.login_end.compression.take() {
             // A client need not wait for the OK: what it has sent ahead is compressed, too, and nobody has opened it.
             let ahead = std::mem::take(&mut client.input);
-            self.hoards.statements.give_back(&mut client.counted);
-            self.hoards.logins.give_back(&mut client.counted_for_login);
+            self.client_memory.statements.give_back(&mut client.counted);
+            self.client_memory.logins.give_back(&mut client.counted_for_login);
             self.io.outbox.start_compression(client.connection, compression, CompressionSide::Server);
             if !ahead.is_empty() {
                 self.io.unread(client.connection, &ahead);

@@ -3,7 +3,7 @@
 use seam::CloseReason;
 use wire::{Command, StatusFlags};
 
-use super::hoards::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
+use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::login::Login;
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, InFlight, Owner};
@@ -210,7 +210,7 @@ impl Engine {
 
     /// Closes clients that have been idle for `wait_timeout`, their own or that of all, or have not taken a reply for `net_write_timeout`.
     pub(crate) fn sweep_clients(&mut self) {
-        self.sweep_hoards();
+        self.close_largest_holders();
         let (now, settings) = (self.now, &self.settings);
         let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
         let (mut idle_ones, mut stalled_ones, mut killers) = (Vec::new(), Vec::new(), Vec::new());

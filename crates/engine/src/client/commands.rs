@@ -7,9 +7,9 @@ use sql::Kind;
 use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 use zeroize::Zeroize;
 
+use super::buffered_answer::Held;
 use super::counters::Counter;
 use super::execution::Execution;
-use super::held::Held;
 use super::login::{LARGEST_LOGIN, Login};
 use super::process_list::Served;
 use super::reading::Wants;
@@ -148,9 +148,9 @@ impl Engine {
         // Nor is a file: it goes on packet by packet.
         let counts =
             client.identity.is_some() && !matches!(client.phase(), Phase::Running(Running::Uploading { .. }));
-        self.hoards.statements.set(&mut client.counted, if counts { input.len() } else { 0 });
+        self.client_memory.statements.set(&mut client.counted, if counts { input.len() } else { 0 });
         let of_login = if client.identity.is_none() { input.capacity() } else { 0 };
-        self.hoards.logins.set(&mut client.counted_for_login, of_login);
+        self.client_memory.logins.set(&mut client.counted_for_login, of_login);
         client.input = input;
         self.update_reading(key);
         self.keep_to_login_memory();
@@ -338,7 +338,7 @@ impl Engine {
         Wants {
             tables: !matches!(client.aftermath.diagnostics, Diagnostics::None)
                 || !client.status.contains(StatusFlags::AUTOCOMMIT),
-            gives: client.holdings.is_some(),
+            gives: client.named_resources.is_some(),
             variables: self.settings.carry_user_variables,
         }
     }
@@ -444,7 +444,7 @@ impl Engine {
             return self.answer_error(key, request.answer, &error);
         }
         let bytes = request.bytes();
-        self.hoards.statements.set(&mut request.counted, bytes);
+        self.client_memory.statements.set(&mut request.counted, bytes);
         self.views.measures.turn.note_statement(bytes, request.statement.fingerprint);
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
@@ -561,7 +561,7 @@ impl Engine {
     /// The same while the request goes on, see [`Self::put_request_back`].
     pub(crate) fn lift_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
         let mut request = self.clients[key].request.take()?;
-        self.hoards.statements.give_back(&mut request.counted);
+        self.client_memory.statements.give_back(&mut request.counted);
         Some(request)
     }
 
@@ -569,7 +569,7 @@ impl Engine {
     pub(crate) fn put_request_back(&mut self, key: ClientKey, mut request: Box<Request>) {
         debug_assert!(self.clients[key].request.is_none(), "a client has one request");
         let bytes = request.bytes();
-        self.hoards.statements.set(&mut request.counted, bytes);
+        self.client_memory.statements.set(&mut request.counted, bytes);
         self.clients[key].request = Some(request);
     }
 

@@ -5,7 +5,7 @@
 //! what is there, executing what is there with all its values; fetching, resetting and sending ahead with MariaDB in any case,
 //! with MySQL where the statement (and the parameter) is there.
 
-use sql::{Holding, Kind};
+use sql::{Kind, ResourceChange};
 
 use super::Client;
 use crate::backend::Summary;
@@ -120,12 +120,14 @@ impl Client {
         if request.command != RequestKind::Query || request.statement.several {
             return;
         }
-        let replaces = |name| self.holdings.as_ref().is_some_and(|held| held.has_prepared(name));
+        let replaces = |name| self.named_resources.as_ref().is_some_and(|held| held.has_prepared(name));
         use Counter::{Close, Execute, Prepare};
-        let counted: &[Counter] = match (request.statement.kind, request.holding.as_deref()) {
-            (Kind::Prepare, Some(Holding::Prepares { name, .. })) if replaces(name) => &[Close, Prepare],
+        let counted: &[Counter] = match (request.statement.kind, request.resource_change.as_deref()) {
+            (Kind::Prepare, Some(ResourceChange::Prepares { name, .. })) if replaces(name) => {
+                &[Close, Prepare]
+            }
             (Kind::Prepare, _) => &[Prepare],
-            (Kind::Execute, Some(Holding::Executes(_))) => match code {
+            (Kind::Execute, Some(ResourceChange::Executes(_))) => match code {
                 Some(UNKNOWN_STATEMENT | WRONG_ARGUMENTS) => &[],
                 _ => &[Execute],
             },
@@ -144,7 +146,7 @@ impl Client {
 mod tests {
     use wire::{Capabilities, Column, ResultSetWriter, StatusFlags};
 
-    use super::super::held::with_rows;
+    use super::super::buffered_answer::with_rows;
     use super::*;
 
     fn answer(rows: &[(&str, &str)], capabilities: Capabilities) -> Vec<u8> {

@@ -35,10 +35,10 @@ impl Engine {
 
     /// What a client's statement has left, within the bound of what is kept for all.
     pub(crate) fn keep_diagnostics(&mut self, key: ClientKey, diagnostics: Diagnostics) {
-        self.hoards.diagnostics += diagnostics.bytes();
+        self.client_memory.diagnostics += diagnostics.bytes();
         let before = std::mem::replace(&mut self.clients[key].aftermath.diagnostics, diagnostics);
-        self.hoards.diagnostics = self.hoards.diagnostics.saturating_sub(before.bytes());
-        if self.hoards.diagnostics > self.settings.kept_warnings_memory {
+        self.client_memory.diagnostics = self.client_memory.diagnostics.saturating_sub(before.bytes());
+        if self.client_memory.diagnostics > self.settings.kept_warnings_memory {
             self.forget_longest_diagnostics();
         }
     }
@@ -62,7 +62,7 @@ impl Engine {
                 held -= bytes;
             }
         }
-        self.hoards.diagnostics = held;
+        self.client_memory.diagnostics = held;
     }
 
     /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
@@ -89,7 +89,7 @@ impl Engine {
     /// The list is empty on the client's backend too, and says so in a character set that only the server knows.
     fn shows_nothing_in_doubt(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
-        let nothing = client.doubts.is_some() && client.aftermath.diagnostics.counts() == (0, 0);
+        let nothing = client.unreported.is_some() && client.aftermath.diagnostics.counts() == (0, 0);
         nothing && client.backend.is_some_and(|backend| self.servers[backend].has_no_diagnostics())
     }
 
@@ -249,7 +249,7 @@ mod tests {
         }
         let held = engine.memory().diagnostics;
         assert!((LIMIT / 2..=LIMIT / 4 * 3).contains(&held), "{held} bytes");
-        assert_eq!(engine.hoards.diagnostics, held);
+        assert_eq!(engine.client_memory.diagnostics, held);
         assert!(
             is_counted(&engine, client_key(49))
                 && !is_counted(&engine, client_key(0))
@@ -277,7 +277,7 @@ mod tests {
         }
         assert!(!is_counted(&engine, client_key(0)));
         assert_eq!(engine.memory().diagnostics, 60_000);
-        assert!(engine.hoards.diagnostics <= LIMIT);
+        assert!(engine.client_memory.diagnostics <= LIMIT);
     }
 
     fn said(engine: &mut Engine, text: &str) -> Vec<u8> {

@@ -261,7 +261,7 @@ impl SessionTables {
         let plain = summary.error.is_none()
             && summary.warnings == 0
             && client.pins.is_empty()
-            && client.doubts.is_none()
+            && client.unreported.is_none()
             && !client.in_transaction();
         match request.remember.take() {
             Some(Question::Set(text))
@@ -427,9 +427,9 @@ mod tests {
             states.release(after.session);
         }
         let (now, clients) = (engine.now, engine.clients.len());
-        assert!(engine.hoards.session_memory_held(&engine.sessions) > 1 << 20);
+        assert!(engine.client_memory.session_memory_held(&engine.sessions) > 1 << 20);
         engine.handle(now, Input::TurnEnd);
-        assert!(engine.hoards.session_memory_held(&engine.sessions) < 10_000);
+        assert!(engine.client_memory.session_memory_held(&engine.sessions) < 10_000);
         assert_eq!((engine.sessions.known_answers.bytes(), engine.clients.len()), (0, clients));
     }
 }

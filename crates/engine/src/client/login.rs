@@ -469,12 +469,12 @@ impl Engine {
         let client = &mut self.clients[key];
         client.transaction.unstarted = None;
         client.pins = crate::session::pins::Pins::NONE;
-        client.holdings = None;
+        client.named_resources = None;
         client.variables = None;
         client.wait_timeout = None;
         client.trackers = None;
-        self.hoards.sessions.give_back(&mut client.counted_for_session);
-        client.doubts = None;
+        self.client_memory.sessions.give_back(&mut client.counted_for_session);
+        client.unreported = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {
             self.views.measures.logged_in = self.views.measures.logged_in.saturating_sub(1);

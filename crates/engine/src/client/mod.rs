@@ -17,6 +17,8 @@
 pub(crate) mod answer;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
+pub(crate) mod buffered_answer;
+pub(crate) mod client_memory;
 pub(crate) mod close;
 pub(crate) mod commands;
 pub(crate) mod compression;
@@ -25,21 +27,19 @@ pub(crate) mod delay;
 pub(crate) mod delegation;
 pub(crate) mod diagnostics;
 pub(crate) mod execution;
-pub(crate) mod held;
-pub(crate) mod hoards;
-pub(crate) mod holdings;
 pub(crate) mod kill;
 pub(crate) mod known_answers;
 pub(crate) mod last_gtid;
 pub(crate) mod login;
 pub(crate) mod login_schema;
+pub(crate) mod named_resources;
 mod pins;
 pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod process_list;
 pub(crate) mod reading;
 pub(crate) mod security;
-mod session_hoards;
+mod session_memory;
 mod state;
 mod statements;
 pub(crate) mod trackers;
@@ -54,8 +54,8 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::backend::Permit;
-use crate::backend::doubts::Doubts;
-use crate::client::hoards::Counted;
+use crate::backend::unreported_variables::Unreported;
+use crate::client::client_memory::Counted;
 use crate::ids::BackendKey;
 use crate::outside::named::ClosedFor;
 use crate::request::Request;
@@ -65,7 +65,7 @@ use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
 use crate::session::{SessionId, Sessions};
 use crate::workers::onramps::millis_of;
-use holdings::Holdings;
+use named_resources::NamedResources;
 use priority::Priority;
 use security::Security;
 use state::State;
@@ -104,9 +104,9 @@ pub(crate) struct Client {
     /// What it is told of changes of its session, where that is not what a new connection is told.
     pub(crate) trackers: Option<Box<Trackers>>,
     /// Its session variables that only its backend knows.
-    pub(crate) doubts: Doubts,
+    pub(crate) unreported: Unreported,
     /// What it holds by name; none until it does.
-    pub(crate) holdings: Option<Box<Holdings>>,
+    pub(crate) named_resources: Option<Box<NamedResources>>,
     /// Its latest status flags: what an OK of our own repeats.
     pub(crate) status: StatusFlags,
     pub(crate) tickets: u32,
@@ -214,8 +214,8 @@ impl Client {
             variables: None,
             wait_timeout: None,
             trackers: None,
-            doubts: None,
-            holdings: None,
+            unreported: None,
+            named_resources: None,
             status: StatusFlags::AUTOCOMMIT,
             tickets: 0,
             priority: Priority::default(),

@@ -14,9 +14,9 @@ use sql::{KillTarget, Kind, Whom};
 use wire::{Capabilities, ClientMetadata, Expect};
 
 use crate::backend::prepared::Serves;
+use crate::client::client_memory::Counted;
 use crate::client::counters::{Counter, Counters};
 use crate::client::execution::Execution;
-use crate::client::hoards::Counted;
 use crate::client::statements::{ClientStatement, ClientStatements, LongData};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -215,7 +215,7 @@ impl Engine {
         let Some(LongData::Pieces { commands, mut counted }) = long_data.map(|long_data| *long_data) else {
             return Vec::new();
         };
-        self.hoards.statements.give_back(&mut counted);
+        self.client_memory.statements.give_back(&mut counted);
         commands
     }
 
@@ -359,7 +359,7 @@ impl Engine {
             return;
         };
         commands.extend_from_slice(raw);
-        self.hoards.statements.add(counted, raw.len());
+        self.client_memory.statements.add(counted, raw.len());
         if self.lacks_statement_memory() && self.clients.contains(key) {
             let limit = self.settings.statement_memory;
             self.long_data_is_wrong(key, number, MySqlError::statement_memory(limit));
@@ -382,7 +382,7 @@ impl Engine {
 
     fn count_off_long_data(&mut self, long_data: Option<Box<LongData>>) {
         if let Some(LongData::Pieces { mut counted, .. }) = long_data.map(|long_data| *long_data) {
-            self.hoards.statements.give_back(&mut counted);
+            self.client_memory.statements.give_back(&mut counted);
         }
     }
 

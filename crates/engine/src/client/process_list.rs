@@ -4,7 +4,7 @@
 //! rows the id of a client stands in the place of its backend's: of those that a backend has served from before the
 //! statement until its end, so that none is named for what another one did.
 
-use super::held::words_of;
+use super::buffered_answer::words_of;
 
 /// Digits of the largest thread id (a BIGINT).
 const LONGEST_ID: u8 = 20;
@@ -49,7 +49,7 @@ fn client_of_row<'a>(row: &'a [u8], served: &[(u32, u32)]) -> Option<(u32, &'a [
 mod tests {
     use wire::{Capabilities, Column, ResultSetWriter, StatusFlags};
 
-    use super::super::held::with_rows;
+    use super::super::buffered_answer::with_rows;
     use super::*;
 
     fn with_clients(answer: &[u8], served: &[(u32, u32)]) -> Vec<u8> {

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use sql::{Holding, Kind, LexMode};
+use sql::{Kind, LexMode, ResourceChange};
 use wire::{Capabilities, CommandKind, Expect, Extent};
 
 use super::Phase;
-use super::held::Held;
-use super::holdings::{MOST_TEXT, holding_of};
+use super::buffered_answer::Held;
+use super::named_resources::{MOST_TEXT, resource_change_of};
 use super::variables::variable_use;
 use crate::accounts::failed_logins::network;
 use crate::accounts::task::{Asker, Work};
-use crate::client::hoards::Counted;
+use crate::client::client_memory::Counted;
 use crate::control::defaults;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -109,19 +109,19 @@ impl LargeText {
         request.found_ahead = Some(Box::new(FoundAhead { defines, digest }));
         if let Some((library, version)) = &self.code {
             let scope = Scope::In([self.schema.as_deref(), None]);
-            let hidden = match request.holding.as_deref() {
+            let hidden = match request.resource_change.as_deref() {
                 // What that is, is with the client. Whoever says so little in so many words gets the worst of it.
-                Some(Holding::Executes(_)) => Hidden::WORST,
-                Some(Holding::ExecutesHarmless(inner)) => library.hidden_in_text(inner),
+                Some(ResourceChange::Executes(_)) => Hidden::WORST,
+                Some(ResourceChange::ExecutesHarmless(inner)) => library.hidden_in_text(inner),
                 _ => library.hidden(text, self.mode, request.statement.may_write(), scope),
             };
             request.take_hidden(hidden, *version);
         }
         // Nobody keeps a text that is as long, or looks at it again.
-        if let Some(Holding::Prepares { text: inner, .. }) = request.holding.as_deref_mut() {
+        if let Some(ResourceChange::Prepares { text: inner, .. }) = request.resource_change.as_deref_mut() {
             inner.take_if(|inner| inner.text.len() > MOST_TEXT);
         }
-        if let Some(Holding::ExecutesHarmless(inner)) = request.holding.as_deref_mut() {
+        if let Some(ResourceChange::ExecutesHarmless(inner)) = request.resource_change.as_deref_mut() {
             inner.text = Box::default();
         }
         request
@@ -141,7 +141,7 @@ impl Request {
         request.held = Held::of_text(statement, text);
         request.sets_globals = defaults::may_be_set(statement, text);
         request.inserts_selection = inserts_selection(statement, text);
-        request.holding = holding_of(statement, text, mode, wants.gives).map(Box::new);
+        request.resource_change = resource_change_of(statement, text, mode, wants.gives).map(Box::new);
         request.variables =
             wants.variables.then(|| variable_use(statement, text, mode)).flatten().map(Box::new);
         request
@@ -236,7 +236,7 @@ impl Engine {
         let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
         let schema = client.session.and_then(|session| self.sessions.states.state(session).schema.clone());
         let mut counted = Counted::default();
-        self.hoards.statements.set(&mut counted, raw.len() + attributes.bytes());
+        self.client_memory.statements.set(&mut counted, raw.len() + attributes.bytes());
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
         let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };
         let task = self.io.give_task(asker, Work::Read(Box::new(text)), network);
@@ -259,7 +259,7 @@ impl Engine {
     /// Nobody waits for it any more.
     pub(super) fn forget_reading(&mut self, key: ClientKey) {
         let Some(reading) = self.clients[key].reading_mut() else { return };
-        self.hoards.statements.give_back(&mut reading.counted);
+        self.client_memory.statements.give_back(&mut reading.counted);
         let task = reading.task;
         self.io.give_up_task(task);
     }
@@ -269,7 +269,7 @@ impl Engine {
         let key = client.key;
         let Some(client) = self.clients.find_mut(client) else { return };
         let Some(reading) = client.reading_mut() else { return };
-        self.hoards.statements.give_back(&mut reading.counted);
+        self.client_memory.statements.give_back(&mut reading.counted);
         let answer = reading.answer;
         client.end_reading();
         self.resume.push(key);

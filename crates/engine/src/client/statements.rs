@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::client::Client;
+use crate::client::client_memory::Counted;
 use crate::client::counters::Counters;
-use crate::client::hoards::Counted;
 use crate::errors::MySqlError;
 use crate::session::statements::DefinitionId;
 

@@ -14,7 +14,7 @@ use super::{Cluster, Effect, Step};
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Finding, Work};
 use crate::backend::connect::connect_error;
-use crate::backend::lost::SERVER_FULL;
+use crate::backend::connection_loss::SERVER_FULL;
 use crate::backend::security::{proxy_header, server_name, wanted_tls, way_to};
 use crate::control::answer::Kept;
 use crate::control::version::Version;

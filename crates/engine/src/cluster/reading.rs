@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::backend::kept::{Named, NamedRow, Row, first_field, rows_of};
+use crate::backend::own_answers::{Named, NamedRow, Row, first_field, rows_of};
 use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
 

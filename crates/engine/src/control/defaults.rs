@@ -10,7 +10,7 @@ use seam::Instant;
 use sql::Kind;
 
 use super::copies::SHORTEST_REFRESH;
-use crate::backend::kept::rows_of;
+use crate::backend::own_answers::rows_of;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;

@@ -9,7 +9,7 @@ use crate::accounts::method::Method;
 use crate::accounts::queries::{self, Depth};
 use crate::accounts::requirement::Requirement;
 use crate::accounts::{Account, Accounts, Credential};
-use crate::backend::kept::{first_field, rows_of, sum_of_counters};
+use crate::backend::own_answers::{first_field, rows_of, sum_of_counters};
 use crate::backend::rescue::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::client::trackers::Trackers;
 use crate::control::version::Version;

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::backend::kept::{Row, rows_of};
+use crate::backend::own_answers::{Row, rows_of};
 use crate::cluster::foreign;
 use crate::control::answer::NoAnswer;
 use crate::control::peers::mail::{Delivery, Mail, Sender};

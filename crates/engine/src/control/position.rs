@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::backend::kept::first_field;
+use crate::backend::own_answers::first_field;
 use crate::control::facts::Facts;
 
 /// While somebody waits, the server is asked so often at most: about as long as a write takes to get to a replica that keeps up, and a

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::backend::kept::rows_of;
+use crate::backend::own_answers::rows_of;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::settings::{Settings, ThreadHandling};

@@ -102,12 +102,12 @@ impl Engine {
     pub fn memory_parts(&self) -> MemoryParts {
         let of = |part: &MemoryPart| match part {
             MemoryPart::ClientTables => self.client_table_bytes(),
-            MemoryPart::Statements => self.hoards.statements.bytes(),
-            MemoryPart::Logins => self.hoards.logins.bytes(),
-            MemoryPart::Handshakes => self.hoards.handshakes,
-            MemoryPart::Sessions => self.hoards.session_memory_held(&self.sessions),
+            MemoryPart::Statements => self.client_memory.statements.bytes(),
+            MemoryPart::Logins => self.client_memory.logins.bytes(),
+            MemoryPart::Handshakes => self.client_memory.handshakes,
+            MemoryPart::Sessions => self.client_memory.session_memory_held(&self.sessions),
             MemoryPart::PreparedStatements => self.sessions.definitions.bytes(),
-            MemoryPart::Warnings => self.hoards.diagnostics,
+            MemoryPart::Warnings => self.client_memory.diagnostics,
             MemoryPart::Backends => self.backend_table_bytes(),
             MemoryPart::HeldAnswers => self.servers.held_answers(),
             MemoryPart::Digests => self.digest_bytes(),
@@ -157,7 +157,7 @@ impl Engine {
         let mut statements = 0;
         let mut diagnostics = 0;
         let mut prepared_statements = self.sessions.definitions.bytes();
-        let mut holdings = 0;
+        let mut named_resources = 0;
         for (_, client) in self.clients.iter() {
             statements += client.input.capacity().saturating_sub(client.counted_for_login.bytes());
             if let Some(request) = &client.request {
@@ -167,18 +167,18 @@ impl Engine {
                 statements += lent.bytes();
             }
             prepared_statements += client.statements.as_ref().map_or(0, |statements| statements.bytes());
-            holdings += client.holdings.as_ref().map_or(0, |held| held.bytes());
-            holdings += client.variables.as_ref().map_or(0, |variables| variables.bytes());
-            holdings += client.aftermath.last_gtid.as_deref().map_or(0, size_of_val);
-            holdings += client.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
+            named_resources += client.named_resources.as_ref().map_or(0, |held| held.bytes());
+            named_resources += client.variables.as_ref().map_or(0, |variables| variables.bytes());
+            named_resources += client.aftermath.last_gtid.as_deref().map_or(0, size_of_val);
+            named_resources += client.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
             diagnostics += client.aftermath.diagnostics.bytes();
         }
         Memory {
             clients: self.clients.len(),
-            client_tables: holdings + self.client_table_bytes(),
+            client_tables: named_resources + self.client_table_bytes(),
             statements: statements + self.scheduling.coalescer.bytes(),
-            logins: self.hoards.logins.bytes(),
-            handshakes: self.hoards.handshakes,
+            logins: self.client_memory.logins.bytes(),
+            handshakes: self.client_memory.handshakes,
             prepared_statements,
             diagnostics,
             backends: self.backend_table_bytes(),
@@ -192,7 +192,7 @@ impl Engine {
 
     /// The layer of TLS holds so many bytes of unfinished handshakes, likewise.
     pub fn note_handshakes(&mut self, bytes: usize) {
-        self.hoards.handshakes = bytes;
+        self.client_memory.handshakes = bytes;
     }
 
     /// The layer that compresses holds so many bytes for connections of this engine, which [`Self::memory`] is to tell too.

@@ -269,7 +269,7 @@ impl Engine {
                 .wants_permits_since()
                 .is_some_and(|since| self.now.since(since) >= self.settings.stall_limit),
             session_states: self.sessions.states.len(),
-            buffered: self.hoards.statements.bytes(),
+            buffered: self.client_memory.statements.bytes(),
             connections: u64::from(self.last_client_id),
             stored_code: self.stored_code_view(),
             totals: Totals {
@@ -328,16 +328,16 @@ impl Engine {
     }
 
     fn in_use(&self, queued: &Queued) -> [(Limit, u64); 10] {
-        let hoards = &self.hoards;
+        let client_memory = &self.client_memory;
         let long = queued.of(Queue::Long);
         [
-            (Limit::StatementMemory, self.hoards.statements.bytes() as u64),
+            (Limit::StatementMemory, self.client_memory.statements.bytes() as u64),
             // Each of the two has the bound.
-            (Limit::LoginMemory, hoards.logins.bytes().max(hoards.handshakes) as u64),
-            (Limit::SessionMemory, self.hoards.session_memory_held(&self.sessions) as u64),
+            (Limit::LoginMemory, client_memory.logins.bytes().max(client_memory.handshakes) as u64),
+            (Limit::SessionMemory, self.client_memory.session_memory_held(&self.sessions) as u64),
             (Limit::HeldAnswerMemory, self.servers.held_answers() as u64),
             (Limit::PreparedStatementMemory, self.sessions.definitions.text_bytes() as u64),
-            (Limit::KeptWarningsMemory, hoards.diagnostics as u64),
+            (Limit::KeptWarningsMemory, client_memory.diagnostics as u64),
             (Limit::MaxPreparedStmtCount, u64::from(self.sessions.statement_count)),
             (Limit::DigestsSize, self.scheduling.digests.len() as u64),
             (Limit::QueueLimit, (queued.all() - long) as u64),

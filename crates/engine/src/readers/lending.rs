@@ -13,7 +13,7 @@ use super::replicas::Fitness;
 use super::route::{Asked, HEAD_START, Route};
 use super::view::NotSplit;
 use crate::backend::dispatch::LARGEST_JOINED;
-use crate::client::hoards::Counted;
+use crate::client::client_memory::Counted;
 use crate::client::reading::TEXT_AT;
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
@@ -154,7 +154,7 @@ impl Engine {
         self.views.totals.replica_reads_waited += 1;
         self.readers.routing.of(request.statement.fingerprint).waited += 1;
         let mut counted = Counted::default();
-        self.hoards.statements.set(&mut counted, request.bytes());
+        self.client_memory.statements.set(&mut counted, request.bytes());
         let answer = request.answer;
         let number = self.readers.waiting.add(self.clients.ref_to(key), needs);
         if self.settings.reads.zone.is_some() {
@@ -252,8 +252,8 @@ impl Engine {
         }
         let is_free = client.backend.is_none()
             && client.pins.is_empty()
-            && client.doubts.is_none()
-            && client.holdings.is_none()
+            && client.unreported.is_none()
+            && client.named_resources.is_none()
             && client.trackers.is_none()
             && client.lost.is_none()
             && client.statements.as_ref().is_none_or(|statements| statements.answered.is_none());
@@ -286,7 +286,7 @@ impl Engine {
         let has_begun = std::mem::replace(&mut client.has_begun, true);
         let aftermath = std::mem::take(&mut client.aftermath);
         let mut counted = Counted::default();
-        self.hoards.statements.set(&mut counted, raw.len());
+        self.client_memory.statements.set(&mut counted, raw.len());
         client.lend(Lent { at: At::Reader(place), since, answer, raw, about, counted });
         let client = &self.clients[key];
         let identity = client.identity.expect("a client with requests has logged in");
@@ -492,7 +492,7 @@ impl Engine {
 
     fn come_back(&mut self, key: ClientKey) -> Option<Lent> {
         let mut lent = self.clients[key].come_back()?;
-        self.hoards.statements.give_back(&mut lent.counted);
+        self.client_memory.statements.give_back(&mut lent.counted);
         match lent.at {
             At::Reader(place) => self.readers.all[place].load.end(self.now, self.now.since(lent.since)),
             At::Waiting { number, .. } => self.readers.waiting.remove(number),

@@ -541,7 +541,7 @@ impl Scheduler {
     fn place_in(&self, lane: Lane, head: Head) -> Place {
         match lane {
             Lane::Blocking => Place::blocking(head.arrival),
-            Lane::Holding => Place::holding(head.arrival),
+            Lane::Holding => Place::resource_change(head.arrival),
             Lane::KickedUp if self.kicked_up_is_last() => Place::LAST,
             Lane::High | Lane::KickedUp => Place::high(head.arrival),
             Lane::Long if self.is_overdue(&head) => Place::high(head.arrival),

@@ -158,7 +158,7 @@ impl Engine {
             }
             self.scheduling.shares.pass(settings, flow, client);
         }
-        self.servers.note_companion(self.now, &self.clients, client, (lane, need));
+        self.servers.note_for_affinity(self.now, &self.clients, client, (lane, need));
         self.scheduling.scheduler.enqueue(since, client, lane, need, standing);
     }
 
@@ -248,7 +248,7 @@ impl Engine {
     fn enqueue_parked(&mut self, parked: Parked) {
         // Those that it has been put before may have come first, and must not overtake it in the next queue.
         let standing = Standing { began: self.scheduling.scheduler.arrival(), ..parked.standing };
-        self.servers.note_companion(self.now, &self.clients, parked.client, (parked.lane, Need::Any));
+        self.servers.note_for_affinity(self.now, &self.clients, parked.client, (parked.lane, Need::Any));
         self.scheduling.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
     }
 

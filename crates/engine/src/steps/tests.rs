@@ -32,7 +32,7 @@ const SOURCES: [&str; 15] = [
     include_str!("../../../sql/src/body.rs"),
     include_str!("../../../sql/src/definitions.rs"),
     include_str!("../../../sql/src/functions.rs"),
-    include_str!("../../../sql/src/holding.rs"),
+    include_str!("../../../sql/src/resource_change.rs"),
     include_str!("../../../sql/src/keyword.rs"),
     include_str!("../../../sql/src/pool.rs"),
     include_str!("../../../sql/src/scan.rs"),
@@ -41,7 +41,7 @@ const SOURCES: [&str; 15] = [
     include_str!("../../../sql/src/stored_code.rs"),
     include_str!("../../../sql/src/system_variable.rs"),
     include_str!("../../../sql/src/tracker.rs"),
-    include_str!("../client/held.rs"),
+    include_str!("../client/buffered_answer.rs"),
     include_str!("../client/process_list.rs"),
     include_str!("../request.rs"),
 ];

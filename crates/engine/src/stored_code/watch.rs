@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{CodeEffects, Holding, Kind, PreparedText, QualifiedName};
+use sql::{CodeEffects, Kind, PreparedText, QualifiedName, ResourceChange};
 
 use super::questions::{self, CodeAnswers, CodeQuestion, ReadCode, Rights};
 use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs, Scope};
 use crate::accounts::task::{Asker, Work};
-use crate::backend::kept::{Row, rows_of};
+use crate::backend::own_answers::{Row, rows_of};
 use crate::backend::{Afterwards, InFlight};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey, ServerKey};
@@ -392,9 +392,9 @@ impl Engine {
 
     /// Returns the text that an EXECUTE executes, where the client is not pinned for it anyway.
     fn text_by_name<'a>(&'a self, key: ClientKey, request: &'a Request) -> Option<&'a PreparedText> {
-        match request.holding.as_deref()? {
-            Holding::ExecutesHarmless(text) => Some(text),
-            Holding::Executes(name) => self.clients[key].holdings.as_ref()?.text(name),
+        match request.resource_change.as_deref()? {
+            ResourceChange::ExecutesHarmless(text) => Some(text),
+            ResourceChange::Executes(name) => self.clients[key].named_resources.as_ref()?.text(name),
             _ => None,
         }
     }

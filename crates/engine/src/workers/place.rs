@@ -19,7 +19,7 @@ impl Place {
     }
 
     /// Of a client that holds what others may wait for.
-    pub(crate) fn holding(arrival: u64) -> Self {
+    pub(crate) fn resource_change(arrival: u64) -> Self {
         Self(arrival | CLASS)
     }
 

@@ -47,13 +47,16 @@ fn what_comes_behind_a_large_text_waits_for_it() {
     let commands = [command(3, &large_begin()), command(0x0e, ""), command(3, "BEGIN")].concat();
     assert_eq!(turn(&mut engine, &commands), b"", "a PING would be answered at once");
     let task = engine.poll_task().expect("its text is read elsewhere");
-    assert!(engine.hoards.statements.bytes() >= large_begin().len(), "and counts as its client's statement");
+    assert!(
+        engine.client_memory.statements.bytes() >= large_begin().len(),
+        "and counts as its client's statement"
+    );
     read(&mut engine, task);
     let answers = turn(&mut engine, &[]);
     let oks = answers.windows(5).filter(|bytes| bytes[1..] == [0, 0, 1, 0]).count();
     assert_eq!(oks, 3, "all in their order: {answers:?}");
     assert!(engine.poll_task().is_none(), "the last one is short");
-    assert_eq!(engine.hoards.statements.bytes(), 0);
+    assert_eq!(engine.client_memory.statements.bytes(), 0);
 }
 
 #[test]
@@ -73,7 +76,10 @@ fn a_text_is_the_same_whoever_reads_it() {
         turn(&mut large, &[]);
         let [one, other] =
             [&small, &large].map(|engine| engine.clients[client_key(0)].request.as_ref().expect("it waits"));
-        assert_eq!((&one.raw, &one.holding, &one.variables), (&other.raw, &other.holding, &other.variables));
+        assert_eq!(
+            (&one.raw, &one.resource_change, &one.variables),
+            (&other.raw, &other.resource_change, &other.variables)
+        );
         assert_eq!(one.statement, other.statement, "{text}");
         assert_eq!((one.hidden, one.library), (other.hidden, other.library), "{text}");
         assert_eq!((one.urgent, one.counts_rows), (other.urgent, other.counts_rows), "{text}");
@@ -87,7 +93,7 @@ fn nobody_waits_for_the_text_of_a_client_that_has_gone() {
     let task = engine.poll_task().expect("its text is read elsewhere");
     engine.drop_client(client_key(0));
     assert!(!task.is_wanted());
-    assert_eq!(engine.hoards.statements.bytes(), 0);
+    assert_eq!(engine.client_memory.statements.bytes(), 0);
     read(&mut engine, task);
     assert_eq!(turn(&mut engine, &[]), b"");
 }
@@ -100,7 +106,7 @@ fn a_kill_ends_a_statement_that_is_being_read() {
     engine.end_for_client(client_key(0), true);
     let answer = turn(&mut engine, &[]);
     assert!(answer.windows(5).any(|bytes| bytes == b"70100"), "interrupted: {answer:?}");
-    assert_eq!(engine.hoards.statements.bytes(), 0);
+    assert_eq!(engine.client_memory.statements.bytes(), 0);
     read(&mut engine, task);
     assert_eq!(turn(&mut engine, &[]), b"", "one answer");
     assert_ne!(turn(&mut engine, &command(0x0e, "")), b"", "and its client goes on");
@@ -130,7 +136,7 @@ fn a_text_that_comes_in_pieces_is_whole() {
             assert!(engine.poll_task().is_none());
             engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: piece });
         }
-        assert_eq!(engine.hoards.statements.bytes(), command(3, &text).len(), "once");
+        assert_eq!(engine.client_memory.statements.bytes(), command(3, &text).len(), "once");
         let task = engine.poll_task().expect("it is read elsewhere");
         read(&mut engine, task);
         turn(&mut engine, &[]);
@@ -152,6 +158,6 @@ fn what_a_large_text_asks_for_here_is_refused() {
         read(&mut engine, task);
         let answer = turn(&mut engine, &[]);
         assert_eq!(answer.get(4..7), Some(&[&[0xff], &u16::to_le_bytes(code)[..]].concat()[..]), "{text}");
-        assert_eq!(engine.hoards.statements.bytes(), 0);
+        assert_eq!(engine.client_memory.statements.bytes(), 0);
     }
 }

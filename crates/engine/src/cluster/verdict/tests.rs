@@ -5,7 +5,7 @@ use crate::cluster::reading::{NotJudged, Question, Round};
 use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
 
-/// An answer with columns and rows as a server sends it: what [`crate::backend::kept`] reads.
+/// An answer with columns and rows as a server sends it: what [`crate::backend::own_answers`] reads.
 fn answer(columns: &[&str], rows: &[&[&str]]) -> Vec<u8> {
     let (mut out, mut sequence) = (Vec::new(), 1);
     let definitions: Vec<_> = columns.iter().map(|name| wire::Column::text(name)).collect();

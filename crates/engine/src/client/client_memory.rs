@@ -10,7 +10,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::login::Login;
-use super::session_hoards::{MOST_OF_ONE, ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
+use super::session_memory::{MOST_OF_ONE, ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -39,9 +39,9 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// What all holders have together.
 #[derive(Debug, Default)]
-pub(crate) struct Hoard(usize);
+pub(crate) struct BytesHeld(usize);
 
-/// What one holder has of a [`Hoard`], in bytes. It is given back before its holder goes: [`crate::invariants`] looks for what is left behind.
+/// What one holder has of a [`BytesHeld`], in bytes. It is given back before its holder goes: [`crate::invariants`] looks for what is left behind.
 #[derive(Debug, Default)]
 pub(crate) struct Counted(u32);
 
@@ -51,7 +51,7 @@ impl Counted {
     }
 }
 
-impl Hoard {
+impl BytesHeld {
     pub(crate) fn bytes(&self) -> usize {
         self.0
     }
@@ -75,17 +75,17 @@ impl Hoard {
 
 /// What is known of them.
 #[derive(Debug, Default)]
-pub(crate) struct Hoards {
+pub(crate) struct ClientMemory {
     /// When nobody was found the last time.
     nobody_at: Option<Instant>,
     /// What counts against `statement_memory`: statements under way, and what is not whole yet.
-    pub(crate) statements: Hoard,
+    pub(crate) statements: BytesHeld,
     /// What clients have sent that have not logged in: it counts against `login_memory`.
-    pub(crate) logins: Hoard,
+    pub(crate) logins: BytesHeld,
     /// What the layer below holds of clients' TLS handshakes, as it has said.
     pub(crate) handshakes: usize,
     /// What clients have set and hold, the states of their sessions aside.
-    pub(crate) sessions: Hoard,
+    pub(crate) sessions: BytesHeld,
     /// Clients of which that is more than one may have.
     pub(super) beyond_share: Vec<ClientRef>,
     /// When clients were last looked through for who holds most of it.
@@ -94,7 +94,7 @@ pub(crate) struct Hoards {
     pub(crate) diagnostics: usize,
 }
 
-impl Hoards {
+impl ClientMemory {
     /// All clients are not gone through again at once where those that hold most are in the middle of something.
     pub(super) fn may_look_for_sessions(&mut self, now: Instant) -> bool {
         let may = self.sessions_looked_at.is_none_or(|at| now == at || now.since(at) >= LOOK_AGAIN / 10);
@@ -106,7 +106,7 @@ impl Hoards {
 }
 
 impl Client {
-    /// All that it has of [`Hoards::statements`].
+    /// All that it has of [`ClientMemory::statements`].
     pub(crate) fn counted_statements(&self) -> usize {
         let reading = if let Phase::Reading(reading) = self.phase() { reading.counted.bytes() } else { 0 };
         let lent = if let Phase::Lent(lent) = self.phase() { lent.counted().bytes() } else { 0 };
@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Bytes that it holds until it goes on by itself.
-    fn hoard(&self) -> usize {
+    fn incomplete_bytes(&self) -> usize {
         match *self.phase() {
             Phase::Idle => {
                 self.counted.bytes()
@@ -133,15 +133,15 @@ impl Engine {
     /// What has come of a client is with its owner, or gone.
     pub(super) fn count_off_input(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
-        self.hoards.statements.give_back(&mut client.counted);
-        self.hoards.logins.give_back(&mut client.counted_for_login);
+        self.client_memory.statements.give_back(&mut client.counted);
+        self.client_memory.logins.give_back(&mut client.counted_for_login);
     }
 
     /// Ends logins where they hold too much together, until a quarter is free, so that all of them are gone through seldom: those that hold
     /// most, and of the usual ones those that began first. Who is quick is so the last to go.
     pub(super) fn keep_to_login_memory(&mut self) {
         let most = self.pool.login_memory(&self.settings);
-        if self.hoards.logins.bytes() <= most {
+        if self.client_memory.logins.bytes() <= most {
             return;
         }
         self.views.limit_reached(self.now, Limit::LoginMemory, self.settings.login_memory as u64);
@@ -150,7 +150,7 @@ impl Engine {
             .map(|(key, client)| (client.counted_for_login.bytes().max(USUAL_LOGIN), Reverse(client.id), key))
             .collect();
         holders.sort_unstable();
-        while self.hoards.logins.bytes() > most / 4 * 3 {
+        while self.client_memory.logins.bytes() > most / 4 * 3 {
             let Some((.., key)) = holders.pop() else { return };
             let error = MySqlError::login_memory(self.settings.login_memory);
             let client = &self.clients[key];
@@ -170,27 +170,27 @@ impl Engine {
     /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
     /// and those that hold too much alone. Who is in the middle of something has his turn behind it.
     pub(crate) fn keep_to_session_memory(&mut self) {
-        for holder in std::mem::take(&mut self.hoards.beyond_share) {
+        for holder in std::mem::take(&mut self.client_memory.beyond_share) {
             let Some(client) = self.clients.find(holder) else { continue };
             if !matches!(client.phase(), Phase::Idle) {
-                self.hoards.beyond_share.push(holder);
+                self.client_memory.beyond_share.push(holder);
             } else if client.counted_for_session.bytes() > MOST_OF_ONE {
                 self.end_for_session(holder.key, ONES_SHARE);
             }
         }
         let most = self.settings.session_memory / self.pool.workers.count() as usize;
-        if self.hoards.session_memory_held(&self.sessions) <= most
-            || !self.hoards.may_look_for_sessions(self.now)
+        if self.client_memory.session_memory_held(&self.sessions) <= most
+            || !self.client_memory.may_look_for_sessions(self.now)
         {
             return;
         }
         // Nobody misses what the server can be asked once more, and it holds states that nobody has now.
         self.sessions.known_answers.clear(&mut self.sessions.states);
-        if self.hoards.session_memory_held(&self.sessions) <= most {
+        if self.client_memory.session_memory_held(&self.sessions) <= most {
             return;
         }
         let mut holders = self.sessions.states.holders(&self.clients);
-        while self.hoards.session_memory_held(&self.sessions) > most / 4 * 3 {
+        while self.client_memory.session_memory_held(&self.sessions) > most / 4 * 3 {
             let Some((_, key)) = holders.pop() else { return };
             self.end_for_session(key, SESSION_MEMORY_USED_UP);
         }
@@ -210,7 +210,7 @@ impl Engine {
             return false;
         }
         self.views.limit_reached(self.now, Limit::StatementMemory, self.settings.statement_memory as u64);
-        self.close_hoarders(true);
+        self.close_holders_of_incomplete(true);
         self.statement_memory_is_used_up()
     }
 
@@ -220,36 +220,36 @@ impl Engine {
     }
 
     pub(crate) fn statement_memory_held(&self) -> usize {
-        self.hoards.statements.bytes() + self.pool.workers.others_hold_bytes(self.pool.worker)
+        self.client_memory.statements.bytes() + self.pool.workers.others_hold_bytes(self.pool.worker)
     }
 
     /// Now and then: other workers' clients cannot be closed from where they are missed.
-    pub(crate) fn sweep_hoards(&mut self) {
+    pub(crate) fn close_largest_holders(&mut self) {
         let limit = self.settings.statement_memory;
-        if self.statement_memory_held() > limit / 8 * 7 && self.close_hoarders(false) {
+        if self.statement_memory_held() > limit / 8 * 7 && self.close_holders_of_incomplete(false) {
             self.views.limit_reached(self.now, Limit::StatementMemory, limit as u64);
         }
     }
 
     /// Closes those that hold most, until a quarter is free: first those that have been quiet for a while, then the others, or not.
     /// Whether there were any.
-    fn close_hoarders(&mut self, others_too: bool) -> bool {
-        if self.hoards.nobody_at.is_some_and(|at| self.now.since(at) < LOOK_AGAIN) {
+    fn close_holders_of_incomplete(&mut self, others_too: bool) -> bool {
+        if self.client_memory.nobody_at.is_some_and(|at| self.now.since(at) < LOOK_AGAIN) {
             return false;
         }
         let mut closed = false;
-        let hoard = |(key, client): (ClientKey, &Client)| {
-            let hoard = Some(client.hoard()).filter(|&hoard| hoard > USUAL)?;
+        let incomplete = |(key, client): (ClientKey, &Client)| {
+            let bytes = Some(client.incomplete_bytes()).filter(|&bytes| bytes > USUAL)?;
             let is_quiet = self.now.since(client.last_heard) >= QUIET;
-            (is_quiet || others_too).then_some((is_quiet, hoard, key))
+            (is_quiet || others_too).then_some((is_quiet, bytes, key))
         };
-        let mut hoarders: Vec<_> = self.clients.iter().filter_map(hoard).collect();
-        hoarders.sort_unstable();
+        let mut holders: Vec<_> = self.clients.iter().filter_map(incomplete).collect();
+        holders.sort_unstable();
         let limit = self.settings.statement_memory;
         while self.statement_memory_held() > limit / 4 * 3 {
-            let Some((.., key)) = hoarders.pop() else {
+            let Some((.., key)) = holders.pop() else {
                 // Those that are still heard of can be closed as soon as they are missed.
-                self.hoards.nobody_at = others_too.then_some(self.now);
+                self.client_memory.nobody_at = others_too.then_some(self.now);
                 break;
             };
             closed = true;

@@ -139,7 +139,7 @@ impl Engine {
         bytes: &[u8],
     ) -> Result<usize, wire::WireError> {
         let Some(key) = self.clients[client].backend else { return Ok(0) };
-        let Some(packet) = super::kept::first_packet(bytes) else { return Ok(0) };
+        let Some(packet) = super::own_answers::first_packet(bytes) else { return Ok(0) };
         // One out of order would end the statement for the server, which would read the others as commands.
         if packet[3] != next {
             return Err(wire::WireError::WrongSequence { expected: next, found: packet[3] });

@@ -12,7 +12,7 @@ use super::beliefs::{
     Belief, MAY_SET, UNREPORTED_SCHEMA, assigned_beside_list, belief, belief_in_schema, told_by_status,
     unreported,
 };
-use super::kept::rows_of;
+use super::own_answers::rows_of;
 use super::{Afterwards, Change, Owner, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::client::trackers::sets_list;
@@ -27,20 +27,20 @@ use crate::session::pins::Pins;
 use crate::stored_code::Hidden;
 
 /// The names of such variables of a client, in lower case, and [`SCHEMA`].
-pub(crate) type Doubts = Option<Box<BTreeSet<Box<[u8]>>>>;
+pub(crate) type Unreported = Option<Box<BTreeSet<Box<[u8]>>>>;
 
 /// So many are asked for at a time; the texts of programs leave a handful. With more, which nobody sets by accident, the client
 /// keeps its backend.
-const MOST_DOUBTS: usize = 64;
+const MOST_UNREPORTED: usize = 64;
 
 /// Stands for the default schema, which is asked for like a variable.
 const SCHEMA: &[u8] = b"database()";
 
 /// Whether they have to be asked for before the next statement: trackers are among them, of which ours are set anew ahead of it, or
 /// the schema, which no reset brings back.
-pub(crate) fn cannot_wait(doubts: &Doubts) -> bool {
+pub(crate) fn cannot_wait(unreported: &Unreported) -> bool {
     let cannot = |name: &[u8]| name == SCHEMA || TrackerVariable::of(name).is_some();
-    doubts.as_ref().is_some_and(|names| names.iter().any(|name| cannot(name)))
+    unreported.as_ref().is_some_and(|names| names.iter().any(|name| cannot(name)))
 }
 
 /// Whether tables' triggers may run in it.
@@ -72,7 +72,7 @@ struct Findings<'a> {
     state: Option<SessionState>,
     /// The variables, and [`SCHEMA`], of which it is true, and those of which it has to be asked.
     settled: BTreeSet<Box<[u8]>>,
-    doubts: BTreeSet<Box<[u8]>>,
+    unreported: BTreeSet<Box<[u8]>>,
     /// Variables that were reported, whether that is believed or not.
     reported: BTreeSet<Box<[u8]>>,
     trackers: Vec<(TrackerVariable, Box<[u8]>)>,
@@ -89,7 +89,7 @@ impl<'a> Findings<'a> {
             failed,
             state: None,
             settled: BTreeSet::new(),
-            doubts: BTreeSet::new(),
+            unreported: BTreeSet::new(),
             reported: BTreeSet::new(),
             trackers: Vec::new(),
             schema_told: false,
@@ -136,9 +136,9 @@ impl<'a> Findings<'a> {
                 None => collation.clone(),
             };
         }
-        self.doubts.extend(unreported(statement, &self.reported, self.failed));
+        self.unreported.extend(unreported(statement, &self.reported, self.failed));
         if self.has_set_list() {
-            self.doubts.extend(assigned_beside_list(statement, &self.reported));
+            self.unreported.extend(assigned_beside_list(statement, &self.reported));
         }
         if !vague || !self.is_done() {
             return;
@@ -172,7 +172,7 @@ impl<'a> Findings<'a> {
     }
 
     fn note(&mut self, name: Box<[u8]>, belief: Belief) {
-        let into = if belief == Belief::True { &mut self.settled } else { &mut self.doubts };
+        let into = if belief == Belief::True { &mut self.settled } else { &mut self.unreported };
         into.insert(name);
     }
 }
@@ -211,8 +211,8 @@ impl Engine {
         changes.into_iter().for_each(|change| findings.take_in(change));
         findings.take_in_unreported(vague, summary.status);
         let sets_list = findings.has_set_list();
-        let Findings { state, settled, doubts, trackers, schema_told, something, .. } = findings;
-        self.note_doubts(client, &settled, doubts);
+        let Findings { state, settled, unreported, trackers, schema_told, something, .. } = findings;
+        self.note_unreported(client, &settled, unreported);
         if let Some(state) = state {
             self.move_session(key, client, state, schema_told);
         }
@@ -242,7 +242,7 @@ impl Engine {
         let Some(facts) = &self.servers.primary().facts else { return };
         let as_ours = self.clients[client].set_tracker(facts, tracker, value);
         self.servers[backend].trackers &= as_ours;
-        self.hoards.count_session(client, &mut self.clients[client]);
+        self.client_memory.count_session(client, &mut self.clients[client]);
     }
 
     /// Whether it is the execution of a statement that was prepared in another schema, into which the server goes for it, and back.
@@ -340,39 +340,39 @@ impl Engine {
             // Killed, most likely: nobody has said whether a transaction is open.
             self.servers[key].afterwards = Afterwards::Close;
         }
-        let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
+        let in_doubt = self.clients[client].unreported.as_deref().cloned().unwrap_or_default();
         self.take_in_rest(key, client, &in_doubt, summary);
         self.settle(key, client, false);
     }
 
-    fn note_doubts(
+    fn note_unreported(
         &mut self,
         client: ClientKey,
         settled: &BTreeSet<Box<[u8]>>,
-        mut doubts: BTreeSet<Box<[u8]>>,
+        mut unreported: BTreeSet<Box<[u8]>>,
     ) {
         let client = &mut self.clients[client];
-        if let Some(before) = client.doubts.take() {
-            doubts.extend(before.into_iter().filter(|name| !settled.contains(name)));
+        if let Some(before) = client.unreported.take() {
+            unreported.extend(before.into_iter().filter(|name| !settled.contains(name)));
         }
         // A new one brings its default collation with it, unless the answer says which there is.
-        if doubts.contains(&b"character_set_connection"[..]) {
-            doubts.insert(b"collation_connection"[..].into());
+        if unreported.contains(&b"character_set_connection"[..]) {
+            unreported.insert(b"collation_connection"[..].into());
         }
-        if doubts.len() > MOST_DOUBTS {
+        if unreported.len() > MOST_UNREPORTED {
             client.pins |= Effects::SESSION_VARIABLE.into();
-            doubts.clear();
+            unreported.clear();
         }
-        client.doubts = (!doubts.is_empty()).then(|| Box::new(doubts));
+        client.unreported = (!unreported.is_empty()).then(|| Box::new(unreported));
     }
 
     /// Asks a client's backend for what is in doubt. False where nothing is.
-    pub(crate) fn ask_doubts(&mut self, key: BackendKey, client: ClientKey) -> bool {
-        let Some(doubts) = self.clients[client].doubts.as_deref() else { return false };
+    pub(crate) fn ask_unreported(&mut self, key: BackendKey, client: ClientKey) -> bool {
+        let Some(unreported) = self.clients[client].unreported.as_deref() else { return false };
         // FOUND_ROWS() does not survive the question; MySQL warns of it, so that it is asked for where it has to be.
         let known = self.clients[client].aftermath.found_rows.is_some();
         let mut text = if known { b"SELECT 0".to_vec() } else { b"SELECT FOUND_ROWS()".to_vec() };
-        for name in doubts {
+        for name in unreported {
             // As bytes, which no character_set_results converts.
             text.extend_from_slice(if **name == *SCHEMA { b",CAST(" } else { b",CAST(@@session." });
             text.extend_from_slice(name); // letters, digits and underscores
@@ -384,12 +384,12 @@ impl Engine {
         true
     }
 
-    pub(crate) fn doubts_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
-        let asked = *self.clients[client].doubts.take().unwrap_or_default();
+    pub(crate) fn unreported_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
+        let asked = *self.clients[client].unreported.take().unwrap_or_default();
         self.take_in_rest(key, client, &asked, summary);
         let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         if let Some((found, values)) = row.split_first().filter(|(_, values)| values.len() == asked.len()) {
-            self.note_doubts(client, &asked, BTreeSet::new());
+            self.note_unreported(client, &asked, BTreeSet::new());
             let aftermath = &mut self.clients[client].aftermath;
             if aftermath.found_rows.is_none() {
                 let rows = found.as_deref().and_then(|rows| std::str::from_utf8(rows).ok()?.parse().ok());
@@ -420,7 +420,7 @@ impl Engine {
                 // Killed, most likely: the client stays where its values are.
                 self.clients[client].pins |= Effects::SESSION_VARIABLE.into();
             }
-            self.clients[client].doubts =
+            self.clients[client].unreported =
                 (!rest.is_empty() && rest.len() < asked.len()).then(|| Box::new(rest));
         }
         if matches!(self.clients[client].phase(), ClientPhase::Settling) {

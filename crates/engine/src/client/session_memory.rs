@@ -5,7 +5,7 @@
 //! whoever has set what everybody sets shares his state with the others, and is none of them.
 
 use super::{Client, Phase};
-use crate::client::hoards::Hoards;
+use crate::client::client_memory::ClientMemory;
 use crate::ids::{ClientKey, ClientRef, Table};
 use crate::session::{SessionTables, Sessions};
 
@@ -24,13 +24,13 @@ pub(super) const ONES_SHARE: &str =
 impl Client {
     /// On the heap, but for the session state.
     fn session_bytes(&self) -> usize {
-        self.holdings.as_ref().map_or(0, |held| held.bytes())
+        self.named_resources.as_ref().map_or(0, |held| held.bytes())
             + self.variables.as_ref().map_or(0, |variables| variables.bytes())
             + self.trackers.as_ref().map_or(0, |trackers| trackers.bytes())
     }
 }
 
-impl Hoards {
+impl ClientMemory {
     /// Something has changed of what a client has set or holds.
     pub(crate) fn count_session(&mut self, key: ClientKey, client: &mut Client) {
         let bytes = client.session_bytes();
@@ -76,7 +76,7 @@ mod tests {
         let mut trackers = Trackers::default();
         trackers.set(sql::TrackerVariable::SystemVariables, &vec![b'x'; bytes]);
         engine.clients[key].trackers = Some(Box::new(trackers));
-        engine.hoards.count_session(key, &mut engine.clients[key]);
+        engine.client_memory.count_session(key, &mut engine.clients[key]);
     }
 
     fn set(engine: &mut Engine, key: ClientKey, bytes: usize) {
@@ -124,10 +124,10 @@ mod tests {
         engine.clients[client_key(6)].set_phase(Phase::Idle);
         assert_eq!(told(&mut engine), [6]);
         assert!(
-            engine.hoards.session_memory_held(&engine.sessions) < 10_000
-                && engine.hoards.beyond_share.is_empty()
+            engine.client_memory.session_memory_held(&engine.sessions) < 10_000
+                && engine.client_memory.beyond_share.is_empty()
         );
         assert!(engine.clients.contains(client_key(7)), "who holds nothing has done nothing");
-        assert_eq!(engine.hoards.sessions.bytes(), 0);
+        assert_eq!(engine.client_memory.sessions.bytes(), 0);
     }
 }

@@ -16,7 +16,7 @@ pub(super) const CLEAR: &[u8] = b"DO (SELECT 1 FROM information_schema.ENGINES L
 
 /// The owners of the traces on a backend, by the id that the client sees.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Leftovers {
+pub(crate) struct DiagnosticsArea {
     /// The client that had the last statement; 0 before the first one.
     last: u32,
     /// The client whose warnings or errors may be there; 0 where there are none.
@@ -36,7 +36,7 @@ enum Asks {
     Everything,
 }
 
-impl Leftovers {
+impl DiagnosticsArea {
     /// Says whether a client would find something of another one.
     fn are_of_others(self, client: u32, asks: Asks) -> bool {
         match asks {
@@ -50,29 +50,29 @@ impl Leftovers {
 impl Backend {
     /// A statement of the client with this id is sent.
     pub(super) fn note_last(&mut self, client: u32) {
-        self.leftovers.last = client;
+        self.diagnostics_area.last = client;
     }
 
     /// Nothing is left of others: the client with this id has seen to that.
-    pub(super) fn leftovers_are_cleared(&mut self, client: u32) {
-        self.leftovers = Leftovers { last: client, diagnostics: 0 };
+    pub(super) fn diagnostics_area_is_cleared(&mut self, client: u32) {
+        self.diagnostics_area = DiagnosticsArea { last: client, diagnostics: 0 };
     }
 
     /// Notes that a statement has ended: of the client with this id, where it is still there.
-    pub(super) fn note_leftovers(&mut self, client: Option<u32>, summary: &Summary) {
+    pub(super) fn note_diagnostics_area(&mut self, client: Option<u32>, summary: &Summary) {
         if summary.error.is_some() || summary.warnings > 0 {
-            self.leftovers.diagnostics = client.unwrap_or(GONE);
+            self.diagnostics_area.diagnostics = client.unwrap_or(GONE);
         }
     }
 
     /// Says whether the server's list of warnings and errors is empty.
     pub(crate) fn has_no_diagnostics(&self) -> bool {
-        self.leftovers.diagnostics == 0
+        self.diagnostics_area.diagnostics == 0
     }
 
     /// Says whether [`CLEAR`] has to go ahead of a client's request.
     pub(super) fn must_be_cleared(&self, client: u32, request: &Request) -> bool {
-        self.leftovers.are_of_others(client, asks(request))
+        self.diagnostics_area.are_of_others(client, asks(request))
     }
 
     /// A client's statement has ended without a warning: one that is sure to have used a table has replaced the list.
@@ -80,7 +80,7 @@ impl Backend {
         const USES_A_TABLE: [Kind; 6] =
             [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
         if USES_A_TABLE.contains(&statement.kind) && !statement.several {
-            self.leftovers.diagnostics = 0;
+            self.diagnostics_area.diagnostics = 0;
         }
     }
 }

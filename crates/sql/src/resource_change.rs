@@ -1,14 +1,14 @@
 //! Finds the things that a connection holds by name and that a statement takes or gives back: temporary tables, named locks,
 //! table locks, prepared statements in text, handlers.
 //!
-//! Only statements in their plain forms are read. Of anything else nobody learns what it left, and [`holding`] says so.
+//! Only statements in their plain forms are read. Of anything else nobody learns what it left, and [`resource_change`] says so.
 
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::{CharsetSetting, Classification, Kind, LexMode, classify};
 
 /// The change by a statement in the things that its client holds, once it has succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub enum ResourceChange {
     /// Nothing is taken, given back or renamed.
     Unchanged,
     /// `CREATE [OR REPLACE] TEMPORARY TABLE [IF NOT EXISTS] name ...`.
@@ -71,21 +71,21 @@ pub struct TableName {
 /// No name that the servers accept is longer, in bytes: 64 characters (`NAME_CHAR_LEN`), here of ASCII.
 const LONGEST_NAME: usize = 64;
 
-/// More tables in one DROP are not told apart: nobody keeps the names of as many (`MOST_NAMES` of the engine's holdings).
+/// More tables in one DROP are not told apart: nobody keeps the names of as many (`MOST_NAMES` of the engine's named_resources).
 const MOST_DROPPED: usize = 1024;
 
 /// Finds how `text`, the argument of a COM_QUERY, changes the things that its client holds; `None` where it is not a single
-/// statement in one of the forms of [`Holding`]. `mode` must be the session's.
+/// statement in one of the forms of [`ResourceChange`]. `mode` must be the session's.
 ///
 /// Names are ASCII and without quotes in them: with any other bytes it depends on the character set which name they are. Their
 /// keeper compares them byte by byte, which at worst takes two names of one thing for two.
-pub fn holding(text: &[u8], mode: LexMode) -> Option<Holding> {
+pub fn resource_change(text: &[u8], mode: LexMode) -> Option<ResourceChange> {
     let mut reader = Reader::new(text, mode)?;
     let found = statement(&mut reader)?;
     reader.ends().then_some(found)
 }
 
-fn statement(reader: &mut Reader<'_>) -> Option<Holding> {
+fn statement(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     match reader.choose(&[
         "select",
         "do",
@@ -105,10 +105,10 @@ fn statement(reader: &mut Reader<'_>) -> Option<Holding> {
         "create" => create(reader),
         "drop" => drop(reader),
         "alter" => alter(reader),
-        "truncate" => reader.rest(Holding::Unchanged),
+        "truncate" => reader.rest(ResourceChange::Unchanged),
         "lock" => lock(reader),
-        "unlock" if reader.word("instance") => Some(Holding::UnlocksInstance),
-        "unlock" => reader.tables().then_some(Holding::UnlocksTables),
+        "unlock" if reader.word("instance") => Some(ResourceChange::UnlocksInstance),
+        "unlock" => reader.tables().then_some(ResourceChange::UnlocksTables),
         "flush" => flush(reader),
         "prepare" => prepare(reader),
         "execute" => execute(reader),
@@ -118,7 +118,7 @@ fn statement(reader: &mut Reader<'_>) -> Option<Holding> {
 }
 
 /// `GET_LOCK(name, seconds) [[AS] alias]` and its kin, alone.
-fn function(reader: &mut Reader<'_>) -> Option<Holding> {
+fn function(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     let called = reader.choose(&["get_lock", "release_lock", "release_all_locks"])?;
     reader.punctuation(b'(').then_some(())?;
     let found = match called {
@@ -126,10 +126,10 @@ fn function(reader: &mut Reader<'_>) -> Option<Holding> {
             let name = reader.string()?;
             reader.punctuation(b',').then_some(())?;
             let _ = reader.punctuation(b'-');
-            reader.number().then_some(Holding::TakesLock(name))?
+            reader.number().then_some(ResourceChange::TakesLock(name))?
         }
-        "release_lock" => Holding::FreesLock(reader.string()?),
-        _ => Holding::FreesAllLocks,
+        "release_lock" => ResourceChange::FreesLock(reader.string()?),
+        _ => ResourceChange::FreesAllLocks,
     };
     reader.punctuation(b')').then_some(())?;
     if reader.word("as") || reader.current.is_name() {
@@ -138,29 +138,29 @@ fn function(reader: &mut Reader<'_>) -> Option<Holding> {
     Some(found)
 }
 
-fn create(reader: &mut Reader<'_>) -> Option<Holding> {
+fn create(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     if reader.word("or") {
         reader.word("replace").then_some(())?;
     }
     if !reader.word("temporary") {
         // Whatever else it creates: the text is one statement without effects of its own.
-        return reader.rest(Holding::Unchanged);
+        return reader.rest(ResourceChange::Unchanged);
     }
     reader.word("table").then_some(())?;
     if reader.word("if") {
         (reader.word("not") && reader.word("exists")).then_some(())?;
     }
     let name = reader.table_name()?;
-    reader.rest(Holding::CreatesTable(name))
+    reader.rest(ResourceChange::CreatesTable(name))
 }
 
-fn drop(reader: &mut Reader<'_>) -> Option<Holding> {
+fn drop(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     if reader.word("prepare") {
         return deallocate(reader);
     }
     let temporary = reader.word("temporary");
     if !reader.tables() {
-        return if temporary { None } else { reader.rest(Holding::Unchanged) };
+        return if temporary { None } else { reader.rest(ResourceChange::Unchanged) };
     }
     if reader.word("if") {
         reader.word("exists").then_some(())?;
@@ -171,33 +171,33 @@ fn drop(reader: &mut Reader<'_>) -> Option<Holding> {
         names.push(reader.table_name()?);
     }
     let _ = reader.word("restrict") || reader.word("cascade");
-    Some(Holding::DropsTables(names))
+    Some(ResourceChange::DropsTables(names))
 }
 
 /// A temporary table keeps its name unless that word is there.
-fn alter(reader: &mut Reader<'_>) -> Option<Holding> {
+fn alter(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     while !reader.current.ends_statement() {
         if reader.word("rename") {
             return None;
         }
         reader.bump();
     }
-    Some(Holding::Unchanged)
+    Some(ResourceChange::Unchanged)
 }
 
-fn lock(reader: &mut Reader<'_>) -> Option<Holding> {
+fn lock(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     if reader.word("instance") {
-        return (reader.word("for") && reader.word("backup")).then_some(Holding::LocksInstance);
+        return (reader.word("for") && reader.word("backup")).then_some(ResourceChange::LocksInstance);
     }
     reader.tables().then_some(())?;
-    reader.rest(Holding::LocksTables)
+    reader.rest(ResourceChange::LocksTables)
 }
 
-fn flush(reader: &mut Reader<'_>) -> Option<Holding> {
+fn flush(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     let _ = reader.word("no_write_to_binlog") || reader.word("local");
     reader.tables().then_some(())?;
     if reader.word("with") {
-        return (reader.word("read") && reader.word("lock")).then_some(Holding::LocksAllTables);
+        return (reader.word("read") && reader.word("lock")).then_some(ResourceChange::LocksAllTables);
     }
     reader.table_name()?;
     while reader.punctuation(b',') {
@@ -207,38 +207,38 @@ fn flush(reader: &mut Reader<'_>) -> Option<Holding> {
         "with" => reader.word("read") && reader.word("lock"),
         _ => reader.word("export"),
     };
-    locks.then_some(Holding::LocksTables)
+    locks.then_some(ResourceChange::LocksTables)
 }
 
-fn prepare(reader: &mut Reader<'_>) -> Option<Holding> {
+fn prepare(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     let name = reader.name()?.to_ascii_lowercase().into();
     reader.word("from").then_some(())?;
     let text = reader.harmless_text();
-    reader.rest(Holding::Prepares { name, text })
+    reader.rest(ResourceChange::Prepares { name, text })
 }
 
-fn execute(reader: &mut Reader<'_>) -> Option<Holding> {
+fn execute(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     if reader.word("immediate") {
         let text = reader.harmless_text()?;
-        return reader.rest(Holding::ExecutesHarmless(text));
+        return reader.rest(ResourceChange::ExecutesHarmless(text));
     }
     let name = reader.name()?.to_ascii_lowercase().into();
-    reader.rest(Holding::Executes(name))
+    reader.rest(ResourceChange::Executes(name))
 }
 
-fn deallocate(reader: &mut Reader<'_>) -> Option<Holding> {
-    Some(Holding::Deallocates(reader.name()?.to_ascii_lowercase().into()))
+fn deallocate(reader: &mut Reader<'_>) -> Option<ResourceChange> {
+    Some(ResourceChange::Deallocates(reader.name()?.to_ascii_lowercase().into()))
 }
 
-fn handler(reader: &mut Reader<'_>) -> Option<Holding> {
+fn handler(reader: &mut Reader<'_>) -> Option<ResourceChange> {
     let TableName { schema, table } = reader.table_name()?;
     match reader.choose(&["open", "read", "close"])? {
         "open" => {
             let named = reader.word("as") || reader.current.is_name();
-            Some(Holding::OpensHandler(if named { reader.name()? } else { table }))
+            Some(ResourceChange::OpensHandler(if named { reader.name()? } else { table }))
         }
-        "read" => reader.rest(Holding::Unchanged),
-        _ => schema.is_none().then_some(Holding::ClosesHandler(table)),
+        "read" => reader.rest(ResourceChange::Unchanged),
+        _ => schema.is_none().then_some(ResourceChange::ClosesHandler(table)),
     }
 }
 
@@ -352,7 +352,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over the rest of the statement.
-    fn rest(&mut self, found: Holding) -> Option<Holding> {
+    fn rest(&mut self, found: ResourceChange) -> Option<ResourceChange> {
         while !self.current.ends_statement() {
             self.bump();
         }

@@ -261,7 +261,7 @@ impl Engine {
         }
         client.aftermath.insert_id_lost();
         // What was still to be asked for only this backend knew.
-        let has_state_there = !client.pins.is_empty() || client.doubts.is_some();
+        let has_state_there = !client.pins.is_empty() || client.unreported.is_some();
         client.lost = match (has_state_there, client.in_transaction()) {
             _ if client.lost == Some(Lost::Server) => client.lost,
             (true, _) => Some(Lost::PinnedState),
@@ -514,7 +514,7 @@ mod tests {
     fn prepares_with_doubts_lost(status: StatusFlags) -> (Vec<u8>, bool) {
         let mut engine = engine(1, Settings::default());
         let client = client_key(0);
-        engine.clients[client].doubts = Some(Box::new([b"character_set_results"[..].into()].into()));
+        engine.clients[client].unreported = Some(Box::new([b"character_set_results"[..].into()].into()));
         engine.clients[client].status = status;
         engine.clients[client].set_phase(ClientPhase::Settling);
         engine.holder_lost(client);

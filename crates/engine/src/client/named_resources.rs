@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sql::{Effects, Holding, Kind, LexMode, PreparedText, TableName};
+use sql::{Effects, Kind, LexMode, PreparedText, ResourceChange, TableName};
 use wire::StatusFlags;
 
 use super::Client;
 use crate::backend::Summary;
-use crate::backend::kept::only_field;
+use crate::backend::own_answers::only_field;
 use crate::request::{Request, RequestKind, Statement};
 use crate::server::Server;
 use crate::session::Sessions;
@@ -44,7 +44,7 @@ const NOTHING_DONE: [u16; 9] = [1044, 1046, 1049, 1109, 1142, 1143, 1146, 1227, 
 
 /// What one client holds.
 #[derive(Debug, Default)]
-pub(crate) struct Holdings {
+pub(crate) struct NamedResources {
     tables: BTreeSet<TableName>,
     /// How often each lock has been taken.
     locks: BTreeMap<Box<[u8]>, u32>,
@@ -70,7 +70,7 @@ enum Ending {
     Failed,
 }
 
-impl Holdings {
+impl NamedResources {
     /// The reasons to pin.
     fn effects(&self) -> Effects {
         let locks_tables = self.locks_tables || self.locks_all_tables || self.locks_instance;
@@ -89,7 +89,7 @@ impl Holdings {
     fn note(
         &mut self,
         statement: &Statement,
-        change: Option<&Holding>,
+        change: Option<&ResourceChange>,
         schema: Option<&[u8]>,
         ending: Ending,
     ) {
@@ -119,20 +119,20 @@ impl Holdings {
     }
 
     /// What a statement that succeeded gives back.
-    fn give(&mut self, change: &Holding, schema: Option<&[u8]>) {
+    fn give(&mut self, change: &ResourceChange, schema: Option<&[u8]>) {
         match change {
-            Holding::DropsTables(names) => {
+            ResourceChange::DropsTables(names) => {
                 for name in names.iter().filter_map(|name| full_name(name, schema)) {
                     self.tables.remove(&name);
                 }
             }
-            Holding::UnlocksTables => {
+            ResourceChange::UnlocksTables => {
                 self.locks_tables = false;
                 self.locks_all_tables = false;
             }
-            Holding::UnlocksInstance => self.locks_instance = false,
+            ResourceChange::UnlocksInstance => self.locks_instance = false,
             // Whatever it answers: it is held once less now, or was not held.
-            Holding::FreesLock(name) => {
+            ResourceChange::FreesLock(name) => {
                 if let Some(count) = self.locks.get_mut(name) {
                     *count -= 1;
                     if *count == 0 {
@@ -140,11 +140,11 @@ impl Holdings {
                     }
                 }
             }
-            Holding::FreesAllLocks => self.locks.clear(),
-            Holding::Deallocates(name) => {
+            ResourceChange::FreesAllLocks => self.locks.clear(),
+            ResourceChange::Deallocates(name) => {
                 self.statements.remove(name);
             }
-            Holding::ClosesHandler(name) => {
+            ResourceChange::ClosesHandler(name) => {
                 self.handlers.remove(name);
             }
             _ => {}
@@ -152,33 +152,33 @@ impl Holdings {
     }
 
     /// What a statement takes, or may have taken before it failed.
-    fn take(&mut self, change: &Holding, schema: Option<&[u8]>, ending: Ending) {
+    fn take(&mut self, change: &ResourceChange, schema: Option<&[u8]>, ending: Ending) {
         let failed = ending == Ending::Failed;
         match change {
-            Holding::CreatesTable(name) => match full_name(name, schema) {
+            ResourceChange::CreatesTable(name) => match full_name(name, schema) {
                 Some(name) => {
                     self.tables.insert(name);
                 }
                 None => self.nameless |= Effects::TEMPORARY_TABLE,
             },
-            Holding::LocksTables => self.locks_tables = true,
-            Holding::LocksAllTables => self.locks_all_tables = true,
-            Holding::LocksInstance => self.locks_instance = true,
-            Holding::TakesLock(name) if ending != (Ending::Succeeded { took: false }) => {
+            ResourceChange::LocksTables => self.locks_tables = true,
+            ResourceChange::LocksAllTables => self.locks_all_tables = true,
+            ResourceChange::LocksInstance => self.locks_instance = true,
+            ResourceChange::TakesLock(name) if ending != (Ending::Succeeded { took: false }) => {
                 *self.locks.entry(name.clone()).or_default() += 1;
             }
             // One that cannot be prepared leaves none of that name (the manuals on PREPARE).
-            Holding::Prepares { name, text } if !failed => {
+            ResourceChange::Prepares { name, text } if !failed => {
                 self.statements.remove(name);
                 let room = MOST_TEXT.saturating_sub(self.texts());
                 // It is of the schema that was in use here, whichever is when it is executed.
                 let kept = text.as_ref().filter(|text| text.text.len() <= room && !is_sys(schema));
                 self.statements.insert(name.clone(), kept.cloned());
             }
-            Holding::Executes(name) if self.text(name).is_none() => {
+            ResourceChange::Executes(name) if self.text(name).is_none() => {
                 self.nameless |= Effects::TEXT_PREPARE;
             }
-            Holding::OpensHandler(name) if !failed => {
+            ResourceChange::OpensHandler(name) if !failed => {
                 self.handlers.insert(name.clone());
             }
             _ => {}
@@ -211,28 +211,33 @@ impl Holdings {
 }
 
 /// What a text does to what its client holds, where its form tells all of it: not of CREATE TABLE ... SELECT GET_LOCK(...).
-fn whole_holding(statement: &Statement, text: &[u8], mode: LexMode) -> Option<Holding> {
-    let found = sql::holding(text, mode)?;
+fn whole_resource_change(statement: &Statement, text: &[u8], mode: LexMode) -> Option<ResourceChange> {
+    let found = sql::resource_change(text, mode)?;
     let more = statement.effects.intersection(BY_NAME).without(told_by(&found, statement.kind));
     more.is_empty().then_some(found)
 }
 
 /// The effects that this tells all of.
-fn told_by(holding: &Holding, kind: Kind) -> Effects {
-    match holding {
-        Holding::CreatesTable(_) => Effects::TEMPORARY_TABLE,
-        Holding::LocksTables | Holding::LocksAllTables | Holding::LocksInstance => Effects::LOCK_TABLES,
-        Holding::TakesLock(_) | Holding::FreesLock(_) | Holding::FreesAllLocks => Effects::NAMED_LOCK,
-        Holding::Prepares { .. }
-        | Holding::Executes(_)
-        | Holding::ExecutesHarmless(_)
-        | Holding::Deallocates(_) => Effects::TEXT_PREPARE,
-        Holding::OpensHandler(_) | Holding::ClosesHandler(_) => Effects::HANDLER,
-        // HANDLER ... READ.
-        Holding::Unchanged if kind == Kind::Handler => Effects::HANDLER,
-        Holding::Unchanged | Holding::DropsTables(_) | Holding::UnlocksTables | Holding::UnlocksInstance => {
-            Effects::NONE
+fn told_by(resource: &ResourceChange, kind: Kind) -> Effects {
+    match resource {
+        ResourceChange::CreatesTable(_) => Effects::TEMPORARY_TABLE,
+        ResourceChange::LocksTables | ResourceChange::LocksAllTables | ResourceChange::LocksInstance => {
+            Effects::LOCK_TABLES
         }
+        ResourceChange::TakesLock(_) | ResourceChange::FreesLock(_) | ResourceChange::FreesAllLocks => {
+            Effects::NAMED_LOCK
+        }
+        ResourceChange::Prepares { .. }
+        | ResourceChange::Executes(_)
+        | ResourceChange::ExecutesHarmless(_)
+        | ResourceChange::Deallocates(_) => Effects::TEXT_PREPARE,
+        ResourceChange::OpensHandler(_) | ResourceChange::ClosesHandler(_) => Effects::HANDLER,
+        // HANDLER ... READ.
+        ResourceChange::Unchanged if kind == Kind::Handler => Effects::HANDLER,
+        ResourceChange::Unchanged
+        | ResourceChange::DropsTables(_)
+        | ResourceChange::UnlocksTables
+        | ResourceChange::UnlocksInstance => Effects::NONE,
     }
 }
 
@@ -243,16 +248,22 @@ fn full_name(name: &TableName, schema: Option<&[u8]>) -> Option<TableName> {
 }
 
 /// Whether a statement that failed left nothing. A part of its text, or of a body that it runs, may have been done before.
-fn has_done_nothing(request: &Request, holdings: Option<&Holdings>, code: u16, summary: &Summary) -> bool {
+fn has_done_nothing(
+    request: &Request,
+    named_resources: Option<&NamedResources>,
+    code: u16,
+    summary: &Summary,
+) -> bool {
     if request.command == RequestKind::Prepare {
         return true;
     }
     let statement = &request.statement;
-    match request.holding.as_deref() {
+    match request.resource_change.as_deref() {
         _ if summary.status.is_some() || statement.effects.contains(Effects::ROUTINE) => false,
         // One that is there may be a CALL, of which the body has executed one that is not.
-        Some(Holding::Executes(name)) => {
-            code == UNKNOWN_STATEMENT && holdings.is_none_or(|held| !held.statements.contains_key(name))
+        Some(ResourceChange::Executes(name)) => {
+            code == UNKNOWN_STATEMENT
+                && named_resources.is_none_or(|held| !held.statements.contains_key(name))
         }
         Some(_) if statement.effects.without(BY_NAME).is_empty() => {
             // What is missing, or not understood, may be so to a trigger only.
@@ -270,19 +281,24 @@ impl Client {
 
     /// Its statement asks for a lock, and the answer tells whether it has it.
     pub(crate) fn awaits_lock(&self) -> bool {
-        let holding = self.request.as_ref().and_then(|request| request.holding.as_deref());
-        matches!(holding, Some(Holding::TakesLock(_)))
+        let resource = self.request.as_ref().and_then(|request| request.resource_change.as_deref());
+        matches!(resource, Some(ResourceChange::TakesLock(_)))
     }
 }
 
 /// What a statement will do to what its client holds, where that can matter. `holds`: that is anything.
-pub(crate) fn holding_of(statement: &Statement, text: &[u8], mode: LexMode, holds: bool) -> Option<Holding> {
+pub(crate) fn resource_change_of(
+    statement: &Statement,
+    text: &[u8],
+    mode: LexMode,
+    holds: bool,
+) -> Option<ResourceChange> {
     let takes = !statement.effects.intersection(BY_NAME).is_empty();
     let gives = holds && matches!(statement.kind, Kind::Ddl | Kind::UnlockTables);
     if statement.several || !(takes || gives) {
         return None;
     }
-    whole_holding(statement, text, mode)
+    whole_resource_change(statement, text, mode)
 }
 
 impl Client {
@@ -322,8 +338,8 @@ impl Client {
         pins: Pins,
         summary: &Summary,
     ) -> bool {
-        let holdings = self.holdings.as_deref();
-        let nothing_done = |code| has_done_nothing(request, holdings, code, summary);
+        let named_resources = self.named_resources.as_deref();
+        let nothing_done = |code| has_done_nothing(request, named_resources, code, summary);
         let refused = summary.error.as_ref().is_some_and(|error| nothing_done(error.code));
         let statement = &request.statement;
         let succeeded = summary.error.is_none();
@@ -334,7 +350,7 @@ impl Client {
             self.pins |= pins.without(Pins::from(BY_NAME.union(Effects::FOUND_ROWS)));
             let takes = !pins.effects().intersection(BY_NAME).is_empty();
             let prepares = request.command == RequestKind::Prepare;
-            if takes || (self.holdings.is_some() && !prepares) {
+            if takes || (self.named_resources.is_some() && !prepares) {
                 let session = self.session.expect("a client with requests has logged in");
                 let schema = sessions.state(session).schema.as_deref();
                 let ending = match &summary.error {
@@ -348,12 +364,12 @@ impl Client {
                         Ending::Succeeded { took }
                     }
                 };
-                let holdings = self.holdings.get_or_insert_default();
-                holdings.note(statement, request.holding.as_deref(), schema, ending);
-                let held = holdings.effects();
+                let named_resources = self.named_resources.get_or_insert_default();
+                named_resources.note(statement, request.resource_change.as_deref(), schema, ending);
+                let held = named_resources.effects();
                 self.pins = self.pins.without(Pins::from(BY_NAME)).with(held.into());
                 if held.is_empty() {
-                    self.holdings = None;
+                    self.named_resources = None;
                 }
                 noted = true;
             }

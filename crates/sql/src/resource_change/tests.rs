@@ -1,7 +1,7 @@
 use super::*;
 
-fn read(text: &str) -> Option<Holding> {
-    holding(text.as_bytes(), LexMode::default())
+fn read(text: &str) -> Option<ResourceChange> {
+    resource_change(text.as_bytes(), LexMode::default())
 }
 
 fn table(name: &str) -> TableName {
@@ -15,17 +15,18 @@ fn table(name: &str) -> TableName {
 
 #[test]
 fn temporary_tables_by_name() {
-    let created = |name: &str| Some(Holding::CreatesTable(table(name)));
+    let created = |name: &str| Some(ResourceChange::CreatesTable(table(name)));
     assert_eq!(read("CREATE TEMPORARY TABLE t (a INT)"), created("t"));
     assert_eq!(read("create /* x */ or replace temporary table `db` . `t` as select 1;"), created("db.t"));
     assert_eq!(read("CREATE TEMPORARY TABLE IF NOT EXISTS t LIKE u"), created("t"));
-    let dropped = |names: &[&str]| Some(Holding::DropsTables(names.iter().map(|name| table(name)).collect()));
+    let dropped =
+        |names: &[&str]| Some(ResourceChange::DropsTables(names.iter().map(|name| table(name)).collect()));
     assert_eq!(read("DROP TABLE t"), dropped(&["t"]));
     assert_eq!(read("DROP TEMPORARY TABLE IF EXISTS t, db.u CASCADE"), dropped(&["t", "db.u"]));
     for other in
         ["CREATE TABLE t (a INT)", "ALTER TABLE t ADD b INT", "TRUNCATE TABLE t", "DROP INDEX i ON t"]
     {
-        assert_eq!(read(other), Some(Holding::Unchanged), "{other}");
+        assert_eq!(read(other), Some(ResourceChange::Unchanged), "{other}");
     }
 }
 
@@ -50,10 +51,10 @@ fn what_may_rename_or_is_not_plain_is_not_understood() {
 #[test]
 fn named_locks_in_the_plain_form() {
     let name = || b"a.b".as_slice().into();
-    assert_eq!(read("SELECT GET_LOCK('a.b', 10)"), Some(Holding::TakesLock(name())));
-    assert_eq!(read("select get_lock(\"a.b\", -1) as l;"), Some(Holding::TakesLock(name())));
-    assert_eq!(read("DO RELEASE_LOCK('a.b')"), Some(Holding::FreesLock(name())));
-    assert_eq!(read("SELECT RELEASE_ALL_LOCKS()"), Some(Holding::FreesAllLocks));
+    assert_eq!(read("SELECT GET_LOCK('a.b', 10)"), Some(ResourceChange::TakesLock(name())));
+    assert_eq!(read("select get_lock(\"a.b\", -1) as l;"), Some(ResourceChange::TakesLock(name())));
+    assert_eq!(read("DO RELEASE_LOCK('a.b')"), Some(ResourceChange::FreesLock(name())));
+    assert_eq!(read("SELECT RELEASE_ALL_LOCKS()"), Some(ResourceChange::FreesAllLocks));
     for text in [
         "SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)",
         "SELECT GET_LOCK('a' 'b', 1)",
@@ -70,14 +71,14 @@ fn named_locks_in_the_plain_form() {
 
 #[test]
 fn table_locks() {
-    assert_eq!(read("LOCK TABLES t READ, u WRITE"), Some(Holding::LocksTables));
-    assert_eq!(read("LOCK TABLE t AS x READ LOCAL"), Some(Holding::LocksTables));
-    assert_eq!(read("FLUSH TABLES WITH READ LOCK"), Some(Holding::LocksAllTables));
-    assert_eq!(read("FLUSH LOCAL TABLES t, db.u WITH READ LOCK"), Some(Holding::LocksTables));
-    assert_eq!(read("FLUSH TABLES t FOR EXPORT"), Some(Holding::LocksTables));
-    assert_eq!(read("LOCK INSTANCE FOR BACKUP"), Some(Holding::LocksInstance));
-    assert_eq!(read("UNLOCK TABLES"), Some(Holding::UnlocksTables));
-    assert_eq!(read("UNLOCK INSTANCE"), Some(Holding::UnlocksInstance));
+    assert_eq!(read("LOCK TABLES t READ, u WRITE"), Some(ResourceChange::LocksTables));
+    assert_eq!(read("LOCK TABLE t AS x READ LOCAL"), Some(ResourceChange::LocksTables));
+    assert_eq!(read("FLUSH TABLES WITH READ LOCK"), Some(ResourceChange::LocksAllTables));
+    assert_eq!(read("FLUSH LOCAL TABLES t, db.u WITH READ LOCK"), Some(ResourceChange::LocksTables));
+    assert_eq!(read("FLUSH TABLES t FOR EXPORT"), Some(ResourceChange::LocksTables));
+    assert_eq!(read("LOCK INSTANCE FOR BACKUP"), Some(ResourceChange::LocksInstance));
+    assert_eq!(read("UNLOCK TABLES"), Some(ResourceChange::UnlocksTables));
+    assert_eq!(read("UNLOCK INSTANCE"), Some(ResourceChange::UnlocksInstance));
     assert_eq!(read("BACKUP STAGE START"), None);
     assert_eq!(read("FLUSH TABLES WITH READ LOCK AND DISABLE CHECKPOINT"), None);
 }
@@ -85,7 +86,7 @@ fn table_locks() {
 #[test]
 fn prepared_statements_by_name_and_by_what_they_do() {
     let literal = |text: &str| PreparedText { text: text.as_bytes().into(), mode: LexMode::default() };
-    let prepared = |text| Some(Holding::Prepares { name: b"s".as_slice().into(), text });
+    let prepared = |text| Some(ResourceChange::Prepares { name: b"s".as_slice().into(), text });
     assert_eq!(read("PREPARE S FROM 'SELECT ?'"), prepared(Some(literal("SELECT ?"))));
     let insert = "INSERT INTO t VALUES (?, 'x')";
     assert_eq!(read(&format!("PREPARE s FROM \"{insert}\"")), prepared(Some(literal(insert))));
@@ -104,20 +105,23 @@ fn prepared_statements_by_name_and_by_what_they_do() {
         assert_eq!(read(&format!("PREPARE s FROM \"{text}\"")), prepared(None), "{text}");
         assert_eq!(read(&format!("EXECUTE IMMEDIATE \"{text}\"")), None, "{text}");
     }
-    assert_eq!(read("EXECUTE s USING @a"), Some(Holding::Executes(b"s".as_slice().into())));
-    assert_eq!(read("EXECUTE IMMEDIATE 'SELECT 1'"), Some(Holding::ExecutesHarmless(literal("SELECT 1"))));
+    assert_eq!(read("EXECUTE s USING @a"), Some(ResourceChange::Executes(b"s".as_slice().into())));
+    assert_eq!(
+        read("EXECUTE IMMEDIATE 'SELECT 1'"),
+        Some(ResourceChange::ExecutesHarmless(literal("SELECT 1")))
+    );
     assert_eq!(read("EXECUTE IMMEDIATE 'DO GET_LOCK(1,1)'"), None);
-    assert_eq!(read("DEALLOCATE PREPARE S"), Some(Holding::Deallocates(b"s".as_slice().into())));
-    assert_eq!(read("DROP PREPARE `s`"), Some(Holding::Deallocates(b"s".as_slice().into())));
+    assert_eq!(read("DEALLOCATE PREPARE S"), Some(ResourceChange::Deallocates(b"s".as_slice().into())));
+    assert_eq!(read("DROP PREPARE `s`"), Some(ResourceChange::Deallocates(b"s".as_slice().into())));
 }
 
 #[test]
 fn handlers_by_alias() {
     let name = |name: &str| name.as_bytes().into();
-    assert_eq!(read("HANDLER t OPEN"), Some(Holding::OpensHandler(name("t"))));
-    assert_eq!(read("HANDLER db.t OPEN AS h"), Some(Holding::OpensHandler(name("h"))));
-    assert_eq!(read("HANDLER db.t OPEN h"), Some(Holding::OpensHandler(name("h"))));
-    assert_eq!(read("HANDLER h READ `PRIMARY` = (1) LIMIT 2"), Some(Holding::Unchanged));
-    assert_eq!(read("HANDLER h CLOSE"), Some(Holding::ClosesHandler(name("h"))));
+    assert_eq!(read("HANDLER t OPEN"), Some(ResourceChange::OpensHandler(name("t"))));
+    assert_eq!(read("HANDLER db.t OPEN AS h"), Some(ResourceChange::OpensHandler(name("h"))));
+    assert_eq!(read("HANDLER db.t OPEN h"), Some(ResourceChange::OpensHandler(name("h"))));
+    assert_eq!(read("HANDLER h READ `PRIMARY` = (1) LIMIT 2"), Some(ResourceChange::Unchanged));
+    assert_eq!(read("HANDLER h CLOSE"), Some(ResourceChange::ClosesHandler(name("h"))));
     assert_eq!(read("HANDLER db.h CLOSE"), None);
 }

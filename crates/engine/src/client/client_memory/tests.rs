@@ -181,8 +181,8 @@ fn unfinished_logins_that_hold_most_and_longest_have_to_go() {
         closed[6..].is_sorted() && closed[6] == 1 && closed.iter().all(|&client| client < 120),
         "{closed:?}"
     );
-    assert!(engine.hoards.logins.bytes() <= 100_000);
-    assert_eq!(engine.hoards.statements.bytes(), 0);
+    assert!(engine.client_memory.logins.bytes() <= 100_000);
+    assert_eq!(engine.client_memory.statements.bytes(), 0);
 }
 
 #[test]
@@ -191,11 +191,14 @@ fn what_goes_is_counted_off() {
     for client in 1..=3 {
         begin_login(&mut engine, client, 5000);
     }
-    assert!(engine.hoards.logins.bytes() >= 15_000 && engine.memory().logins == engine.hoards.logins.bytes());
+    assert!(
+        engine.client_memory.logins.bytes() >= 15_000
+            && engine.memory().logins == engine.client_memory.logins.bytes()
+    );
     let reason = seam::CloseReason::EndOfStream;
     engine.handle(Instant::START, Input::Closed { connection: connection(1), reason });
     // The rest of a request that cannot be read.
     say(&mut engine, 2, &vec![b'x'; 0x3e00 - 5000 + 4]);
     say(&mut engine, 3, &vec![b'x'; 20_000]);
-    assert_eq!(engine.hoards.logins.bytes(), 0);
+    assert_eq!(engine.client_memory.logins.bytes(), 0);
 }

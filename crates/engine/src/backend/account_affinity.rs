@@ -32,7 +32,7 @@ const LOOKS: usize = 8;
 
 /// The clients that wait, by account, while places are scarce.
 #[derive(Debug, Default)]
-pub(crate) struct Companions {
+pub(crate) struct AccountAffinity {
     /// When an account last took another one's place.
     taken_at: Option<Instant>,
     /// Clients in the order in which their statements came; some have been served since, and some stand there twice.
@@ -41,7 +41,7 @@ pub(crate) struct Companions {
     entries: usize,
 }
 
-impl Companions {
+impl AccountAffinity {
     /// An account has taken another one's place.
     pub(super) fn place_taken(&mut self, now: Instant) {
         self.taken_at = Some(now);
@@ -85,8 +85,8 @@ impl Companions {
 
 impl Server {
     /// Until when a backend that stands for a client's account now serves its companions first.
-    pub(super) fn time_for_companions(&self, now: Instant, changed: bool) -> Option<Instant> {
-        let wanted = self.opening.companions.are_wanted(now);
+    pub(super) fn affinity_ends(&self, now: Instant, changed: bool) -> Option<Instant> {
+        let wanted = self.opening.affinity.are_wanted(now);
         wanted.then(|| now + self.opening.worth(changed).min(LONGEST))
     }
 
@@ -97,17 +97,17 @@ impl Server {
         place: usize,
         waits: impl Fn(ClientKey) -> bool,
     ) -> Option<(BackendKey, Vec<ClientKey>)> {
-        let companions = &mut self.opening.companions;
+        let affinity = &mut self.opening.affinity;
         let key = self.idle[place];
         let backend = &self.backends[key];
-        let serves = backend.companions_until.is_some_and(|until| until > now);
-        serves.then(|| (key, companions.first(backend.identity, waits)))
+        let serves = backend.affinity_until.is_some_and(|until| until > now);
+        serves.then(|| (key, affinity.first(backend.identity, waits)))
     }
 }
 
 impl Servers {
     /// A client's statement enters the queue.
-    pub(crate) fn note_companion(
+    pub(crate) fn note_for_affinity(
         &mut self,
         now: Instant,
         clients: &Table<ClientKey, Client>,
@@ -116,19 +116,19 @@ impl Servers {
     ) {
         let client = &clients[key];
         let server = self.serving(client);
-        let companions = &mut self[server].opening.companions;
-        if !companions.are_wanted(now) {
-            return companions.clear();
+        let affinity = &mut self[server].opening.affinity;
+        if !affinity.are_wanted(now) {
+            return affinity.clear();
         }
         let Some(account) = client.identity else { return };
         if lane == Lane::Low && need == Need::Any {
-            companions.add(account, key, clients.len());
+            affinity.add(account, key, clients.len());
         }
     }
 
     /// An idle backend, and the client whose short statement may run on it before those in front of it. Only by our own rules, and not
     /// while the newest go first: these are the account's oldest.
-    pub(super) fn companion(
+    pub(super) fn by_affinity(
         &mut self,
         now: Instant,
         settings: &Settings,
@@ -144,7 +144,7 @@ impl Servers {
         let waits =
             |client| scheduler.waits_in(client) == Some(Lane::Low) && clients[client].backend.is_none();
         self.keys().find_map(|server| {
-            if !self[server].opening.companions.are_wanted(now) {
+            if !self[server].opening.affinity.are_wanted(now) {
                 return None;
             }
             (0..self[server].idle.len()).rev().find_map(|place| {
@@ -169,21 +169,21 @@ mod tests {
 
     #[test]
     fn who_has_been_served_does_not_stay() {
-        let mut companions = Companions::default();
+        let mut affinity = AccountAffinity::default();
         let account = IdentityId::of_test(3);
         for number in 0..20 {
-            companions.add(account, client_key(number), 20);
+            affinity.add(account, client_key(number), 20);
         }
         let waits = |client| client >= client_key(5) && client != client_key(7);
-        let first = companions.first(account, waits);
+        let first = affinity.first(account, waits);
         assert_eq!(first[..3], [5, 6, 8].map(client_key));
-        assert_eq!((first.len(), companions.entries), (LOOKS, 15), "those in front are gone");
-        companions.forget(account);
-        assert_eq!((companions.waiting.len(), companions.entries), (0, 0));
+        assert_eq!((first.len(), affinity.entries), (LOOKS, 15), "those in front are gone");
+        affinity.forget(account);
+        assert_eq!((affinity.waiting.len(), affinity.entries), (0, 0));
         // One in front waits for ever, and all others are served at once and come again.
         for number in (0..5).cycle().take(1_000) {
-            companions.add(account, client_key(number), 5);
-            assert!(companions.entries <= 2 * 5 + LOOKS + 1);
+            affinity.add(account, client_key(number), 5);
+            assert!(affinity.entries <= 2 * 5 + LOOKS + 1);
         }
     }
 }
