@@ -154,10 +154,10 @@ impl Engine {
             && request.raw.len() <= LARGEST_TEXT
             && request.text().is_some_and(|text| !may_be_several(text))
             && client.backend.is_none()
-            && client.status.contains(StatusFlags::AUTOCOMMIT)
+            && client.session.status.contains(StatusFlags::AUTOCOMMIT)
             && !client.in_transaction()
             && client.transaction.unstarted.is_none()
-            && client.pins.is_empty()
+            && client.session.pins.is_empty()
             && self.pins_of(key, request).is_empty()
             && !self.scheduling.history.is_large(request.statement.fingerprint)
     }
@@ -167,10 +167,10 @@ impl Engine {
         let client = &self.clients[key];
         let Some(leader) = self.clients.get(group.leader) else { return false };
         group.lane == request.lane
-            && client.session == leader.session
+            && client.session.id == leader.session.id
             && client.identity == leader.identity
             && client.capabilities == leader.capabilities
-            && client.trackers == leader.trackers
+            && client.session.trackers == leader.session.trackers
             && leader.request.as_ref().is_some_and(|first| first.raw == request.raw)
     }
 
@@ -178,7 +178,7 @@ impl Engine {
     /// compared then, and the same in every run.
     fn hash_of(&self, key: ClientKey, request: &Request) -> u64 {
         let client = &self.clients[key];
-        let mut hash = u64::from(client.session.map_or(0, |session| session.number()));
+        let mut hash = u64::from(client.session.id.map_or(0, |session| session.number()));
         let mut fold = |bits: u64| hash = (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         fold(client.capabilities.0);
         fold(u64::from(client.identity.map_or(0, |identity| identity.number())));
@@ -325,7 +325,7 @@ impl Engine {
         self.scheduling.history.note_large(fingerprint);
         if let Some(leader) = leader {
             self.io.outbox.send(self.clients[leader].connection, &group.reply);
-            if self.clients[leader].stalled_since.is_some() {
+            if self.clients[leader].activity.stalled_since.is_some() {
                 self.client_stalled(leader);
             }
         }
@@ -429,7 +429,7 @@ impl Engine {
                     // The backend's, should a function in a view have opened one: its backend is closed then.
                     StatusFlags::IN_TRANS,
                 ];
-                self.clients[follower].status =
+                self.clients[follower].session.status =
                     about_statement.into_iter().fold(status, StatusFlags::without);
             }
             self.note_aftermath(key, follower, &request, statement);
@@ -451,7 +451,7 @@ impl Engine {
 
     /// The server's answer to SHOW WARNINGS after a group's statement, which is the followers' too.
     pub(crate) fn share_diagnostics(&mut self, leader: ClientKey, group: &Group) {
-        let saved = self.clients.get(leader).map(|leader| leader.aftermath.diagnostics.clone());
+        let saved = self.clients.get(leader).map(|leader| leader.session.aftermath.diagnostics.clone());
         for follower in self.followers(group) {
             if let Some(saved @ (Diagnostics::Saved { .. } | Diagnostics::Counted { .. })) = &saved {
                 self.keep_diagnostics(follower, saved.clone());
@@ -477,7 +477,7 @@ impl Engine {
     fn follower_rests(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         client.end_statement();
-        client.last_heard = self.now;
+        client.activity.last_heard = self.now;
         self.resume.push(key);
         self.drain_client(key);
     }

@@ -101,8 +101,8 @@ impl ClientMemory {
     fn check(&self, clients: &Table<ClientKey, Client>) {
         let of_all = |bytes: fn(&Client) -> usize| clients.iter().map(|(_, it)| bytes(it)).sum::<usize>();
         assert_eq!(self.statements.bytes(), of_all(Client::counted_statements), "bytes of statements");
-        assert_eq!(self.logins.bytes(), of_all(|it| it.counted_for_login.bytes()), "bytes of logins");
-        assert_eq!(self.sessions.bytes(), of_all(|it| it.counted_for_session.bytes()), "bytes of sessions");
+        assert_eq!(self.logins.bytes(), of_all(|it| it.memory.login.bytes()), "bytes of logins");
+        assert_eq!(self.sessions.bytes(), of_all(|it| it.memory.session.bytes()), "bytes of sessions");
     }
 }
 

@@ -38,7 +38,7 @@ impl Client {
         }
         let summary = &statement.summary;
         let is_mariadb = servers.of(key).is_mariadb();
-        let aftermath = &mut self.aftermath;
+        let aftermath = &mut self.session.aftermath;
         if let Some(rows) = row_count(request, summary) {
             aftermath.row_count = rows;
         }
@@ -78,16 +78,17 @@ impl Client {
     ) -> Option<Diagnostics> {
         let summary = &statement.summary;
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
-        let diagnostics = &self.aftermath.diagnostics;
+        let diagnostics = &self.session.aftermath.diagnostics;
         // Which statements leave the list of those before them, the server knows best.
-        let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !self.pins.is_empty();
+        let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !self.session.pins.is_empty();
         let leaves = request.is_about_diagnostics() || request.leaves_diagnostics(is_mariadb);
         if nothing_new && leaves {
             return None;
         }
         if nothing_new && kept {
             // Most empty it: how many there are, the list itself says where it has to be saved.
-            self.aftermath.diagnostics = Diagnostics::OnBackend { warnings: 0, errors: 0, sql_state: None };
+            self.session.aftermath.diagnostics =
+                Diagnostics::OnBackend { warnings: 0, errors: 0, sql_state: None };
             return None;
         }
         Some(match (&summary.error, summary.warnings) {

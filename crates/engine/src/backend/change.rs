@@ -136,7 +136,7 @@ impl Engine {
     /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
     pub(super) fn change_account(&mut self, key: BackendKey, client: ClientKey) {
         let client = &self.clients[client];
-        let (class, collation) = (client.class(), client.collation);
+        let (class, collation) = (client.class(), client.login.collation);
         let identity = client.identity.expect("a client that waits for a backend has logged in");
         let new = self.new_backend(key.server(), identity, class, collation, Origin::Changed);
         let mut backend = new.expect("a server with backends is known");

@@ -140,7 +140,7 @@ impl Engine {
                     self.servers.serving(&self.clients[key]),
                     identity,
                     client.class(),
-                    client.collation,
+                    client.login.collation,
                     origin,
                 );
             }

@@ -199,7 +199,7 @@ impl Engine {
     /// The server was asked to end it.
     fn was_to_end(&self, statements: &VecDeque<InFlight>) -> bool {
         let clients = statements.iter().filter_map(|statement| self.clients.get(statement.owner.client()?));
-        clients.into_iter().any(|client| client.killed)
+        clients.into_iter().any(|client| client.loss.killed)
     }
 
     /// Something still goes ahead of the client's statement.
@@ -213,14 +213,14 @@ impl Engine {
         let uploading = matches!(client.phase(), ClientPhase::Running(Running::Uploading { .. }));
         // A transaction that was about to begin with it may have begun.
         let transaction = client.in_transaction() || client.transaction.unstarted.is_some();
-        let (pinned, killed) = (!client.pins.is_empty(), client.killed);
+        let (pinned, killed) = (!client.session.pins.is_empty(), client.loss.killed);
         client.backend = None;
         client.end_statement();
         self.server_keeps_up(key);
         let request = self.take_request(key);
         let (answer, command) =
             request.map_or((1, RequestKind::Other), |request| (request.answer, request.command));
-        if begun || uploading || self.clients[key].wants_end_for_loss {
+        if begun || uploading || self.clients[key].loss.wants_end {
             return self.close_client(
                 key,
                 ClosedFor::BackendLost,
@@ -228,7 +228,7 @@ impl Engine {
             );
         }
         let login = command == RequestKind::LoginSchema;
-        let sequence = if login { self.clients[key].login_end.sequence } else { answer };
+        let sequence = if login { self.clients[key].login.sequence } else { answer };
         if killed {
             self.answer_error(key, sequence, &MySqlError::killed());
             return self.close_client(key, ClosedFor::Killed, "killed");
@@ -242,7 +242,7 @@ impl Engine {
                 "its backend was lost with its transaction or state",
             );
         } else {
-            self.clients[key].aftermath.insert_id_at = None;
+            self.clients[key].session.aftermath.insert_id_at = None;
             self.resume.push(key);
         }
     }
@@ -252,18 +252,18 @@ impl Engine {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.backend = None;
         // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
-        if client.pins.replicates() {
+        if client.session.pins.replicates() {
             return self.close_client(
                 key,
                 ClosedFor::BackendLost,
                 "the server closed the connection of this replica",
             );
         }
-        client.aftermath.insert_id_lost();
+        client.session.aftermath.insert_id_lost();
         // What was still to be asked for only this backend knew.
-        let has_state_there = !client.pins.is_empty() || client.unreported.is_some();
-        client.lost = match (has_state_there, client.in_transaction()) {
-            _ if client.lost == Some(Lost::Server) => client.lost,
+        let has_state_there = !client.session.pins.is_empty() || client.session.unreported.is_some();
+        client.loss.lost = match (has_state_there, client.in_transaction()) {
+            _ if client.loss.lost == Some(Lost::Server) => client.loss.lost,
             (true, _) => Some(Lost::PinnedState),
             (false, true) => Some(Lost::Transaction),
             (false, false) => None,
@@ -271,13 +271,13 @@ impl Engine {
         if matches!(client.phase(), ClientPhase::Settling) {
             // Its answer is not lost, and has told how many warnings there were.
             client.end_statement();
-            client.aftermath.diagnostics.lose_texts();
+            client.session.aftermath.diagnostics.lose_texts();
             self.resume.push(key);
         }
         let queued = matches!(client.phase(), ClientPhase::Queued);
         self.server_keeps_up(key);
         if queued {
-            let lost = self.clients[key].lost.unwrap_or(Lost::Transaction);
+            let lost = self.clients[key].loss.lost.unwrap_or(Lost::Transaction);
             self.scheduling.scheduler.remove(key);
             let answer = self.take_request(key).map_or(1, |request| request.answer);
             self.clients[key].cancel();
@@ -489,9 +489,9 @@ mod tests {
         let mut engine = engine(1, Settings::default());
         let mut counted = |diagnostics| {
             engine.clients[client_key(0)].set_phase(ClientPhase::Settling);
-            engine.clients[client_key(0)].aftermath.diagnostics = diagnostics;
+            engine.clients[client_key(0)].session.aftermath.diagnostics = diagnostics;
             engine.holder_lost(client_key(0));
-            let diagnostics = &engine.clients[client_key(0)].aftermath.diagnostics;
+            let diagnostics = &engine.clients[client_key(0)].session.aftermath.diagnostics;
             let reply = diagnostics.reply(engine.clients[client_key(0)].reader());
             (diagnostics.counts(), reply.map_or(0, |reply| reply.len()))
         };
@@ -514,8 +514,9 @@ mod tests {
     fn prepares_with_doubts_lost(status: StatusFlags) -> (Vec<u8>, bool) {
         let mut engine = engine(1, Settings::default());
         let client = client_key(0);
-        engine.clients[client].unreported = Some(Box::new([b"character_set_results"[..].into()].into()));
-        engine.clients[client].status = status;
+        engine.clients[client].session.unreported =
+            Some(Box::new([b"character_set_results"[..].into()].into()));
+        engine.clients[client].session.status = status;
         engine.clients[client].set_phase(ClientPhase::Settling);
         engine.holder_lost(client);
         let mut prepare = Vec::new();

@@ -267,7 +267,7 @@ impl Engine {
         let ahead =
             if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
         // The state that a statement is prepared in has to be known: it may be prepared again elsewhere.
-        if request.command == RequestKind::Prepare && self.clients[key].unreported.is_some() {
+        if request.command == RequestKind::Prepare && self.clients[key].session.unreported.is_some() {
             return self.ask_unreported_first(key, backend_key, request);
         }
         if let Some(definition) = self.servers.of(backend_key).lacking_definition(backend_key, &request) {
@@ -360,7 +360,7 @@ impl Engine {
             backend.only_kind = only_kind;
             server.idle.remove(backend_key);
             if shared {
-                let session = self.clients[key].session.expect("a client with requests has logged in");
+                let session = self.clients[key].session.id.expect("a client with requests has logged in");
                 server.sharing.add(self.now, backend_key, (backend.identity, session));
             }
         }
@@ -387,9 +387,9 @@ impl Engine {
             ahead.effects.clear = true;
             ahead.texts.push(super::diagnostics_area::CLEAR.to_vec());
         }
-        if client.session != Some(backend.session) || self.sessions.others_come(backend) {
+        if client.session.id != Some(backend.session) || self.sessions.others_come(backend) {
             let wanted =
-                self.sessions.states.state(client.session.expect("a client with requests has logged in"));
+                self.sessions.states.state(client.session.id.expect("a client with requests has logged in"));
             let found = self.sessions.found_on(backend);
             ahead.alone = found.iter().any(|found| wanted.changes_behind_text(found));
             // A request for another schema has no use for the present one, which may have been dropped.
@@ -416,14 +416,16 @@ impl Engine {
             request.statement.reads.contains(Reads::LAST_INSERT_ID) || request.statement.sets_last_insert_id;
         let inserts = request.statement.inserts;
         // Without autocommit an insert may begin a transaction itself.
-        let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
+        let autocommit = client.session.status.contains(StatusFlags::AUTOCOMMIT);
         let begun = client.in_transaction() || client.transaction.unstarted.is_some() || !autocommit;
         let needed = pins || reads_id || (inserts && begun);
-        let there =
-            client.aftermath.last_insert_id == 0 || client.aftermath.insert_id_at == Some(backend_key);
+        let there = client.session.aftermath.last_insert_id == 0
+            || client.session.aftermath.insert_id_at == Some(backend_key);
         if needed && !there {
             ahead.effects.set_insert_id = true;
-            ahead.texts.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());
+            ahead
+                .texts
+                .push(format!("SET last_insert_id={}", client.session.aftermath.last_insert_id).into_bytes());
         }
         // Preparing a statement has no part in a transaction, but for being refused in one that only reads.
         let prepares = request.command == RequestKind::Prepare;
@@ -439,7 +441,7 @@ impl Engine {
     /// Should it fail after all, the backend is closed.
     fn wait_timeout_goes_ahead(&mut self, key: ClientKey, backend_key: BackendKey, ahead: &Ahead) {
         if ahead.sets_wait_timeout {
-            self.servers[backend_key].wait_timeout = self.clients[key].wait_timeout;
+            self.servers[backend_key].wait_timeout = self.clients[key].session.wait_timeout;
         }
     }
 
@@ -474,7 +476,7 @@ impl Engine {
             handed_on.unwrap_or_else(|| backend.put_message(parameters, request, &ahead.texts));
         backend.note_last(self.clients[key].id);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
-        let session = self.clients[key].session.filter(|_| shared && !ahead.is_empty());
+        let session = self.clients[key].session.id.filter(|_| shared && !ahead.is_empty());
         let brings = session.map(|session| Rc::clone(self.sessions.states.shared_state(session)));
         let backend = &mut self.servers[backend_key];
         let preludes = ahead.count();

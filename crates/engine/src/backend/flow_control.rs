@@ -12,7 +12,7 @@ impl Engine {
     /// somebody else may have the permit meanwhile.
     pub(crate) fn client_stalled(&mut self, client: ClientKey) {
         let state = &mut self.clients[client];
-        state.stalled_since = Some(self.now);
+        state.activity.stalled_since = Some(self.now);
         let Some(key) = state.backend.filter(|&key| self.servers[key].answers(client)) else {
             return;
         };
@@ -33,8 +33,8 @@ impl Engine {
     /// A client has caught up; it may have sent more meanwhile.
     pub(crate) fn client_drained(&mut self, client: ClientKey) {
         let state = &mut self.clients[client];
-        state.stalled_since = None;
-        state.last_heard = self.now;
+        state.activity.stalled_since = None;
+        state.activity.last_heard = self.now;
         self.resume.push(client);
         if let Some(key) = state.backend.filter(|&key| self.servers[key].answers(client)) {
             self.resume_backend(key);

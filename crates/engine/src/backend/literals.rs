@@ -76,7 +76,7 @@ impl Client {
         request: &mut Request,
     ) {
         let prepares = request.command == RequestKind::Prepare;
-        let there = matches!(self.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        let there = matches!(self.session.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         // A SET ahead of it takes their place.
         let stay = |backend| there && self.variables_ahead(servers, backend, request).is_empty();
         let which = match prepares {
@@ -113,6 +113,6 @@ impl Client {
         }
         let facts = servers.primary().facts.as_ref();
         let own = |function| self.own_literal(function, facts, settings);
-        self.aftermath.rewriting(request.text()?, &request.statement.calls, self.id, own, which)
+        self.session.aftermath.rewriting(request.text()?, &request.statement.calls, self.id, own, which)
     }
 }

@@ -132,7 +132,7 @@ impl Client {
     /// there: the rest the server tells at the end.
     pub(super) fn foreseen(&self, request: &Request) -> StatusFlags {
         let statement = &request.statement;
-        let autocommit = self.status.contains(StatusFlags::AUTOCOMMIT);
+        let autocommit = self.session.status.contains(StatusFlags::AUTOCOMMIT);
         // Reading a table begins a transaction then, unless its engine has none.
         let reads_tables = !matches!(statement.kind, Kind::Show | Kind::Explain)
             && !request.without_tables

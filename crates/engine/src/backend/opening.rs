@@ -241,7 +241,7 @@ impl Engine {
     fn expects_one(&self, key: ClientKey) -> bool {
         let passes = |backend: &Backend| {
             let holder = backend.holder.and_then(|client| self.clients.get(client));
-            holder.is_none_or(|client| client.pins.is_empty() && !client.in_transaction())
+            holder.is_none_or(|client| client.session.pins.is_empty() && !client.in_transaction())
         };
         let client = &self.clients[key];
         let server = &self.servers[self.servers.serving(&self.clients[key])];
@@ -256,7 +256,7 @@ impl Engine {
                 self.servers.serving(&self.clients[key]),
                 identity,
                 client.class(),
-                client.collation,
+                client.login.collation,
             );
         }
     }

@@ -19,7 +19,7 @@ impl SessionTables {
         let has_schema = |session| self.states.state(session).schema.is_some();
         Some(backend.identity) == client.identity
             && backend.class == client.class()
-            && (!has_schema(backend.session) || client.session.is_some_and(has_schema))
+            && (!has_schema(backend.session) || client.session.id.is_some_and(has_schema))
     }
 }
 
@@ -51,7 +51,7 @@ impl Engine {
             if !self.sessions.fits(backend, client) {
                 continue;
             }
-            let state = Some(backend.session) == client.session && backend.trackers;
+            let state = Some(backend.session) == client.session.id && backend.trackers;
             let prepared = about.is_none_or(|about| server.statement_for(candidate, about).is_some());
             if state && prepared {
                 return Some(candidate);
@@ -131,7 +131,7 @@ impl Engine {
     pub(crate) fn reset_backend(&mut self, key: BackendKey) {
         let backend = &mut self.servers[key];
         let holder = backend.holder.take().and_then(|client| self.clients.get(client));
-        let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.pins));
+        let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.session.pins));
         backend.afterwards = backend.afterwards.max(clean);
         if backend.in_flight.is_empty() && matches!(backend.phase(), Phase::Ready) {
             self.free_backend(key);

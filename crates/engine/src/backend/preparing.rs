@@ -110,13 +110,13 @@ impl Engine {
         definition: DefinitionId,
         ahead: &Ahead,
     ) {
-        if self.clients[key].unreported.is_some() {
+        if self.clients[key].session.unreported.is_some() {
             return self.ask_unreported_first(key, backend_key, request);
         }
         self.begin_on(key, backend_key, false, None);
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
         let (wanted, defines) = (self.sessions.states.state(session), template.defines());
-        let client = self.clients[key].session.expect("a client with requests has logged in");
+        let client = self.clients[key].session.id.expect("a client with requests has logged in");
         let found = self.sessions.states.state(self.servers[backend_key].session);
         let stands = found.prepares_like(wanted, defines);
         let client_agrees = self.sessions.states.state(client).prepares_like(wanted, defines);
@@ -163,7 +163,7 @@ impl Engine {
         backend_key: BackendKey,
         definition: DefinitionId,
     ) -> SessionState {
-        let client = self.clients[key].session.expect("a client with requests has logged in");
+        let client = self.clients[key].session.id.expect("a client with requests has logged in");
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
         let wanted = self.sessions.states.state(session);
         let found = self.sessions.states.state(self.servers[backend_key].session);
@@ -185,7 +185,7 @@ impl Engine {
             let Some(request) = self.take_request(client) else { return };
             return self.preparation_lost(key, client, &request, &statement.summary);
         }
-        if self.clients[client].killed {
+        if self.clients[client].loss.killed {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let Some(about) = self.about(client) else { return };
@@ -220,7 +220,7 @@ impl Engine {
         statement: &InFlight,
         state: SessionState,
     ) {
-        if self.clients[client].killed {
+        if self.clients[client].loss.killed {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let session = self.sessions.states.hold(state);
@@ -249,7 +249,7 @@ impl Engine {
                 return self.close_backend(key, "it prepared a statement and did not say which");
             }
         }
-        if self.clients[client].killed {
+        if self.clients[client].loss.killed {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         self.send_request(client, key);
@@ -285,7 +285,7 @@ impl Engine {
         self.servers[key].afterwards = super::Afterwards::Close;
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
-        if state.killed || state.in_transaction() || !state.pins.is_empty() {
+        if state.loss.killed || state.in_transaction() || !state.session.pins.is_empty() {
             return self.close_client(
                 client,
                 ClosedFor::BackendLost,
@@ -309,7 +309,7 @@ impl Engine {
         if !whole {
             answer = self.servers.of_mut(key).refuse_to_prepare(&self.settings, key, &request, summary);
         }
-        let statements = self.clients[client].statements.get_or_insert_default();
+        let statements = self.clients[client].session.statements.get_or_insert_default();
         match (&summary.error, summary.prepared) {
             (Some(error), _) if error.code == NO_ROOM => {
                 if let Some(tries) = self.room_may_come(key, request.prepare_tries) {
@@ -319,7 +319,7 @@ impl Engine {
                     self.send_request(client, key);
                     return None;
                 }
-                self.clients[client].statements.get_or_insert_default().note_failure();
+                self.clients[client].session.statements.get_or_insert_default().note_failure();
             }
             (Some(_), _) | (None, None) => statements.note_failure(),
             (None, Some((id, parameters))) => {
@@ -327,7 +327,8 @@ impl Engine {
                 let stays = self.pins_of(client, &request).keeps_prepared();
                 self.sessions.statement_count += 1;
                 self.sessions.definitions.client_statement_added(definition);
-                let number = self.clients[client].statements.get_or_insert_default().add(definition, stays);
+                let number =
+                    self.clients[client].session.statements.get_or_insert_default().add(definition, stays);
                 let serves = if stays { Serves::Own(number) } else { Serves::All };
                 self.keep_prepared(key, definition, serves, id);
                 // Behind the header and the byte that says OK.
@@ -345,7 +346,7 @@ impl Engine {
 
     /// The definition that a client has prepared, held for the client.
     fn definition_of(&mut self, client: ClientKey, request: &Request, parameters: u16) -> DefinitionId {
-        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let session = self.clients[client].session.id.expect("a client with requests has logged in");
         let mut template = request.template.as_deref().expect("what prepares has one").clone();
         template.calls.clone_from(&request.statement.calls);
         let state = self.sessions.states.state(session).for_preparing(template.defines());
@@ -481,7 +482,9 @@ impl Engine {
             (Action::Reset, Some(_), _) => true,
             _ => false,
         };
-        if self.clients[client].statements.as_ref().and_then(|all| all.answered) == Some(about.definition) {
+        if self.clients[client].session.statements.as_ref().and_then(|all| all.answered)
+            == Some(about.definition)
+        {
             // Its literals were for this execution.
             if let Some(id) = self.servers[key].prepared.remove(about.definition, Serves::All) {
                 self.prepared_is_closed(key, about.definition, id);
@@ -536,7 +539,7 @@ impl Engine {
     pub(crate) fn cursor_closed_between_statements(&mut self, client: ClientKey) {
         self.note_cursors(client);
         let Some(key) = self.clients[client].backend else { return };
-        if self.clients[client].pins.is_empty() && self.servers[key].in_flight.is_empty() {
+        if self.clients[client].session.pins.is_empty() && self.servers[key].in_flight.is_empty() {
             self.settle(key, client, false);
             self.backend_rests(key);
         }

@@ -77,7 +77,7 @@ impl Engine {
                     "the server was replaced during its login",
                 ),
                 ClientPhase::Queued => {
-                    if !client.wants_end_for_loss {
+                    if !client.loss.wants_end {
                         self.cancel_queued(key, &MySqlError::server_replaced());
                     }
                     self.close_client(
@@ -86,7 +86,7 @@ impl Engine {
                         "the server was replaced by another kind",
                     );
                 }
-                _ => client.lost = Some(Lost::Server),
+                _ => client.loss.lost = Some(Lost::Server),
             }
         }
     }

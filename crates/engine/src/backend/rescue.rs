@@ -154,7 +154,7 @@ impl Engine {
             return false;
         };
         let client = &self.clients[client];
-        let in_its_state = |other: ClientKey| self.clients[other].session == client.session;
+        let in_its_state = |other: ClientKey| self.clients[other].session.id == client.session.id;
         let of_its_kind = backend.in_flight.front().is_some_and(|first| {
             first.fingerprint == statement.fingerprint && first.owner.client().is_none_or(in_its_state)
         });
@@ -162,7 +162,7 @@ impl Engine {
         statement.shared
             && !of_its_kind
             && matches!(client.phase(), Phase::Running(Running::OnServer))
-            && !client.killed
+            && !client.loss.killed
             && has_text
     }
 

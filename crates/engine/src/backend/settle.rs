@@ -161,7 +161,7 @@ impl Engine {
         // What it says of sql_mode was true for the statement alone.
         let own = if request.statement.sets_for_itself { OF_SQL_MODE } else { 0 };
         let state = &mut self.clients[client];
-        state.status = StatusFlags((status.0 & !own) | (state.status.0 & own));
+        state.session.status = StatusFlags((status.0 & !own) | (state.session.status.0 & own));
     }
 
     /// What went ahead of a statement has been done: its BEGIN, the clearing of what others have left, the session state. The
@@ -188,7 +188,7 @@ impl Engine {
     }
 
     fn state_stands(&mut self, key: BackendKey, client: ClientKey, insert_id: bool, without_schema: bool) {
-        let mut session = self.clients[client].session.expect("a client with requests has logged in");
+        let mut session = self.clients[client].session.id.expect("a client with requests has logged in");
         self.sessions.states.hold_again(session);
         if without_schema {
             let schema = self.sessions.states.state(self.servers[key].session).schema.clone();
@@ -201,7 +201,7 @@ impl Engine {
         self.servers[key].trackers = true;
         if insert_id {
             // It has to be 0 again before anybody else gets the backend.
-            let aftermath = &mut self.clients[client].aftermath;
+            let aftermath = &mut self.clients[client].session.aftermath;
             aftermath.insert_id_at = Some(key);
             aftermath.insert_id = InsertId::Unsure { reported: 0 };
         }
@@ -226,21 +226,21 @@ impl Engine {
         self.servers[key].afterwards = Afterwards::Close;
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
-        if state.killed {
+        if state.loss.killed {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         if self.is_reader() {
             // The session state is the primary's affair, and the statement has not run.
             return self.let_go(key, client);
         }
-        if state.in_transaction() || !state.pins.is_empty() {
+        if state.in_transaction() || !state.session.pins.is_empty() {
             return self.close_client(
                 client,
                 ClosedFor::BackendLost,
                 "its session state or transaction was lost",
             );
         }
-        let session = state.session.expect("a client with requests has logged in");
+        let session = state.session.id.expect("a client with requests has logged in");
         let mut without = self.sessions.states.state(session).clone();
         if SCHEMA_GONE.contains(&error.code) {
             without.schema = None;
@@ -251,7 +251,7 @@ impl Engine {
                 "its session state cannot be set again",
             );
         }
-        self.clients[client].session = Some(self.sessions.states.hold(without));
+        self.clients[client].session.id = Some(self.sessions.states.hold(without));
         self.sessions.states.release(session);
         self.let_go(key, client);
     }
@@ -262,7 +262,7 @@ impl Engine {
             let Some(request) = self.take_request(client) else { return };
             return self.prelude_failed(key, client, &request, &statement.summary);
         }
-        if self.clients[client].killed {
+        if self.clients[client].loss.killed {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let chooses_schema =
@@ -283,7 +283,7 @@ impl Engine {
         request: &mut Request,
         summary: &Summary,
     ) {
-        let pins = self.clients[client].pins;
+        let pins = self.clients[client].session.pins;
         self.forget_state(client);
         self.backend_was_reset(key, summary);
         // What is left in spite of that is for nobody else; the role is as it was, and the client's.
@@ -291,9 +291,9 @@ impl Engine {
         if behind_pins(pins) == Afterwards::Close {
             backend.afterwards = Afterwards::Close;
         }
-        self.clients[client].pins = pins.effects().intersection(Effects::ROLE).into();
+        self.clients[client].session.pins = pins.effects().intersection(Effects::ROLE).into();
         if self.settings.thread_handling == crate::ThreadHandling::OneThreadPerConnection {
-            self.clients[client].pins |= Pins::THREAD_HANDLING;
+            self.clients[client].session.pins |= Pins::THREAD_HANDLING;
         }
         self.settle(key, client, false);
         if let Some(attempt) = request.becomes.take().filter(|_| self.clients.contains(client)) {
@@ -337,7 +337,7 @@ impl Engine {
             return self.answer_server_error(client, request, error);
         }
         self.remember_schema(client);
-        self.answer_login(client, self.clients[client].login_end.sequence);
+        self.answer_login(client, self.clients[client].login.sequence);
         self.schema_allowed(client);
         self.settle(key, client, false);
     }
@@ -345,21 +345,21 @@ impl Engine {
     /// After the answer: keep the backend, save what it knows, or let it go.
     pub(crate) fn settle(&mut self, key: BackendKey, client: ClientKey, error: bool) {
         let state = &mut self.clients[client];
-        if state.killed {
+        if state.loss.killed {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let in_transaction = state.in_transaction();
         let shared = self.servers[key].holder != Some(client);
         // Nobody has known that its id would have to stand there.
-        let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
-            && state.aftermath.insert_id_at != Some(key);
-        let on_backend = matches!(state.aftermath.diagnostics, Diagnostics::OnBackend { .. });
-        if !shared && !state.pins.is_empty() {
-            let has_to_ask = super::unreported_variables::cannot_wait(&state.unreported) || asks_id;
+        let asks_id = matches!(state.session.aftermath.insert_id, InsertId::Unsure { .. })
+            && state.session.aftermath.insert_id_at != Some(key);
+        let on_backend = matches!(state.session.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        if !shared && !state.session.pins.is_empty() {
+            let has_to_ask = super::unreported_variables::cannot_wait(&state.session.unreported) || asks_id;
             if !error && has_to_ask && on_backend {
                 return self.save_diagnostics(key, client);
             }
-            if !error && super::unreported_variables::cannot_wait(&state.unreported) {
+            if !error && super::unreported_variables::cannot_wait(&state.session.unreported) {
                 state.settle();
                 self.ask_unreported(key, client);
                 return;
@@ -372,11 +372,11 @@ impl Engine {
         }
         // After an error nobody has said whether the transaction is still open: the answer to SHOW WARNINGS does.
         // In a transaction they stay there, unless a question of ours would take their place.
-        let ask = error || !in_transaction || asks_id || state.unreported.is_some();
+        let ask = error || !in_transaction || asks_id || state.session.unreported.is_some();
         if !shared && ask && on_backend {
             return self.save_diagnostics(key, client);
         }
-        if !shared && state.unreported.is_some() {
+        if !shared && state.session.unreported.is_some() {
             state.settle();
             self.ask_unreported(key, client);
             return;
@@ -384,15 +384,16 @@ impl Engine {
         if !shared && in_transaction && !asks_id {
             return self.hold_on(client);
         }
-        let unknown = state.aftermath.insert_id != InsertId::Known || state.aftermath.found_rows.is_none();
+        let unknown = state.session.aftermath.insert_id != InsertId::Known
+            || state.session.aftermath.found_rows.is_none();
         if !shared && unknown {
             return self.ask_insert_id(key, client);
         }
-        if in_transaction || !state.pins.is_empty() || state.unreported.is_some() {
+        if in_transaction || !state.session.pins.is_empty() || state.session.unreported.is_some() {
             // A read that others shared has opened a transaction after all, or a view that it names has called what changes the session:
             // nobody else may fall into that. What is not in the session state is lost to the client, too.
-            state.pins = Pins::NONE;
-            state.unreported = None;
+            state.session.pins = Pins::NONE;
+            state.session.unreported = None;
             self.servers[key].afterwards = Afterwards::Close;
         }
         self.let_go(key, client);
@@ -409,7 +410,7 @@ impl Engine {
     fn ask_insert_id(&mut self, key: BackendKey, client: ClientKey) {
         let state = &mut self.clients[client];
         state.settle();
-        let text = if state.aftermath.found_rows.is_none() { ASK_FOUND_ROWS } else { ASK_INSERT_ID };
+        let text = if state.session.aftermath.found_rows.is_none() { ASK_FOUND_ROWS } else { ASK_INSERT_ID };
         self.send_own(key, Owner::SaveInsertId { client }, CommandKind::Query, text, Expect::ResultSets, 0);
     }
 
@@ -417,7 +418,7 @@ impl Engine {
         let now = self.now;
         let state = &mut self.clients[client];
         state.end_statement();
-        state.last_heard = now;
+        state.activity.last_heard = now;
         self.resume.push(client);
         self.server_keeps_up(client);
         self.drain_client(client);
@@ -430,10 +431,10 @@ impl Engine {
         }
         let now = self.now;
         let Some(state) = self.clients.get_mut(client) else { return };
-        state.last_heard = now;
+        state.activity.last_heard = now;
         state.backend = None;
         state.transaction.blocks_others = false;
-        state.aftermath.insert_id_at = None;
+        state.session.aftermath.insert_id_at = None;
         state.end_statement();
         self.resume.push(client);
         self.server_keeps_up(client);
@@ -442,8 +443,8 @@ impl Engine {
 
     pub(crate) fn diagnostics_saved(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
         let state = &mut self.clients[client];
-        let sql_state = state.aftermath.diagnostics.sql_state();
-        let (warnings, errors) = state.aftermath.diagnostics.counts();
+        let sql_state = state.session.aftermath.diagnostics.sql_state();
+        let (warnings, errors) = state.session.aftermath.diagnostics.counts();
         let whole = summary.error.is_none() && summary.has_kept_all();
         if whole {
             let reply = std::mem::take(&mut summary.kept).into_boxed_slice();
@@ -456,13 +457,13 @@ impl Engine {
                 Diagnostics::Saved { warnings, errors, sql_state, reply: List::new(reply) },
             );
         } else {
-            state.aftermath.diagnostics = Diagnostics::Counted { warnings, errors };
+            state.session.aftermath.diagnostics = Diagnostics::Counted { warnings, errors };
             if summary.error.is_some() {
                 // Killed, most likely: nobody has said whether a transaction is open.
                 self.servers[key].afterwards = Afterwards::Close;
             }
         }
-        let in_doubt = self.clients[client].unreported.as_deref().cloned().unwrap_or_default();
+        let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
         self.take_in_rest(key, client, &in_doubt, summary);
         self.settle(key, client, false);
     }
@@ -472,7 +473,7 @@ impl Engine {
         let number = |field: Option<&Option<Vec<u8>>>| -> Option<u64> {
             std::str::from_utf8(field?.as_deref()?).ok()?.parse().ok()
         };
-        let aftermath = &mut self.clients[client].aftermath;
+        let aftermath = &mut self.clients[client].session.aftermath;
         aftermath.found_rows = number(row.get(2)).or(aftermath.found_rows).or(Some(0));
         match number(row.first()) {
             Some(value) => aftermath.insert_id_told(value),
@@ -496,15 +497,16 @@ impl Engine {
         state: SessionState,
         told: bool,
     ) {
-        let before = self.clients[client].session.map(|session| &self.sessions.states.state(session).charset);
+        let before =
+            self.clients[client].session.id.map(|session| &self.sessions.states.state(session).charset);
         if before.is_some_and(|before| self.clients[client].variables_depend_on(before, &state.charset)) {
-            self.clients[client].pins |= Effects::USER_VARIABLE.into();
+            self.clients[client].session.pins |= Effects::USER_VARIABLE.into();
         }
         let found = &self.sessions.states.state(self.servers[key].session).schema;
         let elsewhere = (!told && *found != state.schema)
             .then(|| SessionState { schema: found.clone(), ..state.clone() });
         let session = self.sessions.states.hold(state);
-        if let Some(before) = self.clients[client].session.replace(session) {
+        if let Some(before) = self.clients[client].session.id.replace(session) {
             self.sessions.states.release(before);
         }
         match elsewhere {
@@ -557,29 +559,29 @@ impl Engine {
         self.clients[client].transaction.unstarted = None;
         let facts = self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
-        let charset = facts.charset_of_reset(state.collation);
-        state.pins = Pins::NONE;
-        state.named_resources = None;
-        state.variables = None;
-        state.wait_timeout = None;
-        state.trackers = None;
-        self.client_memory.sessions.give_back(&mut state.counted_for_session);
-        state.unreported = None;
+        let charset = facts.charset_of_reset(state.login.collation);
+        state.session.pins = Pins::NONE;
+        state.session.named_resources = None;
+        state.session.variables = None;
+        state.session.wait_timeout = None;
+        state.session.trackers = None;
+        self.client_memory.sessions.give_back(&mut state.memory.session);
+        state.session.unreported = None;
         state.priority = Priority::default();
-        state.aftermath = state.aftermath.of_reset();
-        state.status = facts.fresh_status();
-        let Some(session) = state.session else { return };
+        state.session.aftermath = state.session.aftermath.of_reset();
+        state.session.status = facts.fresh_status();
+        let Some(session) = state.session.id else { return };
         let schema = self.sessions.states.state(session).schema.clone();
         let fresh = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });
         self.sessions.states.release(session);
-        self.clients[client].session = Some(fresh);
+        self.clients[client].session.id = Some(fresh);
     }
 }
 
 impl Engine {
     /// Whether the server closes the connection behind a statement that has succeeded.
     fn ends_connection(&self, client: ClientKey, request: &Request) -> bool {
-        let session = self.clients[client].session.map(|session| self.sessions.states.state(session));
+        let session = self.clients[client].session.id.map(|session| self.sessions.states.state(session));
         let plain_end = matches!(
             request.statement.transaction,
             Some(TransactionCommand::Commit | TransactionCommand::Rollback)

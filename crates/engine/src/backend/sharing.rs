@@ -219,7 +219,7 @@ impl Engine {
         {
             return Sharing::Alone;
         }
-        let (Some(identity), Some(session)) = (client.identity, client.session) else {
+        let (Some(identity), Some(session)) = (client.identity, client.session.id) else {
             return Sharing::Alone;
         };
         let most = self.pool.workers.shared_backends(self.pool.worker) as usize;
@@ -266,7 +266,7 @@ impl Engine {
 
     fn sharers(&self, key: ClientKey) -> Option<Sharers> {
         let client = &self.clients[key];
-        Some((client.identity?, client.session?))
+        Some((client.identity?, client.session.id?))
     }
 
     /// Says whether a read may share a backend: its like have been short lately, hardly one aside, and its client's reads open no
@@ -276,7 +276,7 @@ impl Engine {
             && !request.sent_before.is_so()
             && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
             && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
-            && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
+            && self.clients[key].session.status.contains(StatusFlags::AUTOCOMMIT)
             && self.clients[key].transaction.unstarted.is_none()
             && self.pins_of(key, request).is_empty()
             && ((request.command == RequestKind::Query && request.text().is_some())
@@ -370,7 +370,7 @@ impl Engine {
         if self.scheduling.only_kind(self.now, request).is_some() {
             return false;
         }
-        client.session.is_some_and(|session| self.sessions.states.state(session).can_say_schema())
+        client.session.id.is_some_and(|session| self.sessions.states.state(session).can_say_schema())
             && can_be_joined(request)
             && (client.capabilities.contains(Capabilities::MULTI_STATEMENTS)
                 || request.text().is_some_and(|text| !may_be_several(text)))

@@ -205,7 +205,7 @@ impl Engine {
         // Nothing of the text explains what code that it names may have done beside it.
         let explained = !request.hidden.effects.changes_session()
             && (by_schema || self.explains_changes(client, request, vague));
-        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let session = self.clients[client].session.id.expect("a client with requests has logged in");
         let before = self.sessions.states.state(session);
         let mut findings = Findings::new(request, before, summary.error.is_some());
         changes.into_iter().for_each(|change| findings.take_in(change));
@@ -251,7 +251,7 @@ impl Engine {
         let executes = request.command == RequestKind::Execute && !request.hidden.effects.changes_session();
         let Some(about) = request.about.as_deref().filter(|_| executes) else { return false };
         let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
-        let own = self.clients[client].session.expect("a client with requests has logged in");
+        let own = self.clients[client].session.id.expect("a client with requests has logged in");
         schema_of(self.sessions.definitions.get(about.definition).session) != schema_of(own)
     }
 
@@ -281,7 +281,7 @@ impl Engine {
     ) {
         if let Some(status) = summary.status {
             let ended = self.clients[client].in_transaction() && !status.contains(StatusFlags::IN_TRANS);
-            self.clients[client].status = status.without(StatusFlags::SESSION_STATE_CHANGED);
+            self.clients[client].session.status = status.without(StatusFlags::SESSION_STATE_CHANGED);
             if ended && self.servers.of(key).facts.as_ref().is_some_and(Facts::begins_again_after_deadlocks) {
                 let backend = &mut self.servers[key];
                 backend.afterwards = backend.afterwards.max(Afterwards::Reset);
@@ -302,7 +302,7 @@ impl Engine {
             let backend = &mut self.servers[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         } else {
-            self.clients[client].pins |= Pins::STATE_CHANGE;
+            self.clients[client].session.pins |= Pins::STATE_CHANGE;
         }
     }
 
@@ -324,7 +324,7 @@ impl Engine {
 
     /// Whether a client is in the schema that code of another one's goes back to without a report.
     pub(crate) fn is_in_unreported_schema(&self, client: ClientKey) -> bool {
-        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let session = self.clients[client].session.id.expect("a client with requests has logged in");
         let schema = self.sessions.states.state(session).schema.as_deref();
         schema.is_some_and(|schema| schema.eq_ignore_ascii_case(UNREPORTED_SCHEMA))
     }
@@ -340,7 +340,7 @@ impl Engine {
             // Killed, most likely: nobody has said whether a transaction is open.
             self.servers[key].afterwards = Afterwards::Close;
         }
-        let in_doubt = self.clients[client].unreported.as_deref().cloned().unwrap_or_default();
+        let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
         self.take_in_rest(key, client, &in_doubt, summary);
         self.settle(key, client, false);
     }
@@ -352,7 +352,7 @@ impl Engine {
         mut unreported: BTreeSet<Box<[u8]>>,
     ) {
         let client = &mut self.clients[client];
-        if let Some(before) = client.unreported.take() {
+        if let Some(before) = client.session.unreported.take() {
             unreported.extend(before.into_iter().filter(|name| !settled.contains(name)));
         }
         // A new one brings its default collation with it, unless the answer says which there is.
@@ -360,17 +360,17 @@ impl Engine {
             unreported.insert(b"collation_connection"[..].into());
         }
         if unreported.len() > MOST_UNREPORTED {
-            client.pins |= Effects::SESSION_VARIABLE.into();
+            client.session.pins |= Effects::SESSION_VARIABLE.into();
             unreported.clear();
         }
-        client.unreported = (!unreported.is_empty()).then(|| Box::new(unreported));
+        client.session.unreported = (!unreported.is_empty()).then(|| Box::new(unreported));
     }
 
     /// Asks a client's backend for what is in doubt. False where nothing is.
     pub(crate) fn ask_unreported(&mut self, key: BackendKey, client: ClientKey) -> bool {
-        let Some(unreported) = self.clients[client].unreported.as_deref() else { return false };
+        let Some(unreported) = self.clients[client].session.unreported.as_deref() else { return false };
         // FOUND_ROWS() does not survive the question; MySQL warns of it, so that it is asked for where it has to be.
-        let known = self.clients[client].aftermath.found_rows.is_some();
+        let known = self.clients[client].session.aftermath.found_rows.is_some();
         let mut text = if known { b"SELECT 0".to_vec() } else { b"SELECT FOUND_ROWS()".to_vec() };
         for name in unreported {
             // As bytes, which no character_set_results converts.
@@ -385,17 +385,17 @@ impl Engine {
     }
 
     pub(crate) fn unreported_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
-        let asked = *self.clients[client].unreported.take().unwrap_or_default();
+        let asked = *self.clients[client].session.unreported.take().unwrap_or_default();
         self.take_in_rest(key, client, &asked, summary);
         let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         if let Some((found, values)) = row.split_first().filter(|(_, values)| values.len() == asked.len()) {
             self.note_unreported(client, &asked, BTreeSet::new());
-            let aftermath = &mut self.clients[client].aftermath;
+            let aftermath = &mut self.clients[client].session.aftermath;
             if aftermath.found_rows.is_none() {
                 let rows = found.as_deref().and_then(|rows| std::str::from_utf8(rows).ok()?.parse().ok());
                 aftermath.found_rows = rows.or(Some(0));
             }
-            let session = self.clients[client].session.expect("a client with requests has logged in");
+            let session = self.clients[client].session.id.expect("a client with requests has logged in");
             let mut state: SessionState = self.sessions.states.state(session).clone();
             for (name, value) in asked.iter().zip(values) {
                 match (TrackerVariable::of(name), value) {
@@ -418,15 +418,15 @@ impl Engine {
             let rest = without_named(asked.clone(), message);
             if rest.len() == asked.len() {
                 // Killed, most likely: the client stays where its values are.
-                self.clients[client].pins |= Effects::SESSION_VARIABLE.into();
+                self.clients[client].session.pins |= Effects::SESSION_VARIABLE.into();
             }
-            self.clients[client].unreported =
+            self.clients[client].session.unreported =
                 (!rest.is_empty() && rest.len() < asked.len()).then(|| Box::new(rest));
         }
         if matches!(self.clients[client].phase(), ClientPhase::Settling) {
             return self.settle(key, client, false);
         }
-        if self.clients[client].killed {
+        if self.clients[client].loss.killed {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         self.send_request(client, key);

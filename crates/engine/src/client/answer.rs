@@ -48,14 +48,14 @@ impl Client {
     /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.
     fn answered_here(&mut self, server: &Server) {
         if !server.is_mariadb() {
-            self.aftermath.diagnostics = Diagnostics::None;
+            self.session.aftermath.diagnostics = Diagnostics::None;
         }
     }
 
     /// How it reads warnings that are told here in the name of this server.
     pub(crate) fn reader_of(&self, sessions: &Sessions, server: &Server) -> Reader {
         let reader = self.reader();
-        let Some((session, facts)) = self.session.zip(server.facts.as_ref()) else {
+        let Some((session, facts)) = self.session.id.zip(server.facts.as_ref()) else {
             return reader;
         };
         let (collation, width) = facts.collation_of_results(&sessions.state(session).charset);
@@ -174,7 +174,7 @@ impl Engine {
                 let full = self.scheduling.scheduler.full_tickets();
                 let client = &mut self.clients[key];
                 client.take_priority(priority, full);
-                client.aftermath.row_count = 0;
+                client.session.aftermath.row_count = 0;
                 self.answer_ok(key, answer);
             }
             Err(error) => self.answer_error(key, answer, &error),
@@ -213,7 +213,7 @@ impl Engine {
             return self.note_error_of_guest(client, &MySqlError::replica_refuses(error));
         }
         let login = request.command == RequestKind::LoginSchema;
-        let sequence = if login { self.clients[client].login_end.sequence } else { request.answer };
+        let sequence = if login { self.clients[client].login.sequence } else { request.answer };
         let mut payload = Vec::new();
         wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
             .put(&mut payload);
@@ -235,7 +235,7 @@ impl Engine {
         let connection = state.connection;
         // What the server would remember of an error of its own.
         let kept = ServerError::from(error);
-        state.aftermath.row_count = -1;
+        state.session.aftermath.row_count = -1;
         let diagnostics = Diagnostics::of_error(&kept, reader);
         self.keep_diagnostics(client, diagnostics);
         self.io.send_packet_to(connection, sequence, &error.packet());
@@ -247,17 +247,17 @@ impl Engine {
         let schema = self.clients[key].schema_of_login(&self.sessions.states);
         self.answer_ok_and_tell(key, sequence, &proof, &schema);
         let client = &mut self.clients[key];
-        if let Some(until) = client.login_end.until.take() {
+        if let Some(until) = client.login.until.take() {
             let left = until.since(self.now);
             self.views.measures.logins.record(self.settings.connect_timeout.saturating_sub(left));
         }
         // It may have sent ahead.
         self.resume.push(key);
-        if let Some(compression) = client.login_end.compression.take() {
+        if let Some(compression) = client.login.compression.take() {
             // A client need not wait for the OK: what it has sent ahead is compressed, too, and nobody has opened it.
             let ahead = std::mem::take(&mut client.input);
-            self.client_memory.statements.give_back(&mut client.counted);
-            self.client_memory.logins.give_back(&mut client.counted_for_login);
+            self.client_memory.statements.give_back(&mut client.memory.statements);
+            self.client_memory.logins.give_back(&mut client.memory.login);
             self.io.outbox.start_compression(client.connection, compression, CompressionSide::Server);
             if !ahead.is_empty() {
                 self.io.unread(client.connection, &ahead);

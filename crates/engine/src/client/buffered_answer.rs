@@ -77,7 +77,7 @@ impl Client {
                 with_rows(answer, |row| counters::row_of_client(row, &own))
             }
             Held::NoCounters => {
-                if let Some(statements) = self.statements.as_mut().filter(|_| !failed) {
+                if let Some(statements) = self.session.statements.as_mut().filter(|_| !failed) {
                     statements.counters = counters::Counters::default();
                 }
                 answer.to_vec()

@@ -110,19 +110,19 @@ impl Client {
     pub(crate) fn counted_statements(&self) -> usize {
         let reading = if let Phase::Reading(reading) = self.phase() { reading.counted.bytes() } else { 0 };
         let lent = if let Phase::Lent(lent) = self.phase() { lent.counted().bytes() } else { 0 };
-        self.counted.bytes()
+        self.memory.statements.bytes()
             + reading
             + lent
             + self.request.as_ref().map_or(0, |request| request.counted.bytes())
-            + self.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
+            + self.session.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
     }
 
     /// Bytes that it holds until it goes on by itself.
     fn incomplete_bytes(&self) -> usize {
         match *self.phase() {
             Phase::Idle => {
-                self.counted.bytes()
-                    + self.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
+                self.memory.statements.bytes()
+                    + self.session.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
             }
             _ => 0,
         }
@@ -133,8 +133,8 @@ impl Engine {
     /// What has come of a client is with its owner, or gone.
     pub(super) fn count_off_input(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
-        self.client_memory.statements.give_back(&mut client.counted);
-        self.client_memory.logins.give_back(&mut client.counted_for_login);
+        self.client_memory.statements.give_back(&mut client.memory.statements);
+        self.client_memory.logins.give_back(&mut client.memory.login);
     }
 
     /// Ends logins where they hold too much together, until a quarter is free, so that all of them are gone through seldom: those that hold
@@ -145,9 +145,9 @@ impl Engine {
             return;
         }
         self.views.limit_reached(self.now, Limit::LoginMemory, self.settings.login_memory as u64);
-        let holders = self.clients.iter().filter(|(_, client)| client.counted_for_login.bytes() > 0);
+        let holders = self.clients.iter().filter(|(_, client)| client.memory.login.bytes() > 0);
         let mut holders: Vec<_> = holders
-            .map(|(key, client)| (client.counted_for_login.bytes().max(USUAL_LOGIN), Reverse(client.id), key))
+            .map(|(key, client)| (client.memory.login.bytes().max(USUAL_LOGIN), Reverse(client.id), key))
             .collect();
         holders.sort_unstable();
         while self.client_memory.logins.bytes() > most / 4 * 3 {
@@ -174,7 +174,7 @@ impl Engine {
             let Some(client) = self.clients.find(holder) else { continue };
             if !matches!(client.phase(), Phase::Idle) {
                 self.client_memory.beyond_share.push(holder);
-            } else if client.counted_for_session.bytes() > MOST_OF_ONE {
+            } else if client.memory.session.bytes() > MOST_OF_ONE {
                 self.end_for_session(holder.key, ONES_SHARE);
             }
         }
@@ -240,7 +240,7 @@ impl Engine {
         let mut closed = false;
         let incomplete = |(key, client): (ClientKey, &Client)| {
             let bytes = Some(client.incomplete_bytes()).filter(|&bytes| bytes > USUAL)?;
-            let is_quiet = self.now.since(client.last_heard) >= QUIET;
+            let is_quiet = self.now.since(client.activity.last_heard) >= QUIET;
             (is_quiet || others_too).then_some((is_quiet, bytes, key))
         };
         let mut holders: Vec<_> = self.clients.iter().filter_map(incomplete).collect();

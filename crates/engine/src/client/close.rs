@@ -141,7 +141,7 @@ impl Engine {
         }
         self.scheduling.note_abandoned_start(self.now, key, &self.clients[key]);
         let Some(backend) = self.clients[key].backend.take() else { return };
-        self.clients[key].stalled_since = None;
+        self.clients[key].activity.stalled_since = None;
         self.note_slow_abandoned(key, backend);
         self.note_abandoned(key, backend);
         let state = &mut self.servers[backend];
@@ -176,7 +176,7 @@ impl Engine {
 
     /// What a client has lost between two commands, if this command is answered with that.
     pub(crate) fn loss_told_to(&self, key: ClientKey, command: &Command<'_>) -> Option<Lost> {
-        let lost = self.clients[key].lost?;
+        let lost = self.clients[key].loss.lost?;
         let goes_on = lost == Lost::Transaction && self.settings.cluster.several;
         let told = match command {
             Command::Quit => false,
@@ -202,7 +202,7 @@ impl Engine {
             (Lost::Server, _) => MySqlError::server_replaced(),
             _ => MySqlError::server_lost(true),
         };
-        if !self.clients[key].wants_end_for_loss || !error.is_clients() {
+        if !self.clients[key].loss.wants_end || !error.is_clients() {
             self.answer_error(key, sequence, &error);
         }
         self.close_client(key, lost.closes_for(), &error.message);
@@ -215,7 +215,7 @@ impl Engine {
         let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
         let (mut idle_ones, mut stalled_ones, mut killers) = (Vec::new(), Vec::new(), Vec::new());
         for (key, client) in self.clients.iter() {
-            match (client.phase(), client.stalled_since) {
+            match (client.phase(), client.activity.stalled_since) {
                 (Phase::Idle, None) if client.is_idle_too_long(now, idle) => idle_ones.push(key),
                 (_, Some(since)) if now.since(since) > stalled => stalled_ones.push(key),
                 (Phase::Killing(killing), _) if killing.is_over(now) => killers.push(key),

@@ -79,7 +79,7 @@ impl Engine {
         if self.clients[key].is_idle_too_long(self.now, self.settings.wait_timeout) {
             return self.end_idle_client(key);
         }
-        self.clients[key].last_heard = self.now;
+        self.clients[key].activity.last_heard = self.now;
         if self.clients[key].input.is_empty() {
             let used = self.client_messages(key, bytes);
             if used < bytes.len() && self.clients.contains(key) {
@@ -142,15 +142,17 @@ impl Engine {
             Phase::Login(login) => !login.is_ours_to_go_on(),
             _ => false,
         };
-        let waits_for_us = !reads_on || client.stalled_since.is_some();
+        let waits_for_us = !reads_on || client.activity.stalled_since.is_some();
         client.backpressure.too_far_ahead |= waits_for_us && input.len() > AHEAD;
         // What peers send before they have logged in is bounded above, and must not use up what is for statements.
         // Nor is a file: it goes on packet by packet.
         let counts =
             client.identity.is_some() && !matches!(client.phase(), Phase::Running(Running::Uploading { .. }));
-        self.client_memory.statements.set(&mut client.counted, if counts { input.len() } else { 0 });
+        self.client_memory
+            .statements
+            .set(&mut client.memory.statements, if counts { input.len() } else { 0 });
         let of_login = if client.identity.is_none() { input.capacity() } else { 0 };
-        self.client_memory.logins.set(&mut client.counted_for_login, of_login);
+        self.client_memory.logins.set(&mut client.memory.login, of_login);
         client.input = input;
         self.update_reading(key);
         self.keep_to_login_memory();
@@ -189,7 +191,7 @@ impl Engine {
                 Phase::Login(Login::StartingTls) => Ok(self.io.unread(client.connection, rest)),
                 Phase::Login(_) => self.login_message(key, rest),
                 // Its next answer would only make the heap of those higher that it does not take.
-                Phase::Idle if client.stalled_since.is_some() => Ok(0),
+                Phase::Idle if client.activity.stalled_since.is_some() => Ok(0),
                 Phase::Idle if self.waits_for_kill(key) => Ok(0),
                 Phase::Idle => self.command_message(key, rest),
                 Phase::Running(Running::Replicating { begun: true }) => Ok(self.forward(key, rest)),
@@ -336,9 +338,9 @@ impl Engine {
     pub(crate) fn wants(&self, key: ClientKey) -> Wants {
         let client = &self.clients[key];
         Wants {
-            tables: !matches!(client.aftermath.diagnostics, Diagnostics::None)
-                || !client.status.contains(StatusFlags::AUTOCOMMIT),
-            gives: client.named_resources.is_some(),
+            tables: !matches!(client.session.aftermath.diagnostics, Diagnostics::None)
+                || !client.session.status.contains(StatusFlags::AUTOCOMMIT),
+            gives: client.session.named_resources.is_some(),
             variables: self.settings.carry_user_variables,
         }
     }
@@ -411,7 +413,7 @@ impl Engine {
 
     /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().
     fn ping(&mut self, key: ClientKey, answer: u8) {
-        self.clients[key].aftermath.row_count = 0;
+        self.clients[key].session.aftermath.row_count = 0;
         self.answer_ok(key, answer);
     }
 
@@ -419,7 +421,7 @@ impl Engine {
     fn set_option(&mut self, key: ClientKey, option: u16, answer: u8) {
         let client = &mut self.clients[key];
         // my_eof leaves -1, as a result set does.
-        client.aftermath.row_count = -1;
+        client.session.aftermath.row_count = -1;
         match option {
             0 => client.capabilities |= Capabilities::MULTI_STATEMENTS,
             1 => client.capabilities = client.capabilities.without(Capabilities::MULTI_STATEMENTS),
@@ -449,7 +451,7 @@ impl Engine {
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
-        let unlocks = request.statement.kind == Kind::UnlockTables && client.pins.may_hold_locks();
+        let unlocks = request.statement.kind == Kind::UnlockTables && client.session.pins.may_hold_locks();
         let urgent = request.urgent
             || (ends_transaction && client.backend.is_some() && client.in_transaction())
             || (unlocks && client.backend.is_some())
@@ -506,7 +508,7 @@ impl Engine {
     fn standing(&mut self, key: ClientKey, request: &Request) -> Standing {
         let client = &mut self.clients[key];
         let in_transaction = client.in_transaction();
-        let beyond = client.pins.may_hold_locks();
+        let beyond = client.session.pins.may_hold_locks();
         if !in_transaction && !beyond {
             client.transaction.began = self.scheduling.scheduler.arrival();
             client.transaction.holds_locks = false;
@@ -538,7 +540,7 @@ impl Engine {
         self.views.totals.cancelled += u64::from(!self.is_reader());
         let login = request.command == RequestKind::LoginSchema;
         let client = &mut self.clients[key];
-        let sequence = if login { client.login_end.sequence } else { request.answer };
+        let sequence = if login { client.login.sequence } else { request.answer };
         if login && error.code != MySqlError::interrupted().code {
             self.schema_refused(key, &error.packet(), &error.message);
         }

@@ -54,7 +54,12 @@ impl Own {
     pub(super) fn of(client: &Client) -> Self {
         let tls = client.tls();
         Self {
-            counters: client.statements.as_ref().map(|statements| statements.counters).unwrap_or_default(),
+            counters: client
+                .session
+                .statements
+                .as_ref()
+                .map(|statements| statements.counters)
+                .unwrap_or_default(),
             version: tls.map(|session| session.version.to_string()).unwrap_or_default(),
             cipher: tls.map(|session| session.cipher).unwrap_or_default(),
         }
@@ -88,7 +93,7 @@ pub(super) fn row_of_client(row: &[u8], own: &Own) -> Option<Vec<u8>> {
 impl Client {
     /// One more.
     pub(crate) fn count(&mut self, counter: Counter) {
-        let count = self.statements.get_or_insert_default().counters.of(counter);
+        let count = self.session.statements.get_or_insert_default().counters.of(counter);
         *count = count.wrapping_add(1);
     }
 
@@ -111,7 +116,7 @@ impl Client {
                     error.code == WRONG_ARGUMENTS && error.message.windows(7).any(|part| part == b"mysqld_");
                 lacks || NOT_EXECUTED.contains(&error.code)
             });
-            if let Some(statements) = self.statements.as_mut().filter(|_| none) {
+            if let Some(statements) = self.session.statements.as_mut().filter(|_| none) {
                 let count = statements.counters.of(Execute);
                 *count = count.wrapping_sub(1);
             }
@@ -120,7 +125,8 @@ impl Client {
         if request.command != RequestKind::Query || request.statement.several {
             return;
         }
-        let replaces = |name| self.named_resources.as_ref().is_some_and(|held| held.has_prepared(name));
+        let replaces =
+            |name| self.session.named_resources.as_ref().is_some_and(|held| held.has_prepared(name));
         use Counter::{Close, Execute, Prepare};
         let counted: &[Counter] = match (request.statement.kind, request.resource_change.as_deref()) {
             (Kind::Prepare, Some(ResourceChange::Prepares { name, .. })) if replaces(name) => {

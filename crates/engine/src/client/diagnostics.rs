@@ -36,7 +36,7 @@ impl Engine {
     /// What a client's statement has left, within the bound of what is kept for all.
     pub(crate) fn keep_diagnostics(&mut self, key: ClientKey, diagnostics: Diagnostics) {
         self.client_memory.diagnostics += diagnostics.bytes();
-        let before = std::mem::replace(&mut self.clients[key].aftermath.diagnostics, diagnostics);
+        let before = std::mem::replace(&mut self.clients[key].session.aftermath.diagnostics, diagnostics);
         self.client_memory.diagnostics = self.client_memory.diagnostics.saturating_sub(before.bytes());
         if self.client_memory.diagnostics > self.settings.kept_warnings_memory {
             self.forget_longest_diagnostics();
@@ -47,7 +47,7 @@ impl Engine {
     /// longest lists go until a quarter is free: all clients are gone through again only when an eighth at least has been added.
     fn forget_longest_diagnostics(&mut self) {
         let limit = self.settings.kept_warnings_memory;
-        let kept = |(key, client): (ClientKey, &Client)| (client.aftermath.diagnostics.bytes(), key);
+        let kept = |(key, client): (ClientKey, &Client)| (client.session.aftermath.diagnostics.bytes(), key);
         let mut lists: Vec<_> = self.clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
         let mut held = lists.iter().map(|(bytes, _)| bytes).sum::<usize>();
         if held > limit / 8 * 7 {
@@ -56,7 +56,7 @@ impl Engine {
             while held > limit / 4 * 3
                 && let Some((bytes, key)) = lists.pop()
             {
-                let diagnostics = &mut self.clients[key].aftermath.diagnostics;
+                let diagnostics = &mut self.clients[key].session.aftermath.diagnostics;
                 let (warnings, errors) = diagnostics.counts();
                 *diagnostics = Diagnostics::Counted { warnings, errors };
                 held -= bytes;
@@ -73,7 +73,7 @@ impl Engine {
         }
         let reader = self.reader(key);
         let client = &mut self.clients[key];
-        let diagnostics = &client.aftermath.diagnostics;
+        let diagnostics = &client.session.aftermath.diagnostics;
         if matches!(diagnostics, Diagnostics::OnBackend { .. }) && client.backend.is_some() {
             return false;
         }
@@ -82,14 +82,15 @@ impl Engine {
             None => aftermath::no_warnings(reader),
         };
         self.io.outbox.send(client.connection, &reply);
-        client.aftermath.row_count = -1;
+        client.session.aftermath.row_count = -1;
         true
     }
 
     /// The list is empty on the client's backend too, and says so in a character set that only the server knows.
     fn shows_nothing_in_doubt(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
-        let nothing = client.unreported.is_some() && client.aftermath.diagnostics.counts() == (0, 0);
+        let nothing =
+            client.session.unreported.is_some() && client.session.aftermath.diagnostics.counts() == (0, 0);
         nothing && client.backend.is_some_and(|backend| self.servers[backend].has_no_diagnostics())
     }
 
@@ -98,7 +99,7 @@ impl Engine {
     /// long to be looked at (`None`).
     pub(super) fn show_saved_diagnostics(&mut self, key: ClientKey, text: Option<&[u8]>, answer: u8) -> bool {
         let client = &mut self.clients[key];
-        let asks_server = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        let asks_server = matches!(client.session.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if client.backend.is_some() && asks_server {
             return false;
         }
@@ -115,7 +116,7 @@ impl Engine {
         if client.backend.is_some() && text.to_ascii_uppercase().starts_with(b"GET") {
             return false;
         }
-        let (warnings, errors) = client.aftermath.diagnostics.counts();
+        let (warnings, errors) = client.session.aftermath.diagnostics.counts();
         let upper = text.to_ascii_uppercase();
         let has = |word: &[u8]| upper.windows(word.len()).any(|part| part == word);
         let (counts, of_errors) = (has(b"COUNT"), has(b"ERRORS"));
@@ -126,10 +127,12 @@ impl Engine {
         }
         let reader = self.reader(key);
         let client = &mut self.clients[key];
-        if let (Some(selection), Some(reply)) = (selection, client.aftermath.diagnostics.reply(reader)) {
+        if let (Some(selection), Some(reply)) =
+            (selection, client.session.aftermath.diagnostics.reply(reader))
+        {
             let reply = aftermath::with_status(&selection.from(&reply), reader.status());
             self.io.outbox.send(client.connection, &reply);
-            client.aftermath.row_count = -1;
+            client.session.aftermath.row_count = -1;
             return true;
         }
         if !counts {
@@ -151,8 +154,8 @@ impl Engine {
     /// False where what is kept does not tell.
     fn get_saved_diagnostics(&mut self, key: ClientKey, asked: &GetDiagnostics, answer: u8) -> bool {
         let client = &self.clients[key];
-        let session = client.session.expect("a client with commands has logged in");
-        let aftermath = &client.aftermath;
+        let session = client.session.id.expect("a client with commands has logged in");
+        let aftermath = &client.session.aftermath;
         let reply = match &aftermath.diagnostics {
             Diagnostics::None => None,
             Diagnostics::Saved { reply, .. } => Some(&*reply.0),
@@ -191,7 +194,7 @@ impl Engine {
         let error = conditions::no_such_condition();
         let client = &self.clients[key];
         let reader = self.reader(key);
-        let diagnostics = match &client.aftermath.diagnostics {
+        let diagnostics = match &client.session.aftermath.diagnostics {
             Diagnostics::Saved { warnings, errors, reply, .. } => Diagnostics::Saved {
                 warnings: warnings.saturating_add(1),
                 errors: errors.saturating_add(1),
@@ -201,7 +204,7 @@ impl Engine {
             _ => Diagnostics::of_error(&error, reader),
         };
         self.answer_this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(reader.status()) });
-        self.clients[key].aftermath.row_count = -1;
+        self.clients[key].session.aftermath.row_count = -1;
         self.keep_diagnostics(key, diagnostics);
     }
 }
@@ -230,7 +233,7 @@ mod tests {
     }
 
     fn is_counted(engine: &Engine, key: ClientKey) -> bool {
-        matches!(engine.clients[key].aftermath.diagnostics, Diagnostics::Counted { .. })
+        matches!(engine.clients[key].session.aftermath.diagnostics, Diagnostics::Counted { .. })
     }
 
     fn of_limits() -> Engine {
@@ -255,10 +258,9 @@ mod tests {
                 && !is_counted(&engine, client_key(0))
                 && !is_counted(&engine, client_key(52))
         );
-        assert!(
-            (0..53)
-                .all(|number| engine.clients[client_key(number)].aftermath.diagnostics.counts() == (64, 2))
-        );
+        assert!((0..53).all(
+            |number| engine.clients[client_key(number)].session.aftermath.diagnostics.counts() == (64, 2)
+        ));
         let said = std::iter::from_fn(|| engine.poll_event())
             .filter(|event| matches!(event, Event::LimitReached { option: Limit::KeptWarningsMemory, .. }));
         assert_eq!(said.count(), 1);

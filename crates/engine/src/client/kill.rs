@@ -542,7 +542,7 @@ impl Engine {
         let Some(key) = self.clients[victim].backend else { return Outcome::Done };
         if self.is_on_former_server(key) {
             // Its number means another thread on the server that would be asked. What has not arrived there is not to.
-            self.clients[victim].killed |= !query_only;
+            self.clients[victim].loss.killed |= !query_only;
             self.give_up_backend(key, "its client was killed");
             return Outcome::Done;
         }
@@ -567,7 +567,7 @@ impl Engine {
             .iter()
             .all(|statement| statement.owner.client().is_none_or(|client| client == victim));
         let thread_id = u64::from(backend.thread_id);
-        self.clients[victim].killed |= !query_only;
+        self.clients[victim].loss.killed |= !query_only;
         Outcome::AskServer(Ending { thread_id, query_only: query_only || !only_its_own })
     }
 
@@ -579,7 +579,7 @@ impl Engine {
             return false;
         };
         let is_only = backend.in_flight.len() == 1 && statement.group.is_none();
-        let stalls = state.stalled_since.is_some() && statement.summary.relayed > 0;
+        let stalls = state.activity.stalled_since.is_some() && statement.summary.relayed > 0;
         is_only && (stalls || matches!(state.phase(), Phase::Running(Running::Uploading { .. })))
     }
 

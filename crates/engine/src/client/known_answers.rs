@@ -224,17 +224,17 @@ impl SessionTables {
                     return Known::Nothing;
                 }
                 self.states.hold_again(after.session);
-                if let Some(before) = client.session.replace(after.session) {
+                if let Some(before) = client.session.id.replace(after.session) {
                     self.states.release(before);
                 }
-                client.status = after.status;
-                client.wait_timeout = after.wait_timeout;
-                client.aftermath.row_count = 0;
+                client.session.status = after.status;
+                client.session.wait_timeout = after.wait_timeout;
+                client.session.aftermath.row_count = 0;
                 Known::Set(changes)
             }
             Some(Answer::Show(packets)) => {
-                client.aftermath.row_count = -1;
-                client.aftermath.found_rows = Some(1);
+                client.session.aftermath.row_count = -1;
+                client.session.aftermath.found_rows = Some(1);
                 Known::Show(packets)
             }
             None => Known::NotYet(question),
@@ -260,8 +260,8 @@ impl SessionTables {
         let after = client.state_of_session();
         let plain = summary.error.is_none()
             && summary.warnings == 0
-            && client.pins.is_empty()
-            && client.unreported.is_none()
+            && client.session.pins.is_empty()
+            && client.session.unreported.is_none()
             && !client.in_transaction();
         match request.remember.take() {
             Some(Question::Set(text))
@@ -311,11 +311,11 @@ impl Client {
             }
             Kind::Select if statement.calls.is_empty() && answer == 1 => {
                 let shown = sql::shown_variables(text)?;
-                let variables = &sessions.state(self.session?).variables;
+                let variables = &sessions.state(self.session.id?).variables;
                 // The others are as on the server when a backend connected: nobody knows for how long.
                 let is_known = |name: &[u8]| {
                     variables.contains_key(name)
-                        || (name == wait_timeout::NAME && self.wait_timeout.is_some())
+                        || (name == wait_timeout::NAME && self.session.wait_timeout.is_some())
                 };
                 if !shown.iter().all(|name| is_known(name)) {
                     return None;
@@ -335,14 +335,14 @@ impl Client {
         settings.lazy_set
             && settings.thread_handling == ThreadHandling::PoolOfThreads
             && self.backend.is_none()
-            && self.pins.is_empty()
+            && self.session.pins.is_empty()
             && self.transaction.unstarted.is_none()
             && !self.in_transaction()
     }
 
     fn state_of_session(&self) -> State {
-        let session = self.session.expect("a client with commands has logged in");
-        State { session, status: self.reader().status(), wait_timeout: self.wait_timeout }
+        let session = self.session.id.expect("a client with commands has logged in");
+        State { session, status: self.reader().status(), wait_timeout: self.session.wait_timeout }
     }
 }
 

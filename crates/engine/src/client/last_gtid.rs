@@ -56,7 +56,7 @@ impl Client {
                 && name.eq_ignore_ascii_case(NAME)
                 && let Some(gtid) = Gtid::parse(value)
             {
-                self.aftermath.last_gtid = Some(Box::new(gtid));
+                self.session.aftermath.last_gtid = Some(Box::new(gtid));
             }
         }
     }
@@ -65,7 +65,7 @@ impl Client {
     /// from 11.1 on reports it under other names, like all that is not stored as a variable.
     pub(crate) fn last_gtid_literal(&self, facts: &Facts) -> Option<String> {
         let is_reported = facts.is_mariadb() && !facts.has_vague_trackers();
-        let last = self.aftermath.last_gtid.as_ref();
+        let last = self.session.aftermath.last_gtid.as_ref();
         is_reported.then(|| format!("'{}'", last.map_or_else(String::new, ToString::to_string)))
     }
 }

@@ -191,7 +191,7 @@ impl Engine {
             auth_plugin: facts.method.name(),
         }
         .put(&mut payload);
-        client.scramble = scramble;
+        client.login.scramble = scramble;
         client.greet();
         let connection = client.connection;
         self.io.send_packet_to(connection, 0, &payload);
@@ -200,7 +200,7 @@ impl Engine {
 
     /// The part of a login that began with the connection is over.
     fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
-        if let Some(until) = self.clients[key].login_end.until {
+        if let Some(until) = self.clients[key].login.until {
             let left = until.since(self.now);
             self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
         }
@@ -253,14 +253,14 @@ impl Engine {
         let compressions = compression::offered(&self.settings, servers);
         let client = &mut self.clients[key];
         client.capabilities = login.capabilities & offered;
-        client.login_end.compression = compression::wanted(compressions, login.capabilities, payload);
-        client.wants_end_for_loss = is_libmariadb(login.attributes);
+        client.login.compression = compression::wanted(compressions, login.capabilities, payload);
+        client.loss.wants_end = is_libmariadb(login.attributes);
         let (plugin, token) = (login.auth_plugin, login.auth_response);
         let mut attempt = Box::new(Attempt {
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
             collation: login.collation,
             came: self.now,
-            ..Attempt::new(login.user, plugin, token, client.scramble, sequence)
+            ..Attempt::new(login.user, plugin, token, client.login.scramble, sequence)
         });
         // Only an answer by the method of our greeting is one to its scramble: who names another plugin has sent none that
         // counts (the C libraries send an empty packet), and is asked anew. Ed25519 needs a longer nonce than greetings have.
@@ -282,13 +282,14 @@ impl Engine {
                 return self.close_malformed(key, &format!("bad COM_CHANGE_USER: {error}"));
             }
         };
-        let collation = change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation);
+        let collation =
+            change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.login.collation);
         let (plugin, token) = (change.auth_plugin, change.auth_response);
         let attempt = Box::new(Attempt {
             schema: change.schema.map(<[u8]>::to_vec),
             collation,
             came: self.now,
-            ..Attempt::new(change.user, plugin, token, client.scramble, sequence)
+            ..Attempt::new(change.user, plugin, token, client.login.scramble, sequence)
         });
         if client.backend.is_none() {
             return self.become_user(key, attempt);
@@ -411,7 +412,7 @@ impl Engine {
 
     /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset.
     fn keep_user(&mut self, key: ClientKey) {
-        self.clients[key].login_end.until = None;
+        self.clients[key].login.until = None;
         self.clients[key].end_login();
         self.resume.push(key);
     }
@@ -431,7 +432,9 @@ impl Engine {
         let Some(facts) = &self.servers.primary().facts else { return };
         let identity = self.logins.identities.hold(account, &attempt.user, secret);
         self.logins.identities.came_from(identity, &self.clients[key].peer);
-        self.scheduling.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
+        self.scheduling
+            .waits
+            .record(WaitReason::Login, self.now.since(self.clients[key].activity.last_heard));
         self.views.measures.note_login_stage(LoginStage::Password, self.now.since(attempt.came));
         let mut state =
             SessionState { schema: attempt.schema.clone().map(Into::into), charset, ..Default::default() };
@@ -440,17 +443,17 @@ impl Engine {
         }
         let session = self.sessions.states.hold(state);
         let client = &mut self.clients[key];
-        client.collation = collation;
+        client.login.collation = collation;
         client.identity = Some(identity);
         self.views.measures.logged_in += 1;
-        client.session = Some(session);
-        client.aftermath = client.aftermath.of_reset();
-        client.status = facts.fresh_status();
-        client.lost = None;
+        client.session.id = Some(session);
+        client.session.aftermath = client.session.aftermath.of_reset();
+        client.session.status = facts.fresh_status();
+        client.loss.lost = None;
         client.priority = Priority::default();
         client.tickets = self.scheduling.scheduler.full_tickets();
-        client.login_end.sequence = attempt.sequence;
-        client.scramble = attempt.scramble;
+        client.login.sequence = attempt.sequence;
+        client.login.scramble = attempt.scramble;
         client.end_login();
         match attempt.schema {
             Some(schema) if !self.schema_is_known(key, identity, &schema) => {
@@ -468,14 +471,14 @@ impl Engine {
         self.forget_statements(key);
         let client = &mut self.clients[key];
         client.transaction.unstarted = None;
-        client.pins = crate::session::pins::Pins::NONE;
-        client.named_resources = None;
-        client.variables = None;
-        client.wait_timeout = None;
-        client.trackers = None;
-        self.client_memory.sessions.give_back(&mut client.counted_for_session);
-        client.unreported = None;
-        let (identity, session) = (client.identity.take(), client.session.take());
+        client.session.pins = crate::session::pins::Pins::NONE;
+        client.session.named_resources = None;
+        client.session.variables = None;
+        client.session.wait_timeout = None;
+        client.session.trackers = None;
+        self.client_memory.sessions.give_back(&mut client.memory.session);
+        client.session.unreported = None;
+        let (identity, session) = (client.identity.take(), client.session.id.take());
         if let Some(identity) = identity {
             self.views.measures.logged_in = self.views.measures.logged_in.saturating_sub(1);
             self.release_identity(identity);
@@ -523,8 +526,8 @@ impl Engine {
     /// From now on it has `connect_timeout`, if it has not begun already.
     pub(crate) fn begin_login(&mut self, key: ClientKey) {
         let (until, client) = (self.now + self.settings.connect_timeout, &mut self.clients[key]);
-        if client.login_end.until.is_none() {
-            client.login_end.until = Some(until);
+        if client.login.until.is_none() {
+            client.login.until = Some(until);
             let client = ClientRef { key, id: client.id };
             self.logins.by_deadline.push_back((until, client));
         }
@@ -537,9 +540,9 @@ impl Engine {
                 continue;
             }
             if let Some(client) = self.clients.find_mut(*client)
-                && client.login_end.until == Some(*until)
+                && client.login.until == Some(*until)
             {
-                client.login_end.until = Some(latest);
+                client.login.until = Some(latest);
             }
             *until = latest;
         }
@@ -553,7 +556,7 @@ impl Engine {
             }
             self.logins.by_deadline.pop_front();
             let key = client.key;
-            let is_its = |client: &&Client| client.login_end.until == Some(deadline);
+            let is_its = |client: &&Client| client.login.until == Some(deadline);
             let Some(client) = self.clients.find(client).filter(is_its) else { continue };
             match *client.phase() {
                 Phase::AwaitingServer => {

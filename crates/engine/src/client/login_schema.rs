@@ -42,7 +42,7 @@ impl Logins {
 impl Engine {
     /// Whether the name that a client has given is as the server reports it, so that others may mean the same by it: in UTF-8.
     fn is_as_reported(&self, client: ClientKey, schema: &[u8]) -> bool {
-        let session = self.clients[client].session.map(|session| self.sessions.states.state(session));
+        let session = self.clients[client].session.id.map(|session| self.sessions.states.state(session));
         schema.is_ascii() || session.is_some_and(|state| is_utf8(&state.charset.client))
     }
 
@@ -57,7 +57,8 @@ impl Engine {
 
     /// The client's schema exists and it may use it.
     pub(crate) fn remember_schema(&mut self, client: ClientKey) {
-        let (Some(identity), Some(session)) = (self.clients[client].identity, self.clients[client].session)
+        let (Some(identity), Some(session)) =
+            (self.clients[client].identity, self.clients[client].session.id)
         else {
             return;
         };
@@ -92,7 +93,7 @@ impl Engine {
     pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
         for key in self.end_schema_check(asked) {
             self.clients[key].end_login();
-            self.answer_login(key, self.clients[key].login_end.sequence);
+            self.answer_login(key, self.clients[key].login.sequence);
             self.resume.push(key);
         }
     }
@@ -101,7 +102,7 @@ impl Engine {
     pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
         for key in self.end_schema_check(asked) {
             let client = &self.clients[key];
-            self.io.send_packet_to(client.connection, client.login_end.sequence, error);
+            self.io.send_packet_to(client.connection, client.login.sequence, error);
             self.close_client(key, ClosedFor::LoginRefused, reason);
         }
     }
@@ -174,8 +175,8 @@ mod tests {
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
             let identity = engine.logins.identities.hold(&account, b"app", Secret::None);
             client.identity = Some(identity);
-            client.session = Some(engine.sessions.states.hold(SessionState::default()));
-            client.login_end.sequence = 2;
+            client.session.id = Some(engine.sessions.states.hold(SessionState::default()));
+            client.login.sequence = 2;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
             engine.client_ids.insert(id, key);

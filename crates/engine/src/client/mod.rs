@@ -86,68 +86,92 @@ pub(crate) struct Client {
     pub(crate) id: u32,
     state: State,
     pub(crate) capabilities: Capabilities,
-    /// The collation number of its login, in the server's reading.
-    pub(crate) collation: u8,
-    /// The scramble of its greeting; COM_CHANGE_USER may refer to it.
-    pub(crate) scramble: [u8; 20],
-    pub(crate) login_end: LoginEnd,
+    pub(crate) login: ClientLogin,
     /// Set once it has logged in.
     pub(crate) identity: Option<IdentityId>,
-    pub(crate) session: Option<SessionId>,
+    pub(crate) session: ClientSession,
     /// The backend that it holds, or that runs its statement.
     pub(crate) backend: Option<BackendKey>,
+    pub(crate) tickets: u32,
+    /// What of the pool's variables it has set for itself.
+    pub(crate) priority: Priority,
+    /// Its command, from arrival to dispatch.
+    pub(crate) request: Option<Box<Request>>,
+    /// Bytes that are not a whole command yet, or came while another one was under way.
+    pub(crate) input: Vec<u8>,
+    pub(crate) memory: MemoryOfClient,
+    pub(crate) backpressure: Backpressure,
+    pub(crate) activity: Activity,
+    pub(crate) loss: Loss,
+    pub(crate) transaction: Transaction,
+    /// Up to when it may have written something, where reads are split ([`crate::readers`]).
+    pub(crate) wrote: Instant,
+}
+
+/// What a client's session has: it goes with the client from backend to backend.
+pub(crate) struct ClientSession {
+    /// Its state; set once the client has logged in.
+    pub(crate) id: Option<SessionId>,
     pub(crate) pins: Pins,
     /// Its user variables, as far as they are carried.
     pub(crate) variables: Variables,
     /// How long it may be idle, where it has set that.
     pub(crate) wait_timeout: WaitTimeout,
-    /// What it is told of changes of its session, where that is not what a new connection is told.
+    /// What it is told of changes, where that is not what a new connection is told.
     pub(crate) trackers: Option<Box<Trackers>>,
     /// Its session variables that only its backend knows.
     pub(crate) unreported: Unreported,
     /// What it holds by name; none until it does.
     pub(crate) named_resources: Option<Box<NamedResources>>,
-    /// Its latest status flags: what an OK of our own repeats.
+    /// The latest status flags: what an OK of our own repeats.
     pub(crate) status: StatusFlags,
-    pub(crate) tickets: u32,
-    /// What of the pool's variables it has set for itself.
-    pub(crate) priority: Priority,
     pub(crate) aftermath: Aftermath,
     /// What it has prepared; none until it does.
     pub(crate) statements: Option<Box<ClientStatements>>,
-    /// Its command, from arrival to dispatch.
-    pub(crate) request: Option<Box<Request>>,
-    /// Bytes that are not a whole command yet, or came while another one was under way.
-    pub(crate) input: Vec<u8>,
-    /// How much of it counts against `statement_memory`.
-    pub(crate) counted: Counted,
-    /// And how much against `login_memory`.
-    pub(crate) counted_for_login: Counted,
-    /// How much of what it has set and holds counts against `session_memory`, the state of its session aside.
-    pub(crate) counted_for_session: Counted,
-    pub(crate) backpressure: Backpressure,
+}
+
+/// How much of what a client has counts against which option.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryOfClient {
+    /// Of its input against `statement_memory`.
+    pub(crate) statements: Counted,
+    /// Of its input against `login_memory`.
+    pub(crate) login: Counted,
+    /// Of what it has set and holds against `session_memory`, the state of its session aside.
+    pub(crate) session: Counted,
+}
+
+/// When a client has done what.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    pub(crate) last_heard: Instant,
     /// Since when it has not taken its reply.
     pub(crate) stalled_since: Option<Instant>,
-    pub(crate) last_heard: Instant,
     /// When its latest command was taken up: the last 32 bits of the milliseconds, which are seven weeks.
     took_command: u32,
-    /// Its backend was lost between two statements; the next one is told so.
-    pub(crate) lost: Option<Lost>,
-    /// Its library takes an error packet with a client's code (2013) for malformed; an end of the connection makes it
-    /// report 2013 by itself. Known by the connection attribute `_client_name`.
-    pub(crate) wants_end_for_loss: bool,
-    /// KILL CONNECTION came while its statement ran.
-    pub(crate) killed: bool,
-    pub(crate) transaction: Transaction,
-    /// Up to when it may have written something, where reads are split ([`crate::readers`]).
-    pub(crate) wrote: Instant,
     /// A statement of it has gone to a backend.
     pub(crate) has_begun: bool,
 }
 
-/// What a login or a COM_CHANGE_USER keeps for its end.
+/// What a client has lost, or is about to, without having been told.
 #[derive(Debug, Default)]
-pub(crate) struct LoginEnd {
+pub(crate) struct Loss {
+    /// Its backend was lost between two statements; the next one is told so.
+    pub(crate) lost: Option<Lost>,
+    /// Its library takes an error packet with a client's code (2013) for malformed; an end of the connection makes it
+    /// report 2013 by itself. Known by the connection attribute `_client_name`.
+    pub(crate) wants_end: bool,
+    /// KILL CONNECTION came while its statement ran.
+    pub(crate) killed: bool,
+}
+
+/// What a client's login or COM_CHANGE_USER has said, and keeps for its end.
+#[derive(Debug, Default)]
+pub(crate) struct ClientLogin {
+    /// The scramble of the greeting; COM_CHANGE_USER may refer to it.
+    pub(crate) scramble: [u8; 20],
+    /// The collation number, in the server's reading.
+    pub(crate) collation: u8,
     /// The sequence number of the packet that will end it.
     pub(crate) sequence: u8,
     /// When it has taken too long.
@@ -204,70 +228,68 @@ impl Client {
             id,
             state: State::new(),
             capabilities: Capabilities(0),
-            collation: 0,
-            scramble: [0; 20],
-            login_end: LoginEnd::default(),
+            login: ClientLogin::default(),
             identity: None,
-            session: None,
+            session: ClientSession {
+                id: None,
+                pins: Pins::NONE,
+                variables: None,
+                wait_timeout: None,
+                trackers: None,
+                unreported: None,
+                named_resources: None,
+                status: StatusFlags::AUTOCOMMIT,
+                aftermath: Aftermath::default(),
+                statements: None,
+            },
             backend: None,
-            pins: Pins::NONE,
-            variables: None,
-            wait_timeout: None,
-            trackers: None,
-            unreported: None,
-            named_resources: None,
-            status: StatusFlags::AUTOCOMMIT,
             tickets: 0,
             priority: Priority::default(),
-            aftermath: Aftermath::default(),
-            statements: None,
             request: None,
             input: Vec::new(),
-            counted: Counted::default(),
-            counted_for_login: Counted::default(),
-            counted_for_session: Counted::default(),
+            memory: MemoryOfClient::default(),
             backpressure: Backpressure::default(),
-            stalled_since: None,
-            last_heard: now,
-            took_command: millis_of(now) as u32,
-            lost: None,
-            wants_end_for_loss: false,
-            killed: false,
+            activity: Activity {
+                last_heard: now,
+                stalled_since: None,
+                took_command: millis_of(now) as u32,
+                has_begun: false,
+            },
+            loss: Loss::default(),
             transaction: Transaction::new(now),
             wrote: Instant::START,
-            has_begun: false,
         }
     }
 
     /// It has said something.
     pub(crate) fn takes_command(&mut self, now: Instant) {
-        self.took_command = millis_of(now) as u32;
+        self.activity.took_command = millis_of(now) as u32;
     }
 
     /// How old its latest command is, where that is not over: rounded up to milliseconds.
     pub(crate) fn command_age(&self, now: Instant) -> Duration {
-        let millis = (millis_of(now) as u32).wrapping_sub(self.took_command);
+        let millis = (millis_of(now) as u32).wrapping_sub(self.activity.took_command);
         Duration::from_millis(u64::from(millis) + 1)
     }
 
     /// As the server sees it.
     pub(crate) fn in_transaction(&self) -> bool {
-        self.status.contains(StatusFlags::IN_TRANS)
+        self.session.status.contains(StatusFlags::IN_TRANS)
     }
 
     /// How its texts are read, by its own session and by what the server is.
     pub(crate) fn lex_mode(&self, sessions: &Sessions, server: &Server) -> sql::LexMode {
-        let session = self.session.expect("a client with commands has logged in");
+        let session = self.session.id.expect("a client with commands has logged in");
         let facts = server.facts.as_ref().expect("nobody logs in before the server is known");
         let mode = sessions.lex_mode(session, facts.lex_mode);
         // The server says of this one in each OK whether it is in force.
-        let said = self.status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
+        let said = self.session.status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
         sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
     }
 
     /// Its default schema.
     pub(crate) fn schema<'a>(&self, sessions: &'a Sessions) -> Option<&'a [u8]> {
-        sessions.state(self.session?).schema.as_deref()
+        sessions.state(self.session.id?).schema.as_deref()
     }
 
     /// The transaction of a client whose statements need no permits of their own has one.
@@ -282,10 +304,10 @@ impl Client {
     /// How it reads answers of our own, as far as no character set of it matters.
     pub(crate) fn reader(&self) -> Reader {
         let begun = self.transaction.unstarted.map_or(StatusFlags::NONE, Unstarted::status);
-        let status = self.status.with(begun);
+        let status = self.session.status.with(begun);
         Reader {
             status,
-            collation: self.collation,
+            collation: self.login.collation,
             width: 4,
             is_mysql: false,
             capabilities: self.capabilities,

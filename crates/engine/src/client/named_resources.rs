@@ -276,7 +276,7 @@ fn has_done_nothing(
 impl Client {
     /// It has temporary tables.
     pub(crate) fn holds_tables(&self) -> bool {
-        self.pins.effects().contains(Effects::TEMPORARY_TABLE)
+        self.session.pins.effects().contains(Effects::TEMPORARY_TABLE)
     }
 
     /// Its statement asks for a lock, and the answer tells whether it has it.
@@ -322,9 +322,9 @@ impl Client {
     /// only outside of `in_multi_stmt_transaction_mode`; seen with 9.7). MariaDB keeps those alone of which its status tells.
     pub(crate) fn note_metadata_locks(&mut self, server: &Server, counts: &mut PinCounts, request: &Request) {
         let keeps_all = server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let unseen = !self.status.contains(StatusFlags::AUTOCOMMIT) && !self.in_transaction();
-        if keeps_all && unseen && request.may_open_tables() && !self.pins.holds_metadata_locks() {
-            self.pins |= Pins::METADATA_LOCK;
+        let unseen = !self.session.status.contains(StatusFlags::AUTOCOMMIT) && !self.in_transaction();
+        if keeps_all && unseen && request.may_open_tables() && !self.session.pins.holds_metadata_locks() {
+            self.session.pins |= Pins::METADATA_LOCK;
             counts.pinned(Pins::METADATA_LOCK, request.statement.fingerprint);
         }
     }
@@ -338,20 +338,20 @@ impl Client {
         pins: Pins,
         summary: &Summary,
     ) -> bool {
-        let named_resources = self.named_resources.as_deref();
+        let named_resources = self.session.named_resources.as_deref();
         let nothing_done = |code| has_done_nothing(request, named_resources, code, summary);
         let refused = summary.error.as_ref().is_some_and(|error| nothing_done(error.code));
         let statement = &request.statement;
         let succeeded = summary.error.is_none();
         let over = succeeded && self.transaction_is_over(statement, summary);
-        let (before, mut noted) = (self.pins, false);
+        let (before, mut noted) = (self.session.pins, false);
         if !refused {
             // FOUND_ROWS() is asked for before the backend goes to anybody else.
-            self.pins |= pins.without(Pins::from(BY_NAME.union(Effects::FOUND_ROWS)));
+            self.session.pins |= pins.without(Pins::from(BY_NAME.union(Effects::FOUND_ROWS)));
             let takes = !pins.effects().intersection(BY_NAME).is_empty();
             let prepares = request.command == RequestKind::Prepare;
-            if takes || (self.named_resources.is_some() && !prepares) {
-                let session = self.session.expect("a client with requests has logged in");
+            if takes || (self.session.named_resources.is_some() && !prepares) {
+                let session = self.session.id.expect("a client with requests has logged in");
                 let schema = sessions.state(session).schema.as_deref();
                 let ending = match &summary.error {
                     Some(_) => Ending::Failed,
@@ -364,12 +364,12 @@ impl Client {
                         Ending::Succeeded { took }
                     }
                 };
-                let named_resources = self.named_resources.get_or_insert_default();
+                let named_resources = self.session.named_resources.get_or_insert_default();
                 named_resources.note(statement, request.resource_change.as_deref(), schema, ending);
                 let held = named_resources.effects();
-                self.pins = self.pins.without(Pins::from(BY_NAME)).with(held.into());
+                self.session.pins = self.session.pins.without(Pins::from(BY_NAME)).with(held.into());
                 if held.is_empty() {
-                    self.named_resources = None;
+                    self.session.named_resources = None;
                 }
                 noted = true;
             }
@@ -378,12 +378,12 @@ impl Client {
         let ends = matches!(statement.kind, Kind::Commit | Kind::Rollback) && !statement.several;
         let chains = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
         if succeeded && ends && !chains {
-            self.pins = self.pins.without(Effects::NEXT_TRANSACTION.into());
+            self.session.pins = self.session.pins.without(Effects::NEXT_TRANSACTION.into());
         }
         if over {
-            self.pins = self.pins.without(Pins::SAVEPOINT.with(Pins::METADATA_LOCK));
+            self.session.pins = self.session.pins.without(Pins::SAVEPOINT.with(Pins::METADATA_LOCK));
         }
-        let new = self.pins.without(before.with(Pins::THREAD_HANDLING));
+        let new = self.session.pins.without(before.with(Pins::THREAD_HANDLING));
         counts.pinned(new, statement.fingerprint);
         noted
     }

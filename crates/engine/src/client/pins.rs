@@ -21,7 +21,7 @@ impl Client {
         sessions: &Sessions,
     ) -> Pins {
         let mut pins = Pins::from(request.statement.effects);
-        let session = self.session.map(|session| sessions.state(session));
+        let session = self.session.id.map(|session| sessions.state(session));
         let server = &servers[servers.serving(self)];
         if request.command == RequestKind::Prepare {
             // Nothing of what its executions will leave.
@@ -36,7 +36,7 @@ impl Client {
             pins = pins.without(Effects::USER_VARIABLE.into());
         }
         // Without autocommit a savepoint may be all there is of a transaction, which the status does not show then.
-        let unseen = !self.status.contains(StatusFlags::AUTOCOMMIT) && !self.in_transaction();
+        let unseen = !self.session.status.contains(StatusFlags::AUTOCOMMIT) && !self.in_transaction();
         if request.statement.kind == Kind::Savepoint && unseen {
             pins |= Pins::SAVEPOINT;
         }
@@ -68,7 +68,7 @@ impl Client {
     ) -> bool {
         self.request.as_ref().is_some_and(|request| {
             let statement = &request.statement;
-            self.status.contains(StatusFlags::AUTOCOMMIT)
+            self.session.status.contains(StatusFlags::AUTOCOMMIT)
                 && !self.in_transaction()
                 && self.transaction.unstarted.is_none()
                 && !statement.several

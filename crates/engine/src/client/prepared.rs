@@ -105,7 +105,7 @@ impl Engine {
             self.sessions.states.release(session);
         }
         let statements = ClientStatements::with(about.number, definition, lent.types);
-        self.clients[key].statements = Some(Box::new(statements));
+        self.clients[key].session.statements = Some(Box::new(statements));
         About { definition, serves, ..about }
     }
 
@@ -240,7 +240,7 @@ impl Engine {
     /// the state of whoever executes it. Where that is another than the definition's, nobody else may have what comes of it.
     fn is_in_another_state(&self, key: ClientKey, definition: DefinitionId) -> bool {
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
-        let own = self.clients[key].session.expect("a client with statements has logged in");
+        let own = self.clients[key].session.id.expect("a client with statements has logged in");
         !self.sessions.states.state(own).reads_like(self.sessions.states.state(session), template.defines())
     }
 
@@ -258,7 +258,7 @@ impl Engine {
         let own = |function| client.own_literal(function, facts, &self.settings);
         let calls = &asked.template.calls;
         let (text, which) = (Rc::clone(&asked.text), Literals::OfPrepared);
-        let Some(rewriting) = client.aftermath.rewriting(&text, calls, client.id, own, which) else {
+        let Some(rewriting) = client.session.aftermath.rewriting(&text, calls, client.id, own, which) else {
             return Ok(None);
         };
         let length = rewriting.length();
@@ -274,13 +274,13 @@ impl Engine {
         if let Some(session) = unused {
             self.sessions.states.release(session);
         }
-        self.clients[key].statements.get_or_insert_default().answered = Some(answered);
+        self.clients[key].session.statements.get_or_insert_default().answered = Some(answered);
         Ok(Some(answered))
     }
 
     /// The execution with literals is over, or will not be.
     pub(crate) fn forget_answered(&mut self, key: ClientKey) {
-        let statements = self.clients[key].statements.as_mut();
+        let statements = self.clients[key].session.statements.as_mut();
         if let Some(answered) = statements.and_then(|statements| statements.answered.take()) {
             self.sessions.release_definition(answered);
         }
@@ -302,7 +302,7 @@ impl Engine {
     /// A client has other columns, so to say, under another `character_set_client` (`metadata_columns_changed` in MariaDB's
     /// `sql/protocol.cc`).
     fn digest_of_charset(&self, key: ClientKey) -> u64 {
-        let Some(session) = self.clients[key].session else { return 0 };
+        let Some(session) = self.clients[key].session.id else { return 0 };
         let name = &self.sessions.states.state(session).charset.client;
         // Names of character sets have far fewer than eight letters that tell them apart.
         name.iter().fold(0, |digest: u64, &byte| digest.rotate_left(8) ^ u64::from(byte))
@@ -427,7 +427,7 @@ impl Engine {
         }
         self.forget_long_data(key, number);
         if !own || !self.pass_to_own(key, about, Expect::Simple, raw, answer) {
-            self.clients[key].aftermath.row_count = 0;
+            self.clients[key].session.aftermath.row_count = 0;
             self.answer_ok(key, answer);
         }
     }
@@ -449,7 +449,7 @@ impl Engine {
     pub(crate) fn close_statement(&mut self, key: ClientKey, number: u32) {
         let Some(statement) = self.client_statement(key, number) else { return };
         let number = statement.number;
-        let statements = self.clients[key].statements.as_mut().expect("it holds the statement");
+        let statements = self.clients[key].session.statements.as_mut().expect("it holds the statement");
         let Some(statement) = statements.remove(number) else { return };
         self.clients[key].count(Counter::Close);
         self.count_off_long_data(statement.long_data);
@@ -468,7 +468,7 @@ impl Engine {
 
     /// COM_RESET_CONNECTION, another user, the end: nothing that was prepared is left.
     pub(crate) fn forget_statements(&mut self, key: ClientKey) {
-        let Some(statements) = self.clients[key].statements.as_mut() else { return };
+        let Some(statements) = self.clients[key].session.statements.as_mut() else { return };
         // Numbers go on: none is given twice.
         statements.last = None;
         statements.counters = Counters::default();
@@ -487,8 +487,12 @@ impl Engine {
     /// Whether the client holds its backend for a cursor follows from its statements.
     pub(crate) fn note_cursors(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
-        let open = client.statements.as_ref().is_some_and(|statements| statements.has_open_cursor());
-        client.pins = if open { client.pins.with(Pins::CURSOR) } else { client.pins.without(Pins::CURSOR) };
+        let open = client.session.statements.as_ref().is_some_and(|statements| statements.has_open_cursor());
+        client.session.pins = if open {
+            client.session.pins.with(Pins::CURSOR)
+        } else {
+            client.session.pins.without(Pins::CURSOR)
+        };
     }
 }
 

@@ -187,8 +187,8 @@ impl Engine {
         let large = has_text
             && input.len() > self.settings.large_statement_size
             && matches!(client.phase(), Phase::Idle)
-            && client.stalled_since.is_none()
-            && client.lost.is_none()
+            && client.activity.stalled_since.is_none()
+            && client.loss.lost.is_none()
             && !self.waits_for_kill(key)
             && !self.io.outbox.is_about_to_compress(client.connection);
         if !large {
@@ -234,7 +234,7 @@ impl Engine {
         let code = is_known.then(|| (Arc::clone(&known.library), known.version));
         let client = &self.clients[key];
         let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
-        let schema = client.session.and_then(|session| self.sessions.states.state(session).schema.clone());
+        let schema = client.session.id.and_then(|session| self.sessions.states.state(session).schema.clone());
         let mut counted = Counted::default();
         self.client_memory.statements.set(&mut counted, raw.len() + attributes.bytes());
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
@@ -274,7 +274,7 @@ impl Engine {
         client.end_reading();
         self.resume.push(key);
         let mut request = *read.0;
-        if let Some(lost) = self.clients[key].lost {
+        if let Some(lost) = self.clients[key].loss.lost {
             return self.answer_lost(key, lost, answer);
         }
         let mut raw = std::mem::take(&mut request.raw);

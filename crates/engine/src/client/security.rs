@@ -84,7 +84,7 @@ impl Client {
         self.security = Security::Tls(Box::new(session));
         self.note_tls();
         // Nothing that the handshake consists of is heard here.
-        Some(now.since(self.last_heard))
+        Some(now.since(self.activity.last_heard))
     }
 
     /// What lets a client of MariaDB's trust a certificate that nobody vouches for; empty where there is nothing to say.
@@ -95,7 +95,7 @@ impl Client {
         match (fingerprint, secret) {
             (Some(fingerprint), Some(Secret::Native(stage1))) if server.is_mariadb() => {
                 let stage2 = native_password::stage2(stage1);
-                native_password::certificate_proof(&stage2, &self.scramble, &fingerprint)
+                native_password::certificate_proof(&stage2, &self.login.scramble, &fingerprint)
             }
             _ => Vec::new(),
         }

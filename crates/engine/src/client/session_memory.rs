@@ -24,9 +24,9 @@ pub(super) const ONES_SHARE: &str =
 impl Client {
     /// On the heap, but for the session state.
     fn session_bytes(&self) -> usize {
-        self.named_resources.as_ref().map_or(0, |held| held.bytes())
-            + self.variables.as_ref().map_or(0, |variables| variables.bytes())
-            + self.trackers.as_ref().map_or(0, |trackers| trackers.bytes())
+        self.session.named_resources.as_ref().map_or(0, |held| held.bytes())
+            + self.session.variables.as_ref().map_or(0, |variables| variables.bytes())
+            + self.session.trackers.as_ref().map_or(0, |trackers| trackers.bytes())
     }
 }
 
@@ -34,7 +34,7 @@ impl ClientMemory {
     /// Something has changed of what a client has set or holds.
     pub(crate) fn count_session(&mut self, key: ClientKey, client: &mut Client) {
         let bytes = client.session_bytes();
-        self.sessions.set(&mut client.counted_for_session, bytes);
+        self.sessions.set(&mut client.memory.session, bytes);
         if bytes > MOST_OF_ONE {
             self.beyond_share.push(ClientRef { key, id: client.id });
         }
@@ -51,8 +51,8 @@ impl Sessions {
     pub(super) fn holders(&self, clients: &Table<ClientKey, Client>) -> Vec<(usize, ClientKey)> {
         let idle = clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
         let holds = |(key, client): (ClientKey, &Client)| {
-            let state = client.session.map_or(0, |session| self.share_of_each(session));
-            (client.counted_for_session.bytes() + state, key)
+            let state = client.session.id.map_or(0, |session| self.share_of_each(session));
+            (client.memory.session.bytes() + state, key)
         };
         let mut holders: Vec<_> = idle.map(holds).filter(|&(held, _)| held > NOTHING_TO_GAIN).collect();
         holders.sort_unstable();
@@ -75,7 +75,7 @@ mod tests {
     fn track(engine: &mut Engine, key: ClientKey, bytes: usize) {
         let mut trackers = Trackers::default();
         trackers.set(sql::TrackerVariable::SystemVariables, &vec![b'x'; bytes]);
-        engine.clients[key].trackers = Some(Box::new(trackers));
+        engine.clients[key].session.trackers = Some(Box::new(trackers));
         engine.client_memory.count_session(key, &mut engine.clients[key]);
     }
 
@@ -83,7 +83,7 @@ mod tests {
         let mut state = SessionState::default();
         state.set_variable(b"time_zone", &vec![b'x'; bytes]);
         let held = engine.sessions.states.hold(state);
-        let before = engine.clients[key].session.replace(held).unwrap();
+        let before = engine.clients[key].session.id.replace(held).unwrap();
         engine.sessions.states.release(before);
     }
 

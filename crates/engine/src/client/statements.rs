@@ -147,7 +147,7 @@ fn bytes_of(long_data: Option<&LongData>) -> usize {
 impl Client {
     /// The one of this number, as the client names it.
     pub(super) fn statement_mut(&mut self, number: u32, is_mariadb: bool) -> Option<&mut ClientStatement> {
-        let statements = self.statements.as_mut()?;
+        let statements = self.session.statements.as_mut()?;
         let number = if number == LAST && is_mariadb { statements.last? } else { number };
         statements.get_mut(number)
     }

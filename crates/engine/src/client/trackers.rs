@@ -150,7 +150,7 @@ pub(crate) fn sets_list(statement: &Statement) -> bool {
 
 /// The trackers of a client: its own, or those of a new connection.
 pub(crate) fn trackers_of<'a>(client: &'a Client, facts: Option<&'a Facts>) -> Option<&'a Trackers> {
-    client.trackers.as_deref().or_else(|| facts.map(|facts| &facts.trackers))
+    client.session.trackers.as_deref().or_else(|| facts.map(|facts| &facts.trackers))
 }
 
 /// What a client is told, if it has agreed to hear anything.
@@ -164,7 +164,7 @@ pub(crate) fn told<'a>(
     }
     let statement = client.request.as_ref().map(|request| &request.statement);
     let by_own_list = statement.is_some_and(|statement| !statement.several && sets_list(statement));
-    let has_others = client.session.is_some_and(|session| sessions.state(session).has_own_trackers());
+    let has_others = client.session.id.is_some_and(|session| sessions.state(session).has_own_trackers());
     let is_mariadb = facts.is_some_and(Facts::is_mariadb);
     trackers_of(client, facts).map(|trackers| Told { trackers, by_own_list, is_mariadb, has_others })
 }
@@ -203,9 +203,9 @@ impl Client {
     /// A tracker of the client's has this value now, and so has its backend. False where that is not what we need there: ours are set
     /// anew ahead of the next statement.
     pub(crate) fn set_tracker(&mut self, facts: &Facts, tracker: TrackerVariable, value: &[u8]) -> bool {
-        let mut trackers = self.trackers.as_deref().unwrap_or(&facts.trackers).clone();
+        let mut trackers = self.session.trackers.as_deref().unwrap_or(&facts.trackers).clone();
         trackers.set(tracker, value);
-        self.trackers = (trackers != facts.trackers).then(|| Box::new(trackers));
+        self.session.trackers = (trackers != facts.trackers).then(|| Box::new(trackers));
         tracker != TrackerVariable::SystemVariables && is_on(value)
     }
 
@@ -228,7 +228,7 @@ impl Client {
 
     /// What a login tells: the schema that it has chosen.
     pub(crate) fn schema_of_login(&self, sessions: &Sessions) -> Vec<u8> {
-        let session = self.session.map(|session| sessions.state(session));
+        let session = self.session.id.map(|session| sessions.state(session));
         let mut changes = Vec::new();
         if let Some(schema) = session.and_then(|session| session.schema.as_ref()) {
             wire::put_session_change(&mut changes, &SessionChange::Schema(schema));
@@ -241,7 +241,7 @@ impl Client {
         let tracked = |session| sessions.state(session).tracks_transactions();
         let default = facts.is_some_and(|facts| facts.tracks_transactions);
         self.capabilities.contains(Capabilities::SESSION_TRACK)
-            && self.session.and_then(tracked).unwrap_or(default)
+            && self.session.id.and_then(tracked).unwrap_or(default)
     }
 }
 

@@ -8,7 +8,7 @@ use seam::Instant;
 use sql::{Kind, TransactionCommand};
 use wire::StatusFlags;
 
-use super::Client;
+use super::{Client, ClientSession};
 use crate::backend::{Change, Summary};
 use crate::request::Request;
 use crate::server::Server;
@@ -91,14 +91,14 @@ impl Client {
         };
         let before = self.transaction.unstarted.is_some();
         self.transaction.unstarted = read_only.map(|read_only| {
-            let session = self.session.map(|session| sessions.state(session));
+            let session = self.session.id.map(|session| sessions.state(session));
             let mut status = StatusFlags::IN_TRANS;
             if read_only || session.is_some_and(|state| state.begins_read_only()) {
                 status |= StatusFlags::IN_TRANS_READONLY;
             }
             Unstarted { read_only, status }
         });
-        self.aftermath.row_count = 0;
+        self.session.aftermath.row_count = 0;
         Some(before)
     }
 
@@ -110,7 +110,7 @@ impl Client {
         server: &Server,
         command: TransactionCommand,
     ) -> bool {
-        let plain = self.session.is_some_and(|session| {
+        let plain = self.session.id.is_some_and(|session| {
             let state = sessions.state(session);
             state.has_plain_transactions()
                 && (command != TransactionCommand::Begin || !state.is_oracle_mode())
@@ -118,7 +118,7 @@ impl Client {
         settings.lazy_begin
             && settings.thread_handling == ThreadHandling::PoolOfThreads
             && self.backend.is_none()
-            && self.pins.is_empty()
+            && self.session.pins.is_empty()
             && !self.in_transaction()
             && plain
             && !self.hears_of_transactions(sessions, server.facts.as_ref())
@@ -142,14 +142,14 @@ impl Client {
 
     /// Whether a transaction has ended, and not by a COMMIT or ROLLBACK, of which its session does not say whether it only reads.
     fn leaves_access_mode(&self, sessions: &Sessions, request: &Request, summary: &Summary) -> bool {
-        let Self { status, session, .. } = self;
+        let ClientSession { id, status, .. } = &self.session;
         let statement = &request.statement;
         let ends_in_order = matches!(statement.kind, Kind::Commit | Kind::Rollback | Kind::Ddl);
         let is_over = summary.status.is_none_or(|after| !after.contains(StatusFlags::IN_TRANS));
         if !is_over || (ends_in_order && !statement.several) {
             return false;
         }
-        let usual = session.is_some_and(|session| sessions.state(session).begins_read_only());
+        let usual = id.is_some_and(|session| sessions.state(session).begins_read_only());
         match status.contains(StatusFlags::IN_TRANS) {
             true => usual != status.contains(StatusFlags::IN_TRANS_READONLY),
             // A text of several has begun and ended it.
@@ -160,7 +160,7 @@ impl Client {
     /// The server knows of the client's transaction now.
     pub(crate) fn transaction_started(&mut self) {
         if let Some(unstarted) = self.transaction.unstarted.take() {
-            self.status |= unstarted.status;
+            self.session.status |= unstarted.status;
         }
     }
 }

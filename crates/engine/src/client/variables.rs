@@ -205,7 +205,7 @@ impl Client {
         if !request.may_read_variables() {
             return Vec::new();
         }
-        difference(&self.variables, &servers[backend].variables, servers.of(backend).is_mariadb())
+        difference(&self.session.variables, &servers[backend].variables, servers.of(backend).is_mariadb())
     }
 
     /// A statement of it has ended on a backend.
@@ -222,20 +222,20 @@ impl Client {
         if failed {
             return VariablesBehind::Unknown;
         }
-        let before = self.variables.as_deref().cloned().unwrap_or_default();
-        let session = self.session.expect("a client with requests has logged in");
+        let before = self.session.variables.as_deref().cloned().unwrap_or_default();
+        let session = self.session.id.expect("a client with requests has logged in");
         let Some(variables) = before.with(sets, &sessions.state(session).charset) else {
             return VariablesBehind::Unknown;
         };
         let variables = Some(Rc::new(variables));
         backend.variables = variables.clone();
-        self.variables = variables;
+        self.session.variables = variables;
         VariablesBehind::Set
     }
 
     /// Whether it has variables whose literals would mean something else under another character set.
     pub(crate) fn variables_depend_on(&self, before: &Charset, after: &Charset) -> bool {
-        let strings = self.variables.as_ref().is_some_and(|variables| variables.has_strings());
+        let strings = self.session.variables.as_ref().is_some_and(|variables| variables.has_strings());
         strings && before != after
     }
 }
@@ -244,7 +244,7 @@ impl Backend {
     /// What had to go ahead of a client's request has been done.
     pub(crate) fn variables_stand(&mut self, client: &Client, request: &Request) {
         if request.may_read_variables() {
-            self.variables = client.variables.clone();
+            self.variables = client.session.variables.clone();
         }
     }
 }

@@ -33,9 +33,10 @@ fn seconds(value: &[u8]) -> WaitTimeout {
 impl Client {
     /// Whether it has been idle for longer than it may be, where others may be for `usual`.
     pub(crate) fn is_idle_too_long(&self, now: Instant, usual: Duration) -> bool {
-        let most = self.wait_timeout.map_or(usual, |seconds| Duration::from_secs(u64::from(seconds.get())));
-        let idle = matches!(self.phase(), Phase::Idle) && self.stalled_since.is_none();
-        idle && now.since(self.last_heard) > most
+        let most =
+            self.session.wait_timeout.map_or(usual, |seconds| Duration::from_secs(u64::from(seconds.get())));
+        let idle = matches!(self.phase(), Phase::Idle) && self.activity.stalled_since.is_none();
+        idle && now.since(self.activity.last_heard) > most
     }
 }
 
@@ -58,7 +59,7 @@ impl Client {
     pub(crate) fn note_wait_timeout(&mut self, backend: &mut Backend, name: &[u8], value: &[u8]) {
         if name.eq_ignore_ascii_case(NAME) {
             let value = seconds(value);
-            self.wait_timeout = value;
+            self.session.wait_timeout = value;
             backend.wait_timeout = value;
         }
     }
@@ -72,7 +73,7 @@ impl Client {
     ) -> Option<Vec<u8>> {
         let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
         let reads = executes && request.statement.reads.contains(Reads::WAIT_TIMEOUT);
-        let wanted = self.wait_timeout;
+        let wanted = self.session.wait_timeout;
         if !(reads || pins) || wanted == backend.wait_timeout {
             return None;
         }
@@ -129,7 +130,7 @@ mod tests {
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
             let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
             client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
-            client.wait_timeout = *value;
+            client.session.wait_timeout = *value;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
             engine.client_ids.insert(id, key);

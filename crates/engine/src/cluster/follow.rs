@@ -363,10 +363,10 @@ impl Engine {
             return false;
         }
         let goes_on = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
-        if begun || client.killed || !client.pins.is_empty() || !goes_on {
+        if begun || client.loss.killed || !client.session.pins.is_empty() || !goes_on {
             return false;
         }
-        let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
+        let autocommit = client.session.status.contains(StatusFlags::AUTOCOMMIT);
         let is_open =
             client.in_transaction() || (sent && (client.transaction.unstarted.is_some() || !autocommit));
         if is_open {
@@ -434,12 +434,13 @@ impl Engine {
         let client = &mut self.clients[key];
         client.backend = None;
         client.end_statement();
-        client.lost = None;
+        client.loss.lost = None;
         client.transaction.unstarted = None;
-        client.status = client.status.without(StatusFlags::IN_TRANS).without(StatusFlags::IN_TRANS_READONLY);
+        client.session.status =
+            client.session.status.without(StatusFlags::IN_TRANS).without(StatusFlags::IN_TRANS_READONLY);
         client.transaction.holds_locks = false;
         client.transaction.blocks_others = false;
-        client.aftermath.insert_id_lost();
+        client.session.aftermath.insert_id_lost();
         self.server_keeps_up(key);
         self.pool.workers.chosen.tally.rolled_back();
         self.answer_error(key, sequence, &MySqlError::rolled_back());
@@ -459,8 +460,8 @@ impl Engine {
         let client = &self.clients[client];
         let Some(request) = client.request.as_deref() else { return false };
         statement.code_change.is_none()
-            && client.pins.is_empty()
-            && !client.killed
+            && client.session.pins.is_empty()
+            && !client.loss.killed
             && is_held
             && matches!(client.phase(), Phase::Running(Running::OnServer))
             && match client.in_transaction() {
@@ -488,7 +489,7 @@ impl Engine {
             return self.close_backend(backend, "its server takes no statements any more");
         }
         self.servers[backend].holder = None;
-        self.clients[key].aftermath.insert_id_at = None;
+        self.clients[key].session.aftermath.insert_id_at = None;
         let error = statement.summary.error.take().expect("a refusal is an error");
         self.wait_again(key, statement, SentBefore::Refused(Box::new(error)));
         if doubts {
@@ -505,7 +506,7 @@ impl Engine {
             let Some(request) = self.take_queued(key, code) else { continue };
             let SentBefore::Refused(error) = &request.sent_before else { continue };
             let reader = self.reader(key);
-            self.clients[key].aftermath.row_count = -1;
+            self.clients[key].session.aftermath.row_count = -1;
             self.keep_diagnostics(key, Diagnostics::of_error(error, reader));
             self.answer_server_error(key, &request, error);
             self.resume.push(key);

@@ -159,19 +159,20 @@ impl Engine {
         let mut prepared_statements = self.sessions.definitions.bytes();
         let mut named_resources = 0;
         for (_, client) in self.clients.iter() {
-            statements += client.input.capacity().saturating_sub(client.counted_for_login.bytes());
+            statements += client.input.capacity().saturating_sub(client.memory.login.bytes());
             if let Some(request) = &client.request {
                 statements += size_of_val(&**request) + request.raw.capacity() + request.attributes.bytes();
             }
             if let Phase::Lent(lent) = client.phase() {
                 statements += lent.bytes();
             }
-            prepared_statements += client.statements.as_ref().map_or(0, |statements| statements.bytes());
-            named_resources += client.named_resources.as_ref().map_or(0, |held| held.bytes());
-            named_resources += client.variables.as_ref().map_or(0, |variables| variables.bytes());
-            named_resources += client.aftermath.last_gtid.as_deref().map_or(0, size_of_val);
-            named_resources += client.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
-            diagnostics += client.aftermath.diagnostics.bytes();
+            prepared_statements +=
+                client.session.statements.as_ref().map_or(0, |statements| statements.bytes());
+            named_resources += client.session.named_resources.as_ref().map_or(0, |held| held.bytes());
+            named_resources += client.session.variables.as_ref().map_or(0, |variables| variables.bytes());
+            named_resources += client.session.aftermath.last_gtid.as_deref().map_or(0, size_of_val);
+            named_resources += client.session.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
+            diagnostics += client.session.aftermath.diagnostics.bytes();
         }
         Memory {
             clients: self.clients.len(),

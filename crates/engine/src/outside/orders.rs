@@ -282,7 +282,7 @@ impl Engine {
             match (runs_on, carrier) {
                 (Some(runs_on), _) if self.is_on_former_server(runs_on) => {
                     // Another server has become the primary since. There the number means another thread.
-                    self.clients[victim].killed |= !kill.query_only;
+                    self.clients[victim].loss.killed |= !kill.query_only;
                     self.give_up_backend(runs_on, "its client was killed");
                 }
                 (Some(runs_on), Some(carrier)) => {
@@ -365,7 +365,7 @@ impl Engine {
         }
         for client in self.kills_under_way.clients() {
             if let Some(client) = self.clients.find_mut(client).filter(|client| !client.input.is_empty()) {
-                client.last_heard = self.now;
+                client.activity.last_heard = self.now;
             }
         }
     }

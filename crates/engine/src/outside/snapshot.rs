@@ -351,7 +351,8 @@ impl Engine {
         let waits = matches!(client.phase(), Phase::Queued | Phase::Following { .. });
         let request = client.request.as_deref();
         let answers = backend.filter(|backend| backend.answers(key));
-        let session = client.session.map(|session| (session.number(), self.sessions.states.state(session)));
+        let session =
+            client.session.id.map(|session| (session.number(), self.sessions.states.state(session)));
         let schema = session.as_ref().and_then(|(_, state)| state.schema.as_deref());
         let by = self.scheduling.holdups.now();
         let lacks = |queue| if queue == Queue::Long { by.long } else { by.others };
@@ -368,13 +369,13 @@ impl Engine {
             transaction: client.in_transaction().then(|| self.now.since(client.transaction.since)),
             backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
             server: backend.map(|backend| self.server_of(backend)),
-            pins: client.pins,
+            pins: client.session.pins,
             queue,
             lacks: queue.and_then(lacks),
             queued: request.filter(|_| waits).map(|request| self.now.since(request.arrival.at)),
             running: answers.map(|backend| self.now.since(backend.first_since)),
-            idle: self.now.since(client.last_heard),
-            stalled: client.stalled_since.map(|since| self.now.since(since)),
+            idle: self.now.since(client.activity.last_heard),
+            stalled: client.activity.stalled_since.map(|since| self.now.since(since)),
             digest: request.map(|request| request.statement.fingerprint).filter(|&digest| digest != 0),
             statement: request
                 .filter(|request| waits && !hides_its_text(request.statement.kind, request.command))
@@ -382,10 +383,10 @@ impl Engine {
                 .and_then(shown_text),
             input: client.input.len() + request.map_or(0, |request| request.bytes()),
             session_state: session.map(|(number, _)| number),
-            holds_locks: client.transaction.holds_locks || client.pins.may_hold_locks(),
+            holds_locks: client.transaction.holds_locks || client.session.pins.may_hold_locks(),
             blocks_others: client.transaction.blocks_others,
             lock_wait: answers.and_then(|backend| self.lock_wait_view(backend)),
-            killed: client.killed,
+            killed: client.loss.killed,
         };
         if let Phase::Lent(lent) = client.phase() {
             let guest = lent.place().and_then(|place| self.readers.engine(place)?.guest_view(client.id));

@@ -51,7 +51,7 @@ impl Views {
 
     /// A client's statement starts.
     pub(crate) fn note_start(&mut self, client: &mut Client, request: &Request) {
-        if !std::mem::replace(&mut client.has_begun, true) {
+        if !std::mem::replace(&mut client.activity.has_begun, true) {
             self.measures.note_login_stage(LoginStage::FirstBackend, request.waited);
         }
         self.count_multiplexing(client);
@@ -61,7 +61,7 @@ impl Views {
 
     /// Is it multiplexed, and if not, why?
     fn count_multiplexing(&mut self, client: &Client) {
-        let pins = client.pins.without(Pins::THREAD_HANDLING);
+        let pins = client.session.pins.without(Pins::THREAD_HANDLING);
         if !pins.is_empty() {
             self.totals.pinned_statements += 1;
             self.pin_counts.kept(pins);

@@ -43,7 +43,7 @@ impl Scheduling {
         let Some(request) = client.request.as_ref().filter(|request| request.started) else { return };
         let since_arrival = now.since(request.arrival.at);
         let starts = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
-        let new = !client.in_transaction() && client.pins.is_empty();
+        let new = !client.in_transaction() && client.session.pins.is_empty();
         if !starts || !new || since_arrival > 2 * request.waited {
             return;
         }

@@ -163,10 +163,12 @@ impl Engine {
         let over: Vec<_> = self
             .clients
             .iter()
-            .filter(|(_, client)| client.in_transaction() && client.lost.is_none() && !client.killed)
+            .filter(|(_, client)| {
+                client.in_transaction() && client.loss.lost.is_none() && !client.loss.killed
+            })
             .filter_map(|(key, client)| match *client.phase() {
                 _ if over(open, client.transaction.since) => Some((key, Lost::OpenTooLong)),
-                Phase::Idle if over(idle, client.last_heard) => Some((key, Lost::IdleTooLong)),
+                Phase::Idle if over(idle, client.activity.last_heard) => Some((key, Lost::IdleTooLong)),
                 _ => None,
             })
             .collect();
@@ -225,8 +227,8 @@ impl Engine {
     /// no reader.
     pub(crate) fn take_backend_from_idle(&mut self, key: ClientKey, lost: Lost) {
         let client = &mut self.clients[key];
-        client.lost = Some(lost);
-        client.aftermath.insert_id_lost();
+        client.loss.lost = Some(lost);
+        client.session.aftermath.insert_id_lost();
         if let Some(backend) = client.backend.take() {
             self.reset_backend(backend);
         }
@@ -382,7 +384,7 @@ mod tests {
             engine.scheduling.scheduler.remove(client);
             let owner = Owner::Client { client, command: RequestKind::Query };
             engine.send_own(key, owner, CommandKind::Query, b"SELECT a FROM t", Expect::ResultSets, 0);
-            engine.clients[client].status = StatusFlags::AUTOCOMMIT;
+            engine.clients[client].session.status = StatusFlags::AUTOCOMMIT;
             engine.clients[client].backend = Some(key);
             engine.clients[client].set_phase(Phase::Running(Running::OnServer));
         }
@@ -421,7 +423,7 @@ mod tests {
         let overload =
             OverloadSettings { transaction_timeout: Duration::from_secs(5), ..OverloadSettings::default() };
         let mut engine = engine(1, Settings { overload, ..Settings::default() });
-        engine.clients[client_key(0)].status =
+        engine.clients[client_key(0)].session.status =
             StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03UPDATE t SET a = 1");

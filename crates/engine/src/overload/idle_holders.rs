@@ -43,16 +43,16 @@ impl Scheduling {
         }
         let is_idle = |client: &Client| {
             matches!(client.phase(), Phase::Idle)
-                && client.lost.is_none()
-                && !client.killed
-                && now.since(client.last_heard) >= limit
+                && client.loss.lost.is_none()
+                && !client.loss.killed
+                && now.since(client.activity.last_heard) >= limit
         };
         let mut over: Vec<_> = clients
             .iter()
             .filter(|(_, client)| client.backend.is_some() && is_idle(client))
             .filter_map(|(key, client)| {
                 let usage = identities.usage(client.identity?, &pool.workers.users);
-                Some((Reverse(usage.backends()), client.last_heard, key))
+                Some((Reverse(usage.backends()), client.activity.last_heard, key))
             })
             .collect();
         over.sort_unstable();

@@ -168,15 +168,15 @@ impl Engine {
         let session = self.sessions.states.hold(guest.session);
         let mut client = Client::new(guest.connection, guest.peer, guest.id, self.now);
         client.capabilities = guest.capabilities;
-        client.collation = guest.collation;
+        client.login.collation = guest.collation;
         client.identity = Some(identity);
-        client.session = Some(session);
-        client.aftermath = guest.aftermath;
-        client.status = guest.status;
+        client.session.id = Some(session);
+        client.session.aftermath = guest.aftermath;
+        client.session.status = guest.status;
         client.priority = guest.priority;
         client.tickets = self.scheduling.scheduler.full_tickets();
-        client.wants_end_for_loss = guest.wants_end_for_loss;
-        client.has_begun = guest.has_begun;
+        client.loss.wants_end = guest.wants_end_for_loss;
+        client.activity.has_begun = guest.has_begun;
         client.be_lent();
         self.views.measures.logged_in += 1;
         self.pool.workers.take_client();
@@ -246,7 +246,8 @@ impl Engine {
     /// A guest's statement is over: it goes back. `broken` where its client cannot go on.
     pub(crate) fn return_guest(&mut self, key: ClientKey, broken: bool) {
         let client = &mut self.clients[key];
-        let (id, status, aftermath) = (client.id, client.status, std::mem::take(&mut client.aftermath));
+        let (id, status, aftermath) =
+            (client.id, client.session.status, std::mem::take(&mut client.session.aftermath));
         let is_paused = client.backpressure.paused;
         self.forget_client(key);
         let Some(guests) = &mut self.guests else { return };
@@ -278,7 +279,7 @@ mod tests {
         let primary = engine.servers.primary().key;
         let backend = open_backends(&mut engine, &[primary])[0];
         engine.clients[client].set_phase(Phase::Running(Running::OnServer));
-        engine.clients[client].killed = true;
+        engine.clients[client].loss.killed = true;
         let message = b"Connection was killed".to_vec();
         let error = Some(ServerError { code: 1927, sql_state: *b"70100", message });
         let summary = Summary { error, prelude_failed: true, ..Summary::default() };

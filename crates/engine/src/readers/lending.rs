@@ -246,18 +246,18 @@ impl Engine {
     fn is_bound(&self, client: &Client) -> Option<NotSplit> {
         let is_open = client.in_transaction()
             || client.transaction.unstarted.is_some()
-            || !client.status.contains(StatusFlags::AUTOCOMMIT);
+            || !client.session.status.contains(StatusFlags::AUTOCOMMIT);
         if is_open {
             return Some(NotSplit::Transaction);
         }
         let is_free = client.backend.is_none()
-            && client.pins.is_empty()
-            && client.unreported.is_none()
-            && client.named_resources.is_none()
-            && client.trackers.is_none()
-            && client.lost.is_none()
-            && client.statements.as_ref().is_none_or(|statements| statements.answered.is_none());
-        let state = client.session.map(|session| self.sessions.states.state(session));
+            && client.session.pins.is_empty()
+            && client.session.unreported.is_none()
+            && client.session.named_resources.is_none()
+            && client.session.trackers.is_none()
+            && client.loss.lost.is_none()
+            && client.session.statements.as_ref().is_none_or(|statements| statements.answered.is_none());
+        let state = client.session.id.map(|session| self.sessions.states.state(session));
         // What it writes does not get to any replica, and its reads are to see it.
         let unlogged: [&[u8]; 2] = [b"sql_log_bin", b"wsrep_on"];
         let is_logged =
@@ -283,15 +283,15 @@ impl Engine {
         let (raw, answer) = (request.raw.clone(), request.answer);
         let fingerprint = request.statement.fingerprint;
         self.views.measures.turn.note_statement(request.bytes(), fingerprint);
-        let has_begun = std::mem::replace(&mut client.has_begun, true);
-        let aftermath = std::mem::take(&mut client.aftermath);
+        let has_begun = std::mem::replace(&mut client.activity.has_begun, true);
+        let aftermath = std::mem::take(&mut client.session.aftermath);
         let mut counted = Counted::default();
         self.client_memory.statements.set(&mut counted, raw.len());
         client.lend(Lent { at: At::Reader(place), since, answer, raw, about, counted });
         let client = &self.clients[key];
         let identity = client.identity.expect("a client with requests has logged in");
         let identity = self.logins.identities.identity(identity);
-        let session = client.session.expect("likewise");
+        let session = client.session.id.expect("likewise");
         let mut state = self.sessions.states.state(session).clone();
         self.readers.all[place].given.give(&mut state);
         let guest = Guest {
@@ -299,15 +299,15 @@ impl Engine {
             peer: client.peer,
             id: client.id,
             capabilities: client.capabilities,
-            collation: client.collation,
+            collation: client.login.collation,
             account: Rc::clone(&identity.account),
             user: identity.user.clone(),
             secret: identity.secret.clone(),
             session: state,
             aftermath,
-            status: client.status,
+            status: client.session.status,
             priority: client.priority,
-            wants_end_for_loss: client.wants_end_for_loss,
+            wants_end_for_loss: client.loss.wants_end,
             has_begun,
             request,
             statement,
@@ -506,9 +506,9 @@ impl Engine {
         let is_there = matches!(self.clients[key].phase(), Phase::Lent(lent) if matches!(lent.at, At::Reader(at) if at == place));
         let Some(lent) = is_there.then(|| self.come_back(key)).flatten() else { return };
         let client = &mut self.clients[key];
-        client.status = returned.status;
-        client.aftermath = returned.aftermath;
-        client.last_heard = self.now;
+        client.session.status = returned.status;
+        client.session.aftermath = returned.aftermath;
+        client.activity.last_heard = self.now;
         if returned.is_paused {
             client.backpressure.paused = true;
             self.update_reading(key);

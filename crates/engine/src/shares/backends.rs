@@ -218,9 +218,9 @@ mod tests {
         send(&mut engine, 1, b"LOCK TABLES t WRITE");
         assert_eq!(parked(&engine), 2, "it stands behind the first");
         let charset = Charset { client: b"utf8mb4"[..].into(), ..Charset::default() };
-        engine.clients[client_key(2)].session =
+        engine.clients[client_key(2)].session.id =
             Some(engine.sessions.states.hold(SessionState { charset, ..SessionState::default() }));
-        engine.clients[client_key(2)].status = StatusFlags::AUTOCOMMIT;
+        engine.clients[client_key(2)].session.status = StatusFlags::AUTOCOMMIT;
         send(&mut engine, 2, b"SELECT 1 FROM t");
         assert_eq!(parked(&engine), 2, "what keeps no backend takes none from those");
         engine.handle(Instant::START, Input::TurnEnd);

@@ -364,7 +364,7 @@ impl Engine {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
         let prepared = about.map(|about| self.sessions.definitions.get(about.definition).session);
         let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
-        [self.clients[key].session.and_then(schema_of), prepared.and_then(schema_of)]
+        [self.clients[key].session.id.and_then(schema_of), prepared.and_then(schema_of)]
     }
 
     /// The same at its end: what has become known while it ran may have run in it. Which of it, its text would tell, which is gone. To
@@ -394,7 +394,7 @@ impl Engine {
     fn text_by_name<'a>(&'a self, key: ClientKey, request: &'a Request) -> Option<&'a PreparedText> {
         match request.resource_change.as_deref()? {
             ResourceChange::ExecutesHarmless(text) => Some(text),
-            ResourceChange::Executes(name) => self.clients[key].named_resources.as_ref()?.text(name),
+            ResourceChange::Executes(name) => self.clients[key].session.named_resources.as_ref()?.text(name),
             _ => None,
         }
     }

@@ -34,7 +34,7 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
         let (id, peer) = (engine.next_client_id(), Peer::Tcp(([10, 0, 0, 1], 1024).into()));
         let mut client = Client::new(connection(index), peer, id, Instant::START);
         client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
-        client.session = Some(engine.sessions.states.hold(SessionState::default()));
+        client.session.id = Some(engine.sessions.states.hold(SessionState::default()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
         engine.client_ids.insert(id, key);
@@ -93,7 +93,7 @@ fn what_is_answered_here_is_bounded() {
     const REPLY: usize = 50_000;
     let mut engine = engine(1, Settings::default());
     let reply = vec![7; REPLY].into_boxed_slice();
-    engine.clients[client_key(0)].aftermath.diagnostics = Diagnostics::Saved {
+    engine.clients[client_key(0)].session.aftermath.diagnostics = Diagnostics::Saved {
         warnings: 1,
         errors: 0,
         sql_state: None,
@@ -182,7 +182,7 @@ fn a_shorter_connect_timeout_holds_at_once() {
         engine.begin_login(client_key(number));
     }
     // One has ended.
-    engine.clients[client_key(0)].login_end.until = None;
+    engine.clients[client_key(0)].login.until = None;
     engine.clients[client_key(0)].set_phase(Phase::Idle);
     let short = Settings { connect_timeout: Duration::from_secs(2), ..engine.settings.clone() };
     engine.change_settings(&short);

@@ -167,7 +167,7 @@ fn a_kill_of_the_statement_does_not_take_back_one_of_its_client() {
     let mut killed = Vec::new();
     for query_only in [true, false, true] {
         engine.end_for_client(client, query_only);
-        killed.push(engine.clients[client].killed);
+        killed.push(engine.clients[client].loss.killed);
     }
     assert_eq!(killed, [false, true, true]);
 }
@@ -193,7 +193,7 @@ impl Interrupted {
         engine.servers[pinned].holder = Some(victim);
         let client = &mut engine.clients[victim];
         client.backend = Some(pinned);
-        client.status = StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
+        client.session.status = StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
         client.set_phase(Phase::Running(Running::OnServer));
         let owner = Owner::Client { client: victim, command: RequestKind::Query };
         engine.send_own(pinned, owner, CommandKind::Query, b"UPDATE t SET a = 1", Expect::ResultSets, 0);

@@ -25,7 +25,7 @@ fn engine(clients: u32) -> Engine {
         let mut client = Client::new(connection, peer, id, Instant::START);
         client.identity =
             Some(engine.logins.identities.hold(&account, b"app", crate::accounts::secret::Secret::None));
-        client.session = Some(engine.sessions.states.hold(state.clone()));
+        client.session.id = Some(engine.sessions.states.hold(state.clone()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
         engine.client_ids.insert(id, key);
