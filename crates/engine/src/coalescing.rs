@@ -302,7 +302,7 @@ impl Engine {
         };
         if backend.holder == Some(key) {
             backend.holder = Some(next);
-            backend.serves.set(self.clients[next].id);
+            backend.shown.serves.set(self.clients[next].id);
         }
         self.scheduling.shares.hand_over(key, next);
         self.clients[key].backend = None;

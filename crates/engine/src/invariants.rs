@@ -73,7 +73,7 @@ impl Server {
             "the service account at {:?} is taken for {role:?}",
             self.key
         );
-        let in_work = self.backends.iter().filter(|(_, backend)| backend.contends).count();
+        let in_work = self.backends.iter().filter(|(_, backend)| backend.locks.contends).count();
         assert_eq!(in_work, self.contention.in_work as usize, "statements of contended kinds in work");
     }
 }

@@ -96,6 +96,6 @@ impl Scheduling {
     /// A backend that was opened for a statement of ours runs one before it goes to another worker. Otherwise workers that
     /// have less than one each would hand it round for ever.
     pub(crate) fn keeps_for_us(&self, backend: &Backend) -> bool {
-        backend.fresh && self.scheduler.in_need() > 0
+        backend.opened.fresh && self.scheduler.in_need() > 0
     }
 }

@@ -100,8 +100,8 @@ impl Server {
         let affinity = &mut self.opening.affinity;
         let key = self.idle[place];
         let backend = &self.backends[key];
-        let serves = backend.affinity_until.is_some_and(|until| until > now);
-        serves.then(|| (key, affinity.first(backend.identity, waits)))
+        let serves = backend.opened.affinity_until.is_some_and(|until| until > now);
+        serves.then(|| (key, affinity.first(backend.account.identity, waits)))
     }
 }
 

@@ -133,7 +133,7 @@ impl Server {
             statement.shared = false;
             let backend = &mut self.backends[key];
             backend.holder = Some(client);
-            backend.serves.set(clients[client].id);
+            backend.shown.serves.set(clients[client].id);
         }
     }
 }

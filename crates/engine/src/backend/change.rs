@@ -81,7 +81,7 @@ impl FailedChanges {
 impl Backend {
     /// Says whether the backend has changed its account, and nothing has run on it since.
     pub(crate) fn is_changing(&self) -> bool {
-        self.origin == Origin::Changed && !self.is_ready()
+        self.opened.origin == Origin::Changed && !self.is_ready()
     }
 }
 
@@ -90,11 +90,11 @@ impl Server {
     pub(super) fn may_change(&self, key: BackendKey, (_, class): Login) -> bool {
         const COMPRESSED: [Capabilities; 2] = [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION];
         let backend = &self.backends[key];
-        backend.class == class
-            && backend.has_no_role
-            && backend.established.is_some()
+        backend.login.class == class
+            && backend.login.has_no_role
+            && backend.login.established.is_some()
             && backend.afterwards == Afterwards::Keep
-            && !COMPRESSED.into_iter().any(|compressed| backend.capabilities.contains(compressed))
+            && !COMPRESSED.into_iter().any(|compressed| backend.login.capabilities.contains(compressed))
     }
 
     /// How many backends have been changing their account for longer than anybody should wait.
@@ -109,7 +109,7 @@ impl Server {
 impl Logins {
     /// Why a backend is lost that was to change its account.
     pub(super) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
-        let user = String::from_utf8_lossy(&self.identities.identity(backend.identity).user);
+        let user = String::from_utf8_lossy(&self.identities.identity(backend.account.identity).user);
         format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")
     }
 }
@@ -122,7 +122,7 @@ impl Engine {
         let to = self.logins.identities.identity(identity);
         let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
         let under_way =
-            |(_, other): (BackendKey, &Backend)| other.identity == identity && other.is_changing();
+            |(_, other): (BackendKey, &Backend)| other.account.identity == identity && other.is_changing();
         self.settings.change_accounts
             && !self.settings.proxy_to_server
             && server.control.defaults.allow_changes()
@@ -142,14 +142,14 @@ impl Engine {
         let mut backend = new.expect("a server with backends is known");
         let before = self.take_backend_out(key);
         let credentials = self.credentials_of(key.server(), &backend);
-        let established = before.established.expect("an idle backend has logged in");
+        let established = before.login.established.expect("an idle backend has logged in");
         let login = ServerLogin::change(credentials, &established, &mut backend.out);
         backend.log_in(login);
         backend.connection = before.connection;
-        backend.thread_id = before.thread_id;
+        backend.login.thread_id = before.login.thread_id;
         // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().
-        backend.multi_statements = before.multi_statements;
-        backend.diagnostics_area = before.diagnostics_area;
+        backend.session.multi_statements = before.session.multi_statements;
+        backend.session.diagnostics_area = before.session.diagnostics_area;
         self.views.totals.account_changes += 1;
         let server = self.servers.of_mut(key);
         let key = server.backends.insert(backend);
@@ -165,7 +165,7 @@ impl Engine {
         if !backend.is_changing() {
             return false;
         }
-        let user = &self.logins.identities.identity(backend.identity).user;
+        let user = &self.logins.identities.identity(backend.account.identity).user;
         self.servers.of_mut(key).opening.failed_changes.add(self.now, user);
         self.views.totals.failed_account_changes += 1;
         true
@@ -174,7 +174,7 @@ impl Engine {
     /// Gives up a backend whose change has failed. Its connection has been closed.
     pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
         let backend = &self.servers[key];
-        let (thread_id, reason) = (backend.thread_id, self.logins.failure_of_change(backend, reason));
+        let (thread_id, reason) = (backend.login.thread_id, self.logins.failure_of_change(backend, reason));
         self.remove_backend(key);
         self.views.event(Event::BackendClosed { thread_id, reason });
     }

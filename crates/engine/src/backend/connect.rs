@@ -8,10 +8,14 @@ use std::time::Duration;
 use seam::{ConnectionId, HOST_NOT_FOUND, Instant};
 use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
+use super::diagnostics_area::DiagnosticsArea;
 use super::prepared::Prepared;
 use super::rights::Rights;
 use super::state::State;
-use super::{Afterwards, Backend, Ends, InFlight, Owner, Phase, Place, PreludeEffects, Summary};
+use super::{
+    Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, Ends, First, InFlight, Locks, Opened,
+    Owner, Phase, Place, PreludeEffects, Shown, Summary,
+};
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::client::delegation::Unproved;
@@ -26,7 +30,6 @@ use crate::server_login::{Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
 use crate::stored_code::Hidden;
 use crate::workers::places::Origin;
-use crate::workers::serving::Serves;
 
 /// Whether the server can be reached, and when to try again.
 pub(crate) struct Reachability {
@@ -177,8 +180,8 @@ impl Engine {
     ) -> Option<Backend> {
         let server = &self.servers[server];
         let facts = server.facts.as_ref()?;
-        let (login_collation, login_charset) = facts.charset_of_login(collation);
-        let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
+        let (collation, charset) = facts.charset_of_login(collation);
+        let state = SessionState { charset: charset.clone(), ..SessionState::default() };
         let session = self.sessions.states.hold(state);
         self.io.last_token += 1;
         Some(Backend {
@@ -186,39 +189,39 @@ impl Engine {
             connection: None,
             state: State::new(self.now),
             place: Place::At(server.reachability.address),
-            origin,
-            fresh: true,
-            affinity_until: None,
+            opened: Opened { origin, fresh: true, affinity_until: None },
             since: self.now,
-            identity: self.logins.identities.hold_again(identity),
-            rights: Rights::Since(server.control.changes.seen()),
-            began_at: 0,
-            class,
-            thread_id: 0,
-            capabilities: Capabilities(0),
-            established: None,
-            has_no_role: false,
-            login_collation,
-            login_charset,
-            session,
-            variables: None,
-            wait_timeout: None,
-            serves: Serves::default(),
-            trackers: false,
-            multi_statements: true,
+            account: BackendAccount {
+                identity: self.logins.identities.hold_again(identity),
+                rights: Rights::Since(server.control.changes.seen()),
+                began_at: 0,
+            },
+            login: BackendLogin {
+                class,
+                thread_id: 0,
+                capabilities: Capabilities(0),
+                established: None,
+                has_no_role: false,
+                collation,
+                charset,
+            },
+            session: BackendSession {
+                id: session,
+                variables: None,
+                wait_timeout: None,
+                trackers: false,
+                multi_statements: true,
+                prepared: Prepared::default(),
+                failed: Hidden::NOTHING,
+                diagnostics_area: DiagnosticsArea::default(),
+            },
             in_flight: VecDeque::new(),
-            first_since: self.now,
-            first_is_alone: false,
+            first: First { since: self.now, is_alone: false },
             abandoned_since: None,
+            shown: Shown::default(),
             holder: None,
-            used: None,
-            prepared: Prepared::default(),
             runs_long: false,
-            lock_wait: None,
-            waits_for_lock: false,
-            contends: false,
-            failed: Hidden::NOTHING,
-            diagnostics_area: super::diagnostics_area::DiagnosticsArea::default(),
+            locks: Locks::default(),
             only_kind: None,
             paused: false,
             afterwards: Afterwards::Keep,
@@ -236,7 +239,7 @@ impl Engine {
         let backend = &mut self.servers[key];
         backend.connection = Some(connection);
         backend.log_in(ServerLogin::new(credentials));
-        let address = self.logins.identities.identity(backend.identity).address;
+        let address = self.logins.identities.identity(backend.account.identity).address;
         let server = self.servers.of_mut(key);
         let header = server.proxy_header(&self.settings, address);
         server.put_to_backend(key, &header);
@@ -245,7 +248,7 @@ impl Engine {
     /// With what a backend logs in on its server.
     pub(super) fn credentials_of(&self, server: ServerKey, backend: &Backend) -> Credentials {
         let server = &self.servers[server];
-        let identity = self.logins.identities.identity(backend.identity);
+        let identity = self.logins.identities.identity(backend.account.identity);
         let account = &identity.account;
         // Its plugin may have changed since somebody logged in; for a change of account, which is more frequent, it is not looked up.
         let accounts = server.facts.as_ref().map(|facts| &facts.accounts).filter(|_| !backend.is_changing());
@@ -257,8 +260,8 @@ impl Engine {
             way: server.way_to_server(&self.settings),
             known_keys: Arc::clone(&self.settings.server_keys),
             tls: server.wanted_server_tls(&self.settings),
-            collation: backend.login_collation,
-            extra: (backend.class & client::CLASS) | OF_BACKENDS,
+            collation: backend.login.collation,
+            extra: (backend.login.class & client::CLASS) | OF_BACKENDS,
             compression: self.settings.server_compression,
         }
     }
@@ -280,13 +283,13 @@ impl Engine {
                     return;
                 }
                 let backend = &mut self.servers[key];
-                backend.thread_id = established.thread_id;
-                self.pool.workers.serving.add(established.thread_id, &backend.serves);
-                backend.capabilities = established.capabilities;
+                backend.login.thread_id = established.thread_id;
+                self.pool.workers.serving.add(established.thread_id, &backend.shown.serves);
+                backend.login.capabilities = established.capabilities;
                 backend.set_up();
                 let connection = backend.connection.expect("its bytes have just come");
                 self.io.start_server_compression(connection, established.capabilities);
-                self.servers[key].established = Some(established);
+                self.servers[key].login.established = Some(established);
                 self.servers.of_mut(key).reachability.answered();
                 self.send_setup(key);
             }
@@ -313,7 +316,7 @@ impl Engine {
                 if found.is_some_and(|found| self.meets_another_server(key, &found)) {
                     return;
                 }
-                let user = self.logins.identities.identity(self.servers[key].identity).user.clone();
+                let user = self.logins.identities.identity(self.servers[key].account.identity).user.clone();
                 if let Some(event) = self.servers.of_mut(key).note_withheld(self.now, &user, why) {
                     self.views.event(event);
                 }
@@ -356,7 +359,7 @@ impl Engine {
             );
         }
         let backend = &self.servers[key];
-        let account = &self.logins.identities.identity(backend.identity).account;
+        let account = &self.logins.identities.identity(backend.account.identity).account;
         let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
         if !found.eq_ignore_ascii_case(&expected) {
             let message = format!(
@@ -379,13 +382,13 @@ impl Engine {
         }
         let backend = &mut self.servers[key];
         backend.be_ready();
-        backend.trackers = true;
+        backend.session.trackers = true;
         let took = self.now.since(backend.since);
         self.servers.of_mut(key).opening.took(took, changed);
         if !changed {
             self.views.measures.backend_connects.record(took);
         }
-        self.servers[key].affinity_until = self.servers.of(key).affinity_ends(self.now, changed);
+        self.servers[key].opened.affinity_until = self.servers.of(key).affinity_ends(self.now, changed);
         self.free_backend(key);
     }
 
@@ -396,9 +399,9 @@ impl Engine {
         let has_roles = self.servers.of(key).facts.as_ref().is_some_and(Facts::has_roles);
         let backend = &mut self.servers[key];
         let has_role = answer.map(|role| role.is_some_and(is_role));
-        backend.has_no_role = has_role.map_or(!has_roles, |has_role| !has_role);
+        backend.login.has_no_role = has_role.map_or(!has_roles, |has_role| !has_role);
         if let Some(has_role) = has_role {
-            self.logins.identities.note_role(backend.identity, has_role);
+            self.logins.identities.note_role(backend.account.identity, has_role);
         }
         has_role == Some(true)
     }
@@ -428,7 +431,7 @@ impl Engine {
         // Texts to prepare may take several packets.
         let mut sequence = 0;
         wire::end_packet(&mut backend.out, start, &mut sequence);
-        let options = super::message::reply_options(backend.capabilities, form, skip_results, sequence);
+        let options = super::message::reply_options(backend.login.capabilities, form, skip_results, sequence);
         backend.put_in_flight(
             self.now,
             InFlight {
@@ -490,14 +493,14 @@ impl Engine {
         if backend.runs_long {
             self.scheduling.scheduler.finish_long();
         }
-        if backend.contends {
+        if backend.locks.contends {
             self.servers.of_mut(key).contention.rests();
         }
         self.servers.of_mut(key).idle.remove(key);
         self.servers.of_mut(key).sharing.remove(key);
         self.servers.of_mut(key).dirty.retain(|&dirty| dirty != key);
-        self.release_identity(backend.identity);
-        self.sessions.states.release(backend.session);
+        self.release_identity(backend.account.identity);
+        self.sessions.states.release(backend.session.id);
         backend
     }
 

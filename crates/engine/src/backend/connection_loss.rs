@@ -143,9 +143,9 @@ impl Engine {
             false => Cow::Borrowed(reason),
         };
         let backend = &mut self.servers[key];
-        let (thread_id, holder) = (backend.thread_id, backend.holder.take());
+        let (thread_id, holder) = (backend.login.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);
-        let first_since = backend.first_since;
+        let first_since = backend.first.since;
         let quiet = matches!(reason, Cow::Borrowed(_)) && (statements.is_empty() && holder.is_none())
             || self.was_to_end(&statements);
         self.remove_backend(key);
@@ -287,7 +287,7 @@ impl Engine {
 
     /// The server refused a login of ours for a user whose password was right a moment ago, or has no room.
     pub(crate) fn backend_refused(&mut self, key: BackendKey, code: u16, message: String) {
-        let identity = self.servers[key].identity;
+        let identity = self.servers[key].account.identity;
         let connection = self.servers[key].connection;
         debug_assert!(
             !matches!(self.servers[key].phase(), Phase::Ready),
@@ -310,12 +310,9 @@ impl Engine {
         if code == SERVER_FULL {
             return self.server_refused_for_room(key, message);
         }
-        let has_others = self
-            .servers
-            .of(key)
-            .backends
-            .iter()
-            .any(|(_, other)| other.is_ready() && other.identity == identity && !other.place.is_former());
+        let has_others = self.servers.of(key).backends.iter().any(|(_, other)| {
+            other.is_ready() && other.account.identity == identity && !other.place.is_former()
+        });
         if has_room_soon || has_others {
             self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);
@@ -364,7 +361,7 @@ impl Engine {
 
     /// The server has as many connections as it takes: what stands is our limit now, which others share with us.
     fn server_refused_for_room(&mut self, key: BackendKey, reason: String) {
-        let origin = self.servers[key].origin;
+        let origin = self.servers[key].opened.origin;
         self.remove_backend(key);
         let places = &self.pool.workers.places;
         let tries = self.servers.of(key).full.as_ref().map_or(0, |full| full.tries) + 1;

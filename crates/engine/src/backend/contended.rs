@@ -140,7 +140,7 @@ impl Engine {
                 let kind = (fingerprint, schema.map(Into::into));
                 let (running, waiting) = found.entry(kind).or_insert((0, 0));
                 *running += 1;
-                *waiting += u32::from(backend.waits_for_lock);
+                *waiting += u32::from(backend.locks.waits);
             }
         }
         if self.servers[server].contention.note(self.now, found) {
@@ -189,7 +189,9 @@ impl Engine {
     /// Says whether a client must not wait in the contended lane: one that holds locks, or is in work already, may be the one
     /// that those in work wait for.
     pub(crate) fn passes_contended_lane(&self, key: ClientKey, request: &Request) -> bool {
-        self.clients[key].backend.is_some_and(|backend| request.holds_locks || self.servers[backend].contends)
+        self.clients[key]
+            .backend
+            .is_some_and(|backend| request.holds_locks || self.servers[backend].locks.contends)
     }
 
     /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
@@ -232,9 +234,12 @@ impl Engine {
             };
             match self.clients[key].backend.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => {
-                    debug_assert!(!self.servers[backend].contends, "what is in work does not wait here");
+                    debug_assert!(
+                        !self.servers[backend].locks.contends,
+                        "what is in work does not wait here"
+                    );
                     if contended {
-                        self.servers[backend].contends = true;
+                        self.servers[backend].locks.contends = true;
                         self.servers.of_mut(backend).contention.in_work += 1;
                     }
                     self.start_alone(key, backend, grant);
@@ -296,8 +301,8 @@ impl Engine {
     /// have backends as well.
     fn contended_room(&self) -> u32 {
         let waits_beside = |backend: &Backend| {
-            !backend.contends
-                && (backend.waits_for_lock
+            !backend.locks.contends
+                && (backend.locks.waits
                     || self.scheduling.runs_standing_kind(
                         self.now,
                         backend,
@@ -318,7 +323,7 @@ impl Engine {
     pub(crate) fn contender_rests(&mut self, key: BackendKey) {
         let backend = &self.servers[key];
         let open = backend.holder.is_some_and(|client| self.clients[client].in_transaction());
-        if !open && std::mem::take(&mut self.servers[key].contends) {
+        if !open && std::mem::take(&mut self.servers[key].locks.contends) {
             self.servers.of_mut(key).contention.rests();
         }
     }
@@ -328,8 +333,8 @@ impl Backend {
     /// Lent for a stall that nobody has explained.
     pub(crate) fn lends_for_unknown_reasons(&self) -> bool {
         self.permit() == super::Permit::Lent
-            && !self.waits_for_lock
-            && !self.contends
+            && !self.locks.waits
+            && !self.locks.contends
             && !self.place.is_former()
     }
 }

@@ -50,29 +50,29 @@ impl DiagnosticsArea {
 impl Backend {
     /// A statement of the client with this id is sent.
     pub(super) fn note_last(&mut self, client: u32) {
-        self.diagnostics_area.last = client;
+        self.session.diagnostics_area.last = client;
     }
 
     /// Nothing is left of others: the client with this id has seen to that.
     pub(super) fn diagnostics_area_is_cleared(&mut self, client: u32) {
-        self.diagnostics_area = DiagnosticsArea { last: client, diagnostics: 0 };
+        self.session.diagnostics_area = DiagnosticsArea { last: client, diagnostics: 0 };
     }
 
     /// Notes that a statement has ended: of the client with this id, where it is still there.
     pub(super) fn note_diagnostics_area(&mut self, client: Option<u32>, summary: &Summary) {
         if summary.error.is_some() || summary.warnings > 0 {
-            self.diagnostics_area.diagnostics = client.unwrap_or(GONE);
+            self.session.diagnostics_area.diagnostics = client.unwrap_or(GONE);
         }
     }
 
     /// Says whether the server's list of warnings and errors is empty.
     pub(crate) fn has_no_diagnostics(&self) -> bool {
-        self.diagnostics_area.diagnostics == 0
+        self.session.diagnostics_area.diagnostics == 0
     }
 
     /// Says whether [`CLEAR`] has to go ahead of a client's request.
     pub(super) fn must_be_cleared(&self, client: u32, request: &Request) -> bool {
-        self.diagnostics_area.are_of_others(client, asks(request))
+        self.session.diagnostics_area.are_of_others(client, asks(request))
     }
 
     /// A client's statement has ended without a warning: one that is sure to have used a table has replaced the list.
@@ -80,7 +80,7 @@ impl Backend {
         const USES_A_TABLE: [Kind; 6] =
             [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
         if USES_A_TABLE.contains(&statement.kind) && !statement.several {
-            self.diagnostics_area.diagnostics = 0;
+            self.session.diagnostics_area.diagnostics = 0;
         }
     }
 }

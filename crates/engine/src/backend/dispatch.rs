@@ -348,27 +348,27 @@ impl Engine {
     ) {
         let server = self.servers.of_mut(backend_key);
         let backend = &mut server.backends[backend_key];
-        if backend.used.is_none() {
-            let usage = self.logins.identities.usage(backend.identity, &self.pool.workers.users);
-            backend.used = Some(usage.begin(self.pool.worker));
+        if backend.shown.used.is_none() {
+            let usage = self.logins.identities.usage(backend.account.identity, &self.pool.workers.users);
+            backend.shown.used = Some(usage.begin(self.pool.worker));
         }
-        backend.fresh = false;
+        backend.opened.fresh = false;
         if backend.in_flight.is_empty() {
-            backend.began_at = server.control.changes.seen();
+            backend.account.began_at = server.control.changes.seen();
         }
         if backend.is_idle() {
             backend.only_kind = only_kind;
             server.idle.remove(backend_key);
             if shared {
                 let session = self.clients[key].session.id.expect("a client with requests has logged in");
-                server.sharing.add(self.now, backend_key, (backend.identity, session));
+                server.sharing.add(self.now, backend_key, (backend.account.identity, session));
             }
         }
         if shared {
-            backend.serves.nobody();
+            backend.shown.serves.nobody();
         } else {
             backend.holder = Some(key);
-            backend.serves.set(self.clients[key].id);
+            backend.shown.serves.set(self.clients[key].id);
         }
         self.clients[key].backend = Some(backend_key);
     }
@@ -380,14 +380,14 @@ impl Engine {
         if request.resets_session() {
             return ahead;
         }
-        if !backend.trackers {
+        if !backend.session.trackers {
             ahead.texts.push(super::connect::TRACKERS_ON.as_bytes().to_vec());
         }
         if backend.must_be_cleared(client.id, request) {
             ahead.effects.clear = true;
             ahead.texts.push(super::diagnostics_area::CLEAR.to_vec());
         }
-        if client.session.id != Some(backend.session) || self.sessions.others_come(backend) {
+        if client.session.id != Some(backend.session.id) || self.sessions.others_come(backend) {
             let wanted =
                 self.sessions.states.state(client.session.id.expect("a client with requests has logged in"));
             let found = self.sessions.found_on(backend);
@@ -441,14 +441,14 @@ impl Engine {
     /// Should it fail after all, the backend is closed.
     fn wait_timeout_goes_ahead(&mut self, key: ClientKey, backend_key: BackendKey, ahead: &Ahead) {
         if ahead.sets_wait_timeout {
-            self.servers[backend_key].wait_timeout = self.clients[key].session.wait_timeout;
+            self.servers[backend_key].session.wait_timeout = self.clients[key].session.wait_timeout;
         }
     }
 
     /// COM_SET_OPTION, where the backend's setting is another one.
     pub(crate) fn set_multi_statements(&mut self, backend_key: BackendKey, on: bool) {
-        if self.servers[backend_key].multi_statements != on {
-            self.servers[backend_key].multi_statements = on;
+        if self.servers[backend_key].session.multi_statements != on {
+            self.servers[backend_key].session.multi_statements = on;
             let option = u16::from(!on).to_le_bytes();
             self.send_own(backend_key, Owner::SetOption, CommandKind::SetOption, &option, Expect::Simple, 0);
         }
@@ -480,7 +480,7 @@ impl Engine {
         let brings = session.map(|session| Rc::clone(self.sessions.states.shared_state(session)));
         let backend = &mut self.servers[backend_key];
         let preludes = ahead.count();
-        let mut options = reply_options(backend.capabilities, capabilities, preludes, first_sequence);
+        let mut options = reply_options(backend.login.capabilities, capabilities, preludes, first_sequence);
         if let Some(known) = known_metadata {
             options.client_metadata = known;
         }

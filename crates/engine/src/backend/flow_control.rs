@@ -149,7 +149,7 @@ impl Engine {
         let sequence = packet[3].wrapping_add(statement.reader.sequence_shift_to_backend());
         let start = backend.out.len();
         backend.out.extend_from_slice(packet);
-        backend.out[start + 3] = match is_compressed(backend.capabilities) {
+        backend.out[start + 3] = match is_compressed(backend.login.capabilities) {
             // The layer below takes 0 for the beginning of a command. The server looks at other numbers (`my_net_read`).
             true => sequence.max(1),
             false => sequence,

@@ -153,7 +153,7 @@ impl Request {
 
 impl Backend {
     fn takes_attributes(&self) -> bool {
-        self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
+        self.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }
 
     /// Puts the bytes in front of the text of a COM_QUERY.

@@ -68,35 +68,73 @@ pub(crate) struct Backend {
     state: State,
     /// Where its server is.
     pub(crate) place: Place,
+    pub(crate) opened: Opened,
+    /// Since when it is in this phase, or was last used.
+    pub(crate) since: Instant,
+    pub(crate) account: BackendAccount,
+    pub(crate) login: BackendLogin,
+    pub(crate) session: BackendSession,
+    /// What has been sent and not yet answered, in order: each byte that comes belongs to the first.
+    pub(crate) in_flight: VecDeque<InFlight>,
+    pub(crate) first: First,
+    /// Since when a client has gone whose statement was in flight.
+    pub(crate) abandoned_since: Option<Instant>,
+    pub(crate) shown: Shown,
+    /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
+    pub(crate) holder: Option<ClientKey>,
+    /// What runs on it has one of the long statements' permits too, to its end.
+    pub(crate) runs_long: bool,
+    pub(crate) locks: Locks,
+    /// Only reads of this kind share it, see [`crate::learned::digests::Digests::may_be_stuck`].
+    pub(crate) only_kind: Option<u64>,
+    /// Not read from, because the client whose answer comes is slow to take it.
+    pub(crate) paused: bool,
+    pub(crate) afterwards: Afterwards,
+    /// Bytes for the server, collected over a turn so that all statements of the turn leave in one write.
+    pub(crate) out: Vec<u8>,
+}
+
+/// What a backend was opened for.
+pub(crate) struct Opened {
     /// How we came by its place.
     pub(crate) origin: Origin,
     /// No client's statement has run on it yet.
     pub(crate) fresh: bool,
     /// Until then it serves others of its account before those in front of them.
     affinity_until: Option<Instant>,
-    /// Since when it is in this phase, or was last used.
-    pub(crate) since: Instant,
+}
+
+/// The account of a backend.
+pub(crate) struct BackendAccount {
     /// Whose rights it has.
     pub(crate) identity: IdentityId,
     /// Whether it still has them.
     pub(crate) rights: rights::Rights,
     /// How many changes of accounts had been seen when the first of those began on it whose statements are there.
     pub(crate) began_at: u64,
-    /// The capabilities of its login that its clients must share.
+}
+
+/// What a backend's login asked for, and was answered.
+pub(crate) struct BackendLogin {
+    /// The capabilities that its clients must share.
     pub(crate) class: Capabilities,
     pub(crate) thread_id: u32,
     pub(crate) capabilities: Capabilities,
-    /// What was agreed on at its login, once that is over.
+    /// What was agreed on, once it is over.
     established: Option<Established>,
-    /// Its session had no role at the end of its login; false where the server was not asked.
+    /// Its session had no role at the end; false where the server was not asked.
     has_no_role: bool,
-    /// The collation number of its login.
-    pub(crate) login_collation: u8,
+    /// The collation number.
+    pub(crate) collation: u8,
     /// What that stands for, and COM_RESET_CONNECTION brings back.
-    pub(crate) login_charset: Charset,
-    /// The session state that stands on it.
-    pub(crate) session: SessionId,
-    /// The user variables that stand on it, as far as they are carried.
+    pub(crate) charset: Charset,
+}
+
+/// What stands on the server's side of a backend.
+pub(crate) struct BackendSession {
+    /// The session state.
+    pub(crate) id: SessionId,
+    /// The user variables, as far as they are carried.
     pub(crate) variables: Variables,
     /// What its holder has set; none on one that nobody holds.
     pub(crate) wait_timeout: WaitTimeout,
@@ -106,39 +144,37 @@ pub(crate) struct Backend {
     pub(crate) multi_statements: bool,
     /// What is prepared on it.
     pub(crate) prepared: prepared::Prepared,
-    /// What has been sent and not yet answered, in order: each byte that comes belongs to the first.
-    pub(crate) in_flight: VecDeque<InFlight>,
-    /// Since when the server can have been busy with the first of them.
-    pub(crate) first_since: Instant,
-    /// Nothing was in flight when that was sent: what it took is the way to the server and back, and its work there.
-    pub(crate) first_is_alone: bool,
-    /// Since when a client has gone whose statement was in flight.
-    pub(crate) abandoned_since: Option<Instant>,
-    /// Whom it serves, for other workers to know.
-    pub(crate) serves: Serves,
-    /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
-    pub(crate) holder: Option<ClientKey>,
-    /// It counts among those that its user uses, from its first statement on until it is free again.
-    pub(crate) used: Option<Used>,
-    /// What runs on it has one of the long statements' permits too, to its end.
-    pub(crate) runs_long: bool,
-    /// What the first statement in flight was last seen to wait for on the server.
-    pub(crate) lock_wait: Option<SeenWait>,
-    /// What is first in flight is known to wait for a lock.
-    pub(crate) waits_for_lock: bool,
-    /// It is in work for a statement of a contended kind, see [`contended`], until its transaction ends.
-    pub(crate) contends: bool,
     /// What a statement that has failed may have done by stored code, as long as the server has not told.
     pub(crate) failed: Hidden,
     /// Whose warnings may be there.
     pub(crate) diagnostics_area: diagnostics_area::DiagnosticsArea,
-    /// Only reads of this kind share it, see [`crate::learned::digests::Digests::may_be_stuck`].
-    pub(crate) only_kind: Option<u64>,
-    /// Not read from, because the client whose answer comes is slow to take it.
-    pub(crate) paused: bool,
-    pub(crate) afterwards: Afterwards,
-    /// Bytes for the server, collected over a turn so that all statements of the turn leave in one write.
-    pub(crate) out: Vec<u8>,
+}
+
+/// Of what is in flight on a backend, the first.
+pub(crate) struct First {
+    /// Since when the server can have been busy with it.
+    pub(crate) since: Instant,
+    /// Nothing was in flight when it was sent: what it took is the way to the server and back, and its work there.
+    pub(crate) is_alone: bool,
+}
+
+/// Whom a backend serves, for all workers to know.
+#[derive(Default)]
+pub(crate) struct Shown {
+    pub(crate) serves: Serves,
+    /// It counts among those that its user uses, from its first statement on until it is free again.
+    pub(crate) used: Option<Used>,
+}
+
+/// What is known of locks that what runs on a backend wants.
+#[derive(Default)]
+pub(crate) struct Locks {
+    /// What the first statement in flight was last seen to wait for on the server.
+    pub(crate) seen: Option<SeenWait>,
+    /// What is first in flight is known to wait for a lock.
+    pub(crate) waits: bool,
+    /// It is in work for a statement of a contended kind, see [`contended`], until its transaction ends.
+    pub(crate) contends: bool,
 }
 
 /// Where a backend's connection leads to.
@@ -382,8 +418,8 @@ impl Backend {
     /// Something has been sent.
     pub(crate) fn put_in_flight(&mut self, now: Instant, statement: InFlight) {
         if self.in_flight.is_empty() {
-            self.first_since = now;
-            self.first_is_alone = true;
+            self.first.since = now;
+            self.first.is_alone = true;
         }
         self.in_flight.push_back(statement);
     }

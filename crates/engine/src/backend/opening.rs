@@ -211,7 +211,7 @@ impl Engine {
             let backend = &self.servers[idle];
             let in_use = expects && self.now.since(backend.since) < worth;
             // One that has been opened for a statement is not lost before that has run: two could take it from each other for ever.
-            let awaited = backend.fresh && self.now.since(backend.since) < LONGEST_WAIT;
+            let awaited = backend.opened.fresh && self.now.since(backend.since) < LONGEST_WAIT;
             let wanted = (lacks_for < worth || awaited)
                 && waiting.iter().any(|&other| self.sessions.fits(backend, &self.clients[other]));
             !in_use && !wanted
@@ -264,11 +264,11 @@ impl Engine {
     /// Opens a backend with the login of another one, likewise.
     pub(crate) fn open_backend_like(&mut self, key: BackendKey) {
         let other = &self.servers[key];
-        self.open_urgently(key.server(), other.identity, other.class, other.login_collation);
+        self.open_urgently(key.server(), other.account.identity, other.login.class, other.login.collation);
     }
 
     fn open_urgently(&mut self, server: ServerKey, identity: IdentityId, class: Capabilities, collation: u8) {
-        let fits = |backend: &Backend| backend.identity == identity && backend.class == class;
+        let fits = |backend: &Backend| backend.account.identity == identity && backend.login.class == class;
         let under_way =
             self.servers[server].backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
         if under_way || !self.may_open_as(server, identity) {

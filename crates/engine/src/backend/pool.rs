@@ -17,9 +17,9 @@ impl SessionTables {
     /// Same user, same capabilities; and a schema can be changed but not be unset.
     pub(super) fn fits(&self, backend: &Backend, client: &Client) -> bool {
         let has_schema = |session| self.states.state(session).schema.is_some();
-        Some(backend.identity) == client.identity
-            && backend.class == client.class()
-            && (!has_schema(backend.session) || client.session.id.is_some_and(has_schema))
+        Some(backend.account.identity) == client.identity
+            && backend.login.class == client.class()
+            && (!has_schema(backend.session.id) || client.session.id.is_some_and(has_schema))
     }
 }
 
@@ -51,7 +51,7 @@ impl Engine {
             if !self.sessions.fits(backend, client) {
                 continue;
             }
-            let state = Some(backend.session) == client.session.id && backend.trackers;
+            let state = Some(backend.session.id) == client.session.id && backend.session.trackers;
             let prepared = about.is_none_or(|about| server.statement_for(candidate, about).is_some());
             if state && prepared {
                 return Some(candidate);
@@ -71,11 +71,11 @@ impl Engine {
             backend.in_flight.is_empty() && backend.holder.is_none(),
             "nothing runs on a free backend"
         );
-        backend.serves.nobody();
-        backend.used = None;
+        backend.shown.serves.nobody();
+        backend.shown.used = None;
         match backend.afterwards {
             _ if backend.place.is_former() => self.quit_backend(key),
-            Afterwards::Keep if backend.wait_timeout.is_some() => self.restore_wait_timeout(key),
+            Afterwards::Keep if backend.session.wait_timeout.is_some() => self.restore_wait_timeout(key),
             Afterwards::Keep => {
                 backend.since = self.now;
                 // While draining nobody comes any more; those who wait still need one.
@@ -110,7 +110,7 @@ impl Engine {
         if summary.error.is_some() {
             return self.close_backend(key, "its wait_timeout could not be set back");
         }
-        self.servers[key].wait_timeout = None;
+        self.servers[key].session.wait_timeout = None;
     }
 
     /// All backends are replaced by others as soon as nobody needs them.
@@ -147,7 +147,7 @@ impl Engine {
             .idle()
             .filter(|&key| {
                 let backend = &self.servers[key];
-                self.now.since(backend.since) > limit || self.is_left_by_clients(backend.identity)
+                self.now.since(backend.since) > limit || self.is_left_by_clients(backend.account.identity)
             })
             .collect();
         for key in over {
@@ -166,7 +166,7 @@ impl Engine {
         // Looked at for few: accounts' rights seldom change.
         self.logins.identities.is_former(identity) && {
             let backends =
-                self.servers.backends().filter(|(_, backend)| backend.identity == identity).count();
+                self.servers.backends().filter(|(_, backend)| backend.account.identity == identity).count();
             self.logins.identities.holders(identity) == backends
         }
     }

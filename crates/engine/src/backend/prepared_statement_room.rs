@@ -121,7 +121,7 @@ impl Engine {
         let all: Vec<_> = self.servers[server].backends.iter().map(|(key, _)| key).filter(may_go).collect();
         for backend in all {
             let mut some = false;
-            for _ in 0..self.servers[backend].prepared.common().div_ceil(2) {
+            for _ in 0..self.servers[backend].session.prepared.common().div_ceil(2) {
                 some |= self.close_oldest(backend);
             }
             // On the others what runs there comes first.

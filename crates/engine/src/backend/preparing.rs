@@ -60,7 +60,7 @@ impl Server {
 
     /// Which of a backend's statements an execution can have.
     pub(crate) fn statement_for(&self, backend_key: BackendKey, about: &About) -> Option<Serves> {
-        let prepared = &self.backends[backend_key].prepared;
+        let prepared = &self.backends[backend_key].session.prepared;
         let own = Serves::Own(about.number);
         let any = [own, about.serves, Serves::All];
         let choice = if about.serves == own { &any[..1] } else { &any[..] };
@@ -117,7 +117,7 @@ impl Engine {
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
         let (wanted, defines) = (self.sessions.states.state(session), template.defines());
         let client = self.clients[key].session.id.expect("a client with requests has logged in");
-        let found = self.sessions.states.state(self.servers[backend_key].session);
+        let found = self.sessions.states.state(self.servers[backend_key].session.id);
         let stands = found.prepares_like(wanted, defines);
         let client_agrees = self.sessions.states.state(client).prepares_like(wanted, defines);
         if !stands && client_agrees && !ahead.is_empty() {
@@ -132,7 +132,7 @@ impl Engine {
             return self.send_own(backend_key, owner, CommandKind::StmtPrepare, &text, Expect::Prepare, 0);
         }
         let target = self.state_to_prepare(key, backend_key, definition);
-        let found = self.sessions.states.state(self.servers[backend_key].session);
+        let found = self.sessions.states.state(self.servers[backend_key].session.id);
         let texts = super::difference::statements(&target, &[found], target.schema != found.schema);
         let preludes = u8::try_from(texts.len()).expect("three statements at most");
         self.set_multi_statements(backend_key, true);
@@ -166,7 +166,7 @@ impl Engine {
         let client = self.clients[key].session.id.expect("a client with requests has logged in");
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
         let wanted = self.sessions.states.state(session);
-        let found = self.sessions.states.state(self.servers[backend_key].session);
+        let found = self.sessions.states.state(self.servers[backend_key].session.id);
         self.sessions.states.state(client).to_prepare(wanted, found, template.defines())
     }
 
@@ -205,7 +205,7 @@ impl Engine {
         let refused = summary.error.as_ref().is_some_and(|error| SCHEMA_REFUSED.contains(&error.code));
         let about = self.about(client).filter(|_| refused && !summary.prelude_failed)?;
         let mut state = self.state_to_prepare(client, key, about.definition);
-        let found = self.sessions.states.state(self.servers[key].session);
+        let found = self.sessions.states.state(self.servers[key].session.id);
         (state.schema != found.schema).then(|| {
             state.schema.clone_from(&found.schema);
             state
@@ -362,14 +362,15 @@ impl Engine {
     /// A statement stands on a backend: takes the place of an older one, and of the one used longest ago where there are
     /// too many.
     fn keep_prepared(&mut self, key: BackendKey, definition: DefinitionId, serves: Serves, id: u32) {
-        match self.servers[key].prepared.insert(definition, serves, id) {
+        match self.servers[key].session.prepared.insert(definition, serves, id) {
             Some(before) => self.servers.of_mut(key).close_prepared(key, before),
             None => {
                 self.sessions.definitions.hold_again(definition);
                 self.servers.of_mut(key).room.taken += 1;
             }
         }
-        while self.servers[key].prepared.common() > self.settings.backend_prepared_statements as usize {
+        while self.servers[key].session.prepared.common() > self.settings.backend_prepared_statements as usize
+        {
             if !self.close_oldest(key) {
                 break;
             }
@@ -391,7 +392,7 @@ impl Engine {
     fn close_where_most_are(&mut self, on: Option<ServerKey>) -> bool {
         let is_there = |key: BackendKey| on.is_none_or(|server| server == key.server());
         let may_go = self.servers.backends().filter(|&(key, _)| is_there(key) && !self.is_preparing(key));
-        let most = may_go.max_by_key(|(_, backend)| backend.prepared.common());
+        let most = may_go.max_by_key(|(_, backend)| backend.session.prepared.common());
         most.map(|(key, _)| key).is_some_and(|key| self.close_oldest(key))
     }
 
@@ -415,7 +416,7 @@ impl Engine {
     }
 
     pub(super) fn close_oldest(&mut self, key: BackendKey) -> bool {
-        let Some((definition, id)) = self.servers[key].prepared.remove_oldest() else { return false };
+        let Some((definition, id)) = self.servers[key].session.prepared.remove_oldest() else { return false };
         self.prepared_is_closed(key, definition, id);
         true
     }
@@ -438,7 +439,7 @@ impl Engine {
             _ => about.serves,
         };
         let is_mysql = self.servers.of(backend_key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        let prepared = &mut self.servers[backend_key].prepared;
+        let prepared = &mut self.servers[backend_key].session.prepared;
         prepared.turn(about.definition, found, serves);
         if wants_cursor && is_mysql {
             // Before it has one: the execution may fail, or its client go before it ends.
@@ -486,7 +487,7 @@ impl Engine {
             == Some(about.definition)
         {
             // Its literals were for this execution.
-            if let Some(id) = self.servers[key].prepared.remove(about.definition, Serves::All) {
+            if let Some(id) = self.servers[key].session.prepared.remove(about.definition, Serves::All) {
                 self.prepared_is_closed(key, about.definition, id);
             }
             return self.forget_answered(client);
@@ -500,7 +501,7 @@ impl Engine {
         }
         if !open && !about.stays {
             let own = Serves::Own(about.number);
-            let prepared = &mut self.servers[key].prepared;
+            let prepared = &mut self.servers[key].session.prepared;
             // What has had a cursor answers an execution without one by an OK in the place of rows (seen with MySQL 9.7.4); and
             // what was its client's own from the start may have types that nobody knows, or have been prepared in another state.
             let unused = match about.serves == own || prepared.had_cursor(about.definition, own) {
@@ -521,7 +522,7 @@ impl Engine {
         let doubtful = summary.error.as_ref().is_some_and(|error| long_data || USELESS.contains(&error.code));
         if doubtful && self.servers.contains(key) {
             let serves = if matches!(about.serves, Serves::Own(_)) { Serves::All } else { about.serves };
-            let prepared = &mut self.servers[key].prepared;
+            let prepared = &mut self.servers[key].session.prepared;
             if let Some(id) = prepared.remove(about.definition, serves) {
                 self.prepared_is_closed(key, about.definition, id);
             }
@@ -530,7 +531,7 @@ impl Engine {
 
     /// A client closes a statement that has an open cursor.
     pub(crate) fn close_own(&mut self, key: BackendKey, definition: DefinitionId, number: u32) {
-        if let Some(id) = self.servers[key].prepared.remove(definition, Serves::Own(number)) {
+        if let Some(id) = self.servers[key].session.prepared.remove(definition, Serves::Own(number)) {
             self.prepared_is_closed(key, definition, id);
         }
     }
@@ -547,7 +548,7 @@ impl Engine {
 
     /// All that is prepared on a backend is gone with its session.
     pub(crate) fn forget_prepared(&mut self, key: BackendKey) {
-        for definition in self.servers[key].prepared.clear() {
+        for definition in self.servers[key].session.prepared.clear() {
             self.servers.of_mut(key).room.taken -= 1;
             self.sessions.release_definition(definition);
         }

@@ -257,9 +257,9 @@ impl Engine {
             let backend = &mut self.servers[key];
             if progress.done {
                 let statement = backend.in_flight.pop_front().expect("it was the first");
-                backend.waits_for_lock = false;
-                let took = self.now.since(std::mem::replace(&mut backend.first_since, self.now));
-                if std::mem::take(&mut backend.first_is_alone) {
+                backend.locks.waits = false;
+                let took = self.now.since(std::mem::replace(&mut backend.first.since, self.now));
+                if std::mem::take(&mut backend.first.is_alone) {
                     self.pool.workers.way.note(took);
                 }
                 self.statement_ended(key, statement, took);

@@ -124,7 +124,7 @@ impl Engine {
             .collect();
         for key in stuck {
             // By then all had been sent that are behind it.
-            let stuck_at = self.servers[key].first_since + STUCK;
+            let stuck_at = self.servers[key].first.since + STUCK;
             if self.servers.of_mut(key).rescues.are_harmless(stuck_at) {
                 self.rescue_behind_first(key);
             } else {
@@ -144,7 +144,7 @@ impl Engine {
         let backend = &self.servers[key];
         let others = || backend.in_flight.iter().skip(1).any(|other| self.may_be_rescued(backend, other));
         (self.settings.rescue_reads && self.servers.of(key).rescues.may_have_one() && others())
-            .then(|| backend.first_since + STUCK)
+            .then(|| backend.first.since + STUCK)
     }
 
     /// Reads of another kind than the first, or in another schema: its own kind would meet the same lock, on a backend of its own each.

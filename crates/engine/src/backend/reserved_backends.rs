@@ -137,8 +137,8 @@ impl Scheduling {
             let running = backend.in_flight.front().and_then(|statement| statement.kind(clients, sessions));
             running == Some((kind.0, kind.1.as_deref()))
         });
-        let waits = alike.clone().any(|(_, backend)| backend.waits_for_lock);
-        let oldest = alike.map(|(_, backend)| backend.first_since).min();
+        let waits = alike.clone().any(|(_, backend)| backend.locks.waits);
+        let oldest = alike.map(|(_, backend)| backend.first.since).min();
         // What began before the lock came may be older than the last that ended: then it takes as long as it usually takes.
         let stalled = self.stalled_since(now, settings, kind.0);
         let stands = (waits && self.only_last_backends_are_left(settings, pool, servers))

@@ -85,14 +85,14 @@ impl Server {
     pub(crate) fn doubts_rights(&self) -> bool {
         let in_doubt = |rights| matches!(rights, Rights::Since(_) | Rights::Asked(_));
         !self.control.changes.hidden
-            && self.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.rights))
+            && self.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.account.rights))
     }
 
     /// The server is being asked for its count: it holds for whatever has been taken up before.
     pub(crate) fn note_question_for_changes(&mut self) {
         for (_, backend) in self.backends.iter_mut() {
-            if let (Phase::Ready, Rights::Since(seen)) = (backend.phase(), backend.rights) {
-                backend.rights = Rights::Asked(seen);
+            if let (Phase::Ready, Rights::Since(seen)) = (backend.phase(), backend.account.rights) {
+                backend.account.rights = Rights::Asked(seen);
             }
         }
     }
@@ -100,7 +100,7 @@ impl Server {
     /// A backend has taken up the rights on a schema, maybe on the one that it was in.
     pub(crate) fn note_rights_taken_up(&mut self, key: BackendKey) {
         let backend = &mut self.backends[key];
-        backend.rights = backend.rights.taken_up(backend.began_at);
+        backend.account.rights = backend.account.rights.taken_up(backend.account.began_at);
     }
 
     /// The accounts have been read, behind the server's count: backends that may have other rights than theirs go. Returns those on
@@ -110,11 +110,12 @@ impl Server {
         let accounts = self.facts.as_ref().map(|facts| &facts.accounts);
         let mut idle = Vec::new();
         for (key, backend) in self.backends.iter_mut() {
-            backend.rights = backend.rights.judged(seen);
+            backend.account.rights = backend.account.rights.judged(seen);
             // One that cannot be replaced by another serves those who were logged in before, as connections of their own would.
-            let may_log_in_again =
-                || accounts.is_some_and(|accounts| identities.lets_in(backend.identity, accounts, now));
-            if backend.rights != Rights::Doubtful || !may_log_in_again() {
+            let may_log_in_again = || {
+                accounts.is_some_and(|accounts| identities.lets_in(backend.account.identity, accounts, now))
+            };
+            if backend.account.rights != Rights::Doubtful || !may_log_in_again() {
                 continue;
             }
             backend.afterwards = Afterwards::Close;
@@ -128,7 +129,7 @@ impl Server {
     /// A backend's session state is about to be another one, and so may be its schema.
     pub(super) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId, sessions: &Sessions) {
         let schema = |session| &sessions.state(session).schema;
-        if schema(session).is_some() && schema(session) != schema(self.backends[key].session) {
+        if schema(session).is_some() && schema(session) != schema(self.backends[key].session.id) {
             self.note_rights_taken_up(key);
         }
     }

@@ -191,14 +191,14 @@ impl Engine {
         let mut session = self.clients[client].session.id.expect("a client with requests has logged in");
         self.sessions.states.hold_again(session);
         if without_schema {
-            let schema = self.sessions.states.state(self.servers[key].session).schema.clone();
+            let schema = self.sessions.states.state(self.servers[key].session.id).schema.clone();
             let state = SessionState { schema, ..self.sessions.states.state(session).clone() };
             self.sessions.states.release(session);
             session = self.sessions.states.hold(state);
         }
         self.set_backend_session(key, session);
         self.sessions.states.release(session);
-        self.servers[key].trackers = true;
+        self.servers[key].session.trackers = true;
         if insert_id {
             // It has to be 0 again before anybody else gets the backend.
             let aftermath = &mut self.clients[client].session.aftermath;
@@ -210,7 +210,7 @@ impl Engine {
     pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
         self.servers.of_mut(key).note_change_of_schema(key, session, &self.sessions.states);
         let held = self.sessions.states.hold_again(session);
-        let before = std::mem::replace(&mut self.servers[key].session, held);
+        let before = std::mem::replace(&mut self.servers[key].session.id, held);
         self.sessions.states.release(before);
     }
 
@@ -306,11 +306,11 @@ impl Engine {
             return self.close_backend(key, "it could not be reset");
         }
         let backend = &mut self.servers[key];
-        backend.trackers = false;
-        backend.variables = None;
-        backend.wait_timeout = None;
-        backend.failed = Hidden::NOTHING;
-        let charset = backend.login_charset.clone();
+        backend.session.trackers = false;
+        backend.session.variables = None;
+        backend.session.wait_timeout = None;
+        backend.session.failed = Hidden::NOTHING;
+        let charset = backend.login.charset.clone();
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
         let charset = if self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb) {
             charset
@@ -320,9 +320,9 @@ impl Engine {
         // It is in its schema still, but the character set of that has gone (`THD::init` of both servers), until the next USE: an
         // empty name has one go ahead of whoever's statement is next.
         let schema =
-            self.sessions.states.state(self.servers[key].session).schema.as_ref().map(|_| Box::default());
+            self.sessions.states.state(self.servers[key].session.id).schema.as_ref().map(|_| Box::default());
         let session = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });
-        self.sessions.states.release(std::mem::replace(&mut self.servers[key].session, session));
+        self.sessions.states.release(std::mem::replace(&mut self.servers[key].session.id, session));
         self.forget_prepared(key);
     }
 
@@ -502,7 +502,7 @@ impl Engine {
         if before.is_some_and(|before| self.clients[client].variables_depend_on(before, &state.charset)) {
             self.clients[client].session.pins |= Effects::USER_VARIABLE.into();
         }
-        let found = &self.sessions.states.state(self.servers[key].session).schema;
+        let found = &self.sessions.states.state(self.servers[key].session.id).schema;
         let elsewhere = (!told && *found != state.schema)
             .then(|| SessionState { schema: found.clone(), ..state.clone() });
         let session = self.sessions.states.hold(state);

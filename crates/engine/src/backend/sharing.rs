@@ -315,7 +315,7 @@ impl Engine {
             return own;
         }
         let is_of_others = |&other: &BackendKey| {
-            let others = self.sessions.states.state(self.servers[other].session);
+            let others = self.sessions.states.state(self.servers[other].session.id);
             !others.is_but_for_schema(self.sessions.states.state(session))
         };
         let others = sharing.of_account(identity).filter(is_of_others).count();
@@ -342,8 +342,8 @@ impl Engine {
         for candidate in candidates.filter(|&key| Some(key) != leaving) {
             let backend = &self.servers[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
-            let moves = self.now.since(backend.first_since) <= SHORT;
-            let state_stands = backend.session == session && !self.sessions.others_come(backend);
+            let moves = self.now.since(backend.first.since) <= SHORT;
+            let state_stands = backend.session.id == session && !self.sessions.others_come(backend);
             let can_be_brought = || self.sessions.can_be_brought(session, backend, brings == Brings::Schema);
             let same = self.sessions.fits(backend, client)
                 && (state_stands || (*may_bring && can_be_brought()))

@@ -52,14 +52,14 @@ impl Scheduling {
     fn stalls_at(&self, now: Instant, settings: &Settings, backend: &Backend) -> Instant {
         let limit = settings.stall_limit;
         if !self.scheduler.is_native() {
-            return backend.first_since + limit;
+            return backend.first.since + limit;
         }
-        let earliest = backend.first_since + SHORTEST_STALL.min(limit);
+        let earliest = backend.first.since + SHORTEST_STALL.min(limit);
         if earliest > now {
             return earliest;
         }
         let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
-        backend.first_since + self.stall_of(settings, fingerprint)
+        backend.first.since + self.stall_of(settings, fingerprint)
     }
 
     /// How long a statement of this kind runs before it is taken to be stalled.
@@ -79,14 +79,14 @@ impl Backend {
     /// When what runs on it will have run for `long_statement_time`; `None` where no statement is long.
     fn long_at(&self, settings: &Settings) -> Option<Instant> {
         let limit = settings.long_statement_time;
-        (!limit.is_zero()).then(|| self.first_since + limit)
+        (!limit.is_zero()).then(|| self.first.since + limit)
     }
 
     /// Says whether the statement on it has run for that long, and is not known to wait for a lock, or for a server that may be dead.
     pub(super) fn is_overdue(&self, now: Instant, settings: &Settings) -> bool {
         self.permit() != Permit::None
-            && !self.waits_for_lock
-            && !self.contends
+            && !self.locks.waits
+            && !self.locks.contends
             && !self.place.is_former()
             && self.long_at(settings).is_some_and(|at| at <= now)
     }

@@ -219,7 +219,7 @@ impl Engine {
         for (tracker, value) in trackers {
             self.set_tracker(key, client, tracker, &value);
         }
-        self.servers[key].trackers &= !sets_list;
+        self.servers[key].session.trackers &= !sets_list;
         let unexplained = something && !explained;
         if unexplained && tells_schema && self.executes_elsewhere(client, request) {
             // Nearly always that is all. To pin for what code that nobody can read might have done beside it would take their backends
@@ -241,7 +241,7 @@ impl Engine {
     ) {
         let Some(facts) = &self.servers.primary().facts else { return };
         let as_ours = self.clients[client].set_tracker(facts, tracker, value);
-        self.servers[backend].trackers &= as_ours;
+        self.servers[backend].session.trackers &= as_ours;
         self.client_memory.count_session(client, &mut self.clients[client]);
     }
 
@@ -290,7 +290,7 @@ impl Engine {
         let was_in_doubt = |change: &Change| matches!(change, Change::Variable { name, .. } if in_doubt.contains(&*name.to_ascii_lowercase()));
         let in_doubt_anyway = summary.changes.iter().any(was_in_doubt);
         let tells_schema = summary.changes.iter().any(|change| matches!(change, Change::Schema(_)));
-        let failed = std::mem::replace(&mut self.servers[key].failed, Hidden::NOTHING);
+        let failed = std::mem::replace(&mut self.servers[key].session.failed, Hidden::NOTHING);
         let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
         request.hidden = failed;
         let explained = in_doubt_anyway && !failed.effects.changes_session();
@@ -310,9 +310,9 @@ impl Engine {
     /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
     /// can have changed anything, there is nothing.
     pub(crate) fn note_failed(&mut self, key: BackendKey, client: ClientKey, request: &Request) {
-        self.servers[key].failed = request.hidden;
+        self.servers[key].session.failed = request.hidden;
         let told = self.servers.of(key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
-            && self.servers[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
+            && self.servers[key].login.capabilities.contains(Capabilities::DEPRECATE_EOF);
         let may_be = may_have_run_code(request) && self.may_have_changed_session(client, request);
         // Not even behind ER_PARSE_ERROR is it known that nothing has run: a trigger may have searched for a text with a word too many, or
         // signalled it.

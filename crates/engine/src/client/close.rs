@@ -158,7 +158,7 @@ impl Engine {
             state.afterwards = Afterwards::Close;
         }
         state.holder = None;
-        state.serves.nobody();
+        state.shown.serves.nobody();
         self.resume_backend(backend);
         self.servers[backend].take_permit_back(&mut self.scheduling.scheduler);
         match *self.clients[key].phase() {

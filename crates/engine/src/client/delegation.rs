@@ -302,7 +302,7 @@ impl Engine {
         self.logins.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
         self.judge_claim(client, Answer::Judged { password, question, right: true });
         let proved = self.clients.find(client);
-        let claimed = self.servers[backend].identity;
+        let claimed = self.servers[backend].account.identity;
         let identity = proved.and_then(|client| client.identity).filter(|&identity| {
             let (one, other) =
                 (self.logins.identities.identity(identity), self.logins.identities.identity(claimed));
@@ -316,7 +316,7 @@ impl Engine {
             self.quit_backend(backend);
             return false;
         };
-        self.servers[backend].identity = self.logins.identities.hold_again(identity);
+        self.servers[backend].account.identity = self.logins.identities.hold_again(identity);
         self.release_identity(claimed);
         true
     }

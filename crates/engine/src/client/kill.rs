@@ -551,7 +551,7 @@ impl Engine {
             .in_flight
             .iter()
             .any(|other| matches!(other.owner, Owner::Client { client, .. } if client != victim));
-        let stuck = backend.answers(victim) && self.now.since(backend.first_since) > STUCK;
+        let stuck = backend.answers(victim) && self.now.since(backend.first.since) > STUCK;
         if others && !stuck {
             // Short reads share this backend; a KILL could hit any of them, and most end by themselves at once.
             match query_only {
@@ -566,7 +566,7 @@ impl Engine {
             .in_flight
             .iter()
             .all(|statement| statement.owner.client().is_none_or(|client| client == victim));
-        let thread_id = u64::from(backend.thread_id);
+        let thread_id = u64::from(backend.login.thread_id);
         self.clients[victim].loss.killed |= !query_only;
         Outcome::AskServer(Ending { thread_id, query_only: query_only || !only_its_own })
     }

@@ -435,8 +435,8 @@ impl Engine {
     /// A command about a statement with an open cursor goes to the backend where that is. False where there is none.
     fn pass_to_own(&mut self, key: ClientKey, about: About, expect: Expect, raw: &[u8], answer: u8) -> bool {
         let backend = self.clients[key].backend;
-        let found =
-            backend.and_then(|backend| self.servers[backend].prepared.find(about.definition, about.serves));
+        let found = backend
+            .and_then(|backend| self.servers[backend].session.prepared.find(about.definition, about.serves));
         let Some(id) = found else { return false };
         let mut raw = raw.to_vec();
         put_statement_id(&mut raw, id);

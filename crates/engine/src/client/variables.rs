@@ -205,7 +205,11 @@ impl Client {
         if !request.may_read_variables() {
             return Vec::new();
         }
-        difference(&self.session.variables, &servers[backend].variables, servers.of(backend).is_mariadb())
+        difference(
+            &self.session.variables,
+            &servers[backend].session.variables,
+            servers.of(backend).is_mariadb(),
+        )
     }
 
     /// A statement of it has ended on a backend.
@@ -228,7 +232,7 @@ impl Client {
             return VariablesBehind::Unknown;
         };
         let variables = Some(Rc::new(variables));
-        backend.variables = variables.clone();
+        backend.session.variables = variables.clone();
         self.session.variables = variables;
         VariablesBehind::Set
     }
@@ -244,7 +248,7 @@ impl Backend {
     /// What had to go ahead of a client's request has been done.
     pub(crate) fn variables_stand(&mut self, client: &Client, request: &Request) {
         if request.may_read_variables() {
-            self.variables = client.session.variables.clone();
+            self.session.variables = client.session.variables.clone();
         }
     }
 }

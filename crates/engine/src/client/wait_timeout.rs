@@ -60,7 +60,7 @@ impl Client {
         if name.eq_ignore_ascii_case(NAME) {
             let value = seconds(value);
             self.session.wait_timeout = value;
-            backend.wait_timeout = value;
+            backend.session.wait_timeout = value;
         }
     }
 
@@ -74,7 +74,7 @@ impl Client {
         let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
         let reads = executes && request.statement.reads.contains(Reads::WAIT_TIMEOUT);
         let wanted = self.session.wait_timeout;
-        if !(reads || pins) || wanted == backend.wait_timeout {
+        if !(reads || pins) || wanted == backend.session.wait_timeout {
             return None;
         }
         Some(
@@ -86,7 +86,7 @@ impl Client {
 
     /// Whether the server would end the client's backend for an idleness that only it sees: then it has to hear of a ping.
     pub(crate) fn server_watches_idleness(&self, servers: &Servers) -> bool {
-        self.backend.is_some_and(|backend| servers[backend].wait_timeout.is_some())
+        self.backend.is_some_and(|backend| servers[backend].session.wait_timeout.is_some())
     }
 }
 

@@ -147,7 +147,7 @@ impl LockWaits {
 impl Server {
     /// Another worker says which of its clients hold locks on these threads of the server.
     pub(crate) fn take_lock_holders(&mut self, holders: &[(u32, u32)]) {
-        let waits = self.backends.iter_mut().filter_map(|(_, backend)| backend.lock_wait.as_mut());
+        let waits = self.backends.iter_mut().filter_map(|(_, backend)| backend.locks.seen.as_mut());
         for wait in waits.filter(|wait| wait.client.is_none()) {
             wait.client =
                 holders.iter().find(|(thread, _)| *thread == wait.thread).map(|&(_, client)| client);
@@ -229,15 +229,15 @@ impl Server {
         let keys: Vec<_> = backends.map(|(key, _)| key).collect();
         for key in keys {
             let backend = &mut self.backends[key];
-            let thread = backend.thread_id;
-            let asked_about = !backend.in_flight.is_empty() && backend.first_since <= asked;
-            backend.waits_for_lock = asked_about && waits_too(thread);
+            let thread = backend.login.thread_id;
+            let asked_about = !backend.in_flight.is_empty() && backend.first.since <= asked;
+            backend.locks.waits = asked_about && waits_too(thread);
             let first = waits.partition_point(|wait| wait.waiter < thread);
             let own = waits[first..].iter().take_while(|wait| wait.waiter == thread && asked_about);
             let mut others = own.filter_map(|wait| wait.holder);
             // Servers name those too who wait for the same lock before it.
             let waits_for = others.clone().find(|&holder| !waits_too(holder)).or_else(|| others.next());
-            if backend.waits_for_lock {
+            if backend.locks.waits {
                 backend.lend_permit(&mut scheduling.scheduler);
             }
             self.note_lock_wait(now, key, waits_for, clients, &mut scheduling.waits);
@@ -262,16 +262,16 @@ impl Server {
         let Some(thread) = holder.filter(|_| !backend.in_flight.is_empty()) else {
             return self.lock_wait_ended(now, key, waits);
         };
-        let since = backend.lock_wait.map_or(backend.first_since, |wait| wait.since);
-        let known = backend.lock_wait.filter(|wait| wait.thread == thread).and_then(|wait| wait.client);
+        let since = backend.locks.seen.map_or(backend.first.since, |wait| wait.since);
+        let known = backend.locks.seen.filter(|wait| wait.thread == thread).and_then(|wait| wait.client);
         let client = known.or_else(|| self.client_behind(thread, clients));
-        self.backends[key].lock_wait = Some(SeenWait { since, thread, client });
+        self.backends[key].locks.seen = Some(SeenWait { since, thread, client });
     }
 
     /// The client that holds the backend on this thread of the server.
     fn client_behind(&self, thread: u32, clients: &Table<ClientKey, Client>) -> Option<u32> {
         let mut backends = self.backends.iter().map(|(_, backend)| backend);
-        let holder = backends.find(|it| it.thread_id == thread && !it.place.is_former())?.holder?;
+        let holder = backends.find(|it| it.login.thread_id == thread && !it.place.is_former())?.holder?;
         clients.get(holder).map(|client| client.id)
     }
 
@@ -300,7 +300,7 @@ impl Server {
     /// The first statement in flight on a backend does not wait for a lock any more, or has ended: if it was seen to wait, it
     /// has up to now.
     pub(crate) fn lock_wait_ended(&mut self, now: Instant, key: BackendKey, waits: &mut Waits) {
-        let Some(wait) = self.backends[key].lock_wait.take() else { return };
+        let Some(wait) = self.backends[key].locks.seen.take() else { return };
         let waited = now.since(wait.since);
         waits.record(WaitReason::RowLock, waited);
         let Some(client) = wait.client else { return };

@@ -254,7 +254,7 @@ impl Holders {
         let clients =
             backend.in_flight.iter().filter(|one| matches!(one.owner, Owner::Client { .. })).count();
         self.running += clients as u64;
-        self.lock_waits += u64::from(backend.lock_wait.is_some() && !backend.in_flight.is_empty());
+        self.lock_waits += u64::from(backend.locks.seen.is_some() && !backend.in_flight.is_empty());
         self.holding += u64::from(held && backend.in_flight.is_empty());
     }
 

@@ -226,7 +226,7 @@ impl Backend {
                 .filter_map(|statement| statement.group.as_ref())
                 .map(|group| group.bytes())
                 .sum::<usize>()
-            + self.prepared.bytes()
+            + self.session.prepared.bytes()
     }
 }
 

@@ -134,7 +134,7 @@ impl Engine {
         backend.lend_permit(&mut self.scheduling.scheduler);
         backend.afterwards = Afterwards::Close;
         // The number of its thread is another one's where the server is now.
-        backend.serves = Serves::default();
+        backend.shown.serves = Serves::default();
         if backend.is_changing() {
             return self.give_up_backend(key, "the name of its server leads elsewhere");
         }
@@ -380,11 +380,11 @@ impl Engine {
     pub(crate) fn is_awaited_by_kill(&self, backend: BackendKey) -> bool {
         let wanted = self.kills.iter().filter_map(|kill| self.clients.find(kill.victim)?.identity);
         let mut wanted = wanted.chain(self.users_of_abandoned());
-        wanted.any(|identity| identity == self.servers[backend].identity)
+        wanted.any(|identity| identity == self.servers[backend].account.identity)
     }
 
     fn runs_thread(&self, backend: BackendKey, thread_id: u64) -> bool {
-        self.servers.get(backend).is_some_and(|backend| u64::from(backend.thread_id) == thread_id)
+        self.servers.get(backend).is_some_and(|backend| u64::from(backend.login.thread_id) == thread_id)
     }
 
     /// Asks the server to end something, on an idle backend of the same user.

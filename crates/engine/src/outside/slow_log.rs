@@ -213,7 +213,7 @@ impl Engine {
         if !self.settings.slow_log.is_on() {
             return;
         }
-        let thread = self.servers.get(backend).map_or(0, |backend| backend.thread_id);
+        let thread = self.servers.get(backend).map_or(0, |backend| backend.login.thread_id);
         self.note_slow(thread, statement, took, SlowEnd::Answered);
     }
 
@@ -246,8 +246,8 @@ impl Engine {
         let found = statements.find(|(_, statement)| client_of(statement.owner) == Some(client));
         let Some((place, statement)) = found else { return };
         // Behind another one it has not begun.
-        let took = if place == 0 { self.now.since(backend.first_since) } else { Duration::ZERO };
-        let outcome = Outcome::of(backend.thread_id, statement, took, SlowEnd::ClientGone);
+        let took = if place == 0 { self.now.since(backend.first.since) } else { Duration::ZERO };
+        let outcome = Outcome::of(backend.login.thread_id, statement, took, SlowEnd::ClientGone);
         if self.settings.slow_log.is_slow(statement.waited, took) {
             self.write_slow(client, outcome);
         }

@@ -367,13 +367,13 @@ impl Engine {
             login: LoginStage::of(client.phase()),
             in_transaction: client.in_transaction(),
             transaction: client.in_transaction().then(|| self.now.since(client.transaction.since)),
-            backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
+            backend: backend.map(|backend| backend.login.thread_id).filter(|&id| id > 0),
             server: backend.map(|backend| self.server_of(backend)),
             pins: client.session.pins,
             queue,
             lacks: queue.and_then(lacks),
             queued: request.filter(|_| waits).map(|request| self.now.since(request.arrival.at)),
-            running: answers.map(|backend| self.now.since(backend.first_since)),
+            running: answers.map(|backend| self.now.since(backend.first.since)),
             idle: self.now.since(client.activity.last_heard),
             stalled: client.activity.stalled_since.map(|since| self.now.since(since)),
             digest: request.map(|request| request.statement.fingerprint).filter(|&digest| digest != 0),
@@ -413,19 +413,19 @@ impl Engine {
         let holder = backend.holder.and_then(|client| self.clients.get(client));
         let busy = !backend.in_flight.is_empty();
         let state = backend.state(holder.is_some());
-        let session = self.sessions.states.state(backend.session);
+        let session = self.sessions.states.state(backend.session.id);
         BackendView {
             server: self.server_of(backend),
-            thread_id: Some(backend.thread_id).filter(|&id| id > 0),
-            user: lossy(&self.logins.identities.identity(backend.identity).user),
+            thread_id: Some(backend.login.thread_id).filter(|&id| id > 0),
+            user: lossy(&self.logins.identities.identity(backend.account.identity).user),
             state,
             client: holder.map(|client| client.id),
             in_flight: backend.in_flight.len(),
             permit: PermitState::of(backend.permit()),
-            running: (busy && backend.is_ready()).then(|| self.now.since(backend.first_since)),
+            running: (busy && backend.is_ready()).then(|| self.now.since(backend.first.since)),
             idle: (!busy && holder.is_none() || !backend.is_ready()).then(|| self.now.since(backend.since)),
             schema: session.schema.as_deref().map(lossy),
-            session_state: backend.session.number(),
+            session_state: backend.session.id.number(),
             paused: backend.paused,
             in_transaction: self.holds_transaction(backend),
             lock_wait: self.lock_wait_view(backend),
@@ -433,7 +433,7 @@ impl Engine {
     }
 
     fn lock_wait_view(&self, backend: &Backend) -> Option<LockWaitView> {
-        let wait = backend.lock_wait?;
+        let wait = backend.locks.seen?;
         Some(LockWaitView { time: self.now.since(wait.since), thread: wait.thread, client: wait.client })
     }
 

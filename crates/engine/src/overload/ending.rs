@@ -114,7 +114,7 @@ impl Engine {
         let is_over = |backend: &Backend| {
             let waits = backend.in_flight.front().is_some_and(|statement| statement.owner.client().is_none());
             let since =
-                backend.abandoned_since.map_or(backend.first_since, |since| since.max(backend.first_since));
+                backend.abandoned_since.map_or(backend.first.since, |since| since.max(backend.first.since));
             waits && backend.is_ready() && self.now.since(since) >= limit
         };
         let over: Vec<_> =
@@ -279,13 +279,13 @@ impl Engine {
             return None;
         }
         let alone = backend.in_flight.len() == 1;
-        Some(backend.first_since + if alone { limit } else { limit.max(STUCK) })
+        Some(backend.first.since + if alone { limit } else { limit.max(STUCK) })
     }
 
     /// By whom statements are asked for of which nobody waits for the end any more, and for which a KILL may be sent.
     pub(crate) fn users_of_abandoned(&self) -> impl Iterator<Item = IdentityId> {
         let victims = self.scheduling.abandoned.iter();
-        victims.filter_map(|abandoned| Some(self.servers.get(abandoned.backend)?.identity))
+        victims.filter_map(|abandoned| Some(self.servers.get(abandoned.backend)?.account.identity))
     }
 
     fn end_abandoned(&mut self, abandoned: Abandoned) {
@@ -299,7 +299,7 @@ impl Engine {
             // Nor for what has not arrived there.
             return self.give_up_backend(abandoned.backend, "nobody waits for what runs there");
         }
-        let (identity, thread_id) = (victim.identity, u64::from(victim.thread_id));
+        let (identity, thread_id) = (victim.account.identity, u64::from(victim.login.thread_id));
         if time < GRACE {
             return self.scheduling.abandoned.push(abandoned);
         }
@@ -309,7 +309,7 @@ impl Engine {
             .idle
             .iter()
             .copied()
-            .find(|&idle| self.servers[idle].identity == identity);
+            .find(|&idle| self.servers[idle].account.identity == identity);
         if let Some(backend) = idle {
             self.send_kill(backend, Ending { thread_id, query_only: true });
         } else {
@@ -323,7 +323,7 @@ impl Engine {
 fn cancelled_due(backend: &Backend) -> Option<Instant> {
     let alone = backend.in_flight.len() == 1;
     let is_first = backend.in_flight.front().is_some_and(|statement| statement.ends == Ends::WhenAlone);
-    is_first.then(|| backend.first_since + if alone { Duration::ZERO } else { STUCK })
+    is_first.then(|| backend.first.since + if alone { Duration::ZERO } else { STUCK })
 }
 
 /// Says whether the command of a client is the end of its transaction.

@@ -175,7 +175,7 @@ impl Engine {
     /// crowded out.
     fn add_in_flight(&self, users: &mut OfUsers<'_>) {
         for (_, backend) in self.servers.backends() {
-            let user = &self.logins.identities.identity(backend.identity).account.user;
+            let user = &self.logins.identities.identity(backend.account.identity).account.user;
             if let Some(count) = users.0.get_mut(&**user) {
                 *count += backend.in_flight.len() as u64;
             }

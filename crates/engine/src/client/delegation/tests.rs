@@ -226,7 +226,7 @@ fn the_server_judges_the_password() {
     assert_eq!(bench.told(0)[0][0], 0);
     assert_eq!(bench.engine.snapshot().backends, 1, "the backend stays for it");
     let (_, backend) = bench.engine.servers.backends().next().unwrap();
-    assert_eq!(Some(backend.identity), bench.engine.clients[client_key(0)].identity);
+    assert_eq!(Some(backend.account.identity), bench.engine.clients[client_key(0)].identity);
     assert!(bench.engine.logins.claims.asking.is_empty());
 }
 
