@@ -101,10 +101,10 @@ impl Scheduling {
     fn found_group(&mut self, key: ClientKey, hash: u64, request: &mut Request) {
         self.coalescer.last_number += 1;
         let number = self.coalescer.last_number;
-        let (lane, followers) = (request.lane, VecDeque::new());
+        let (lane, followers) = (request.turn.lane, VecDeque::new());
         let group = Group { number, leader: key, lane, followers, reply: Vec::new() };
         self.coalescer.waiting.insert(hash, group);
-        request.group = Some(hash);
+        request.turn.group = Some(hash);
     }
 }
 
@@ -166,7 +166,7 @@ impl Engine {
     fn belongs_to(&self, key: ClientKey, request: &Request, group: &Group) -> bool {
         let client = &self.clients[key];
         let Some(leader) = self.clients.get(group.leader) else { return false };
-        group.lane == request.lane
+        group.lane == request.turn.lane
             && client.session.id == leader.session.id
             && client.identity == leader.identity
             && client.capabilities == leader.capabilities
@@ -182,7 +182,7 @@ impl Engine {
         let mut fold = |bits: u64| hash = (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         fold(client.capabilities.0);
         fold(u64::from(client.identity.map_or(0, |identity| identity.number())));
-        fold(request.lane.map_or(0, |lane| 1 + lane as u64));
+        fold(request.turn.lane.map_or(0, |lane| 1 + lane as u64));
         for chunk in request.raw.chunks(8) {
             let mut eight = [0; 8];
             eight[..chunk.len()].copy_from_slice(chunk);
@@ -193,7 +193,7 @@ impl Engine {
 
     /// A client whose statement waits is about to leave the queue without having it run. A follower takes over its place.
     pub(crate) fn leave_group(&mut self, key: ClientKey) {
-        if let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.group.take()) {
+        if let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.turn.group.take()) {
             self.pass_on(hash);
         }
     }
@@ -212,8 +212,8 @@ impl Engine {
         let client = &mut self.clients[next];
         client.go_alone();
         let request = client.request.as_mut().expect("a follower that was not answered has a request");
-        request.group = Some(hash);
-        let (lane, since) = (request.lane.unwrap_or(Lane::Low), request.arrival.at);
+        request.turn.group = Some(hash);
+        let (lane, since) = (request.turn.lane.unwrap_or(Lane::Low), request.turn.arrival.at);
         self.queue_alone(next, lane, since);
     }
 
@@ -226,7 +226,7 @@ impl Engine {
 
     /// Says whether others wait for the answer to a client's waiting statement.
     pub(crate) fn leads_others(&self, key: ClientKey) -> bool {
-        let hash = self.clients[key].request.as_ref().and_then(|request| request.group);
+        let hash = self.clients[key].request.as_ref().and_then(|request| request.turn.group);
         let group = hash.and_then(|hash| self.scheduling.coalescer.waiting.get(&hash));
         group.is_some_and(|group| {
             group.followers.iter().any(|&follower| self.is_following(follower, group.number))
@@ -235,19 +235,19 @@ impl Engine {
 
     /// The leader's statement goes to the server now: nobody joins any more. `None` where nobody follows.
     pub(crate) fn begin_group(&mut self, request: &mut Request) -> Option<Box<Group>> {
-        let hash = request.group.take()?;
+        let hash = request.turn.group.take()?;
         let mut group = self.scheduling.coalescer.waiting.remove(&hash)?;
         group.followers.retain(|&follower| self.is_following(follower, group.number));
         for follower in &group.followers {
             let key = follower.key;
             let Some(mut request) = self.clients[key].request.take() else { continue };
             // The whole wait is counted once the answer is known to be its own too.
-            request.waited = self.now.since(request.arrival.at);
-            self.scheduling.note_parts(self.now, &request.arrival);
+            request.turn.waited = self.now.since(request.turn.arrival.at);
+            self.scheduling.note_parts(self.now, &request.turn.arrival);
             self.note_begun(key, &request);
             self.note_slow_start(key, &mut request);
             let bytes = request.bytes();
-            self.client_memory.statements.set(&mut request.counted, bytes);
+            self.client_memory.statements.set(&mut request.bytes.counted, bytes);
             self.clients[key].request = Some(request);
         }
         (!group.followers.is_empty()).then(|| Box::new(group))
@@ -339,11 +339,11 @@ impl Engine {
         let Some(mut request) = self.clients[key].request.take() else { return };
         let (settings, workers) = (&self.settings, &self.pool.workers);
         let long = self.scheduling.joins_long_lane(self.now, settings, workers, &self.clients[key], &request);
-        let lane = if long { Lane::Long } else { request.lane.unwrap_or(Lane::Low) };
-        let since = request.arrival.at;
+        let lane = if long { Lane::Long } else { request.turn.lane.unwrap_or(Lane::Low) };
+        let since = request.turn.arrival.at;
         // What it has waited for up to now is counted.
-        request.arrival = self.scheduling.holdups.change_queue(&request.arrival, self.now, long);
-        request.lane = Some(lane);
+        request.turn.arrival = self.scheduling.holdups.change_queue(&request.turn.arrival, self.now, long);
+        request.turn.lane = Some(lane);
         self.clients[key].request = Some(request);
         self.clients[key].go_alone();
         self.queue_alone(key, lane, since);
@@ -371,8 +371,8 @@ impl Engine {
 
     fn count_wait(&mut self, key: ClientKey) {
         if let Some(request) = &self.clients[key].request {
-            let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-            self.scheduling.waits.record(queue, request.waited);
+            let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
+            self.scheduling.waits.record(queue, request.turn.waited);
         }
     }
 

@@ -31,12 +31,7 @@ use crate::stored_code::Hidden;
 pub(crate) struct Request {
     /// The packets as the client sent them, headers included.
     pub(crate) raw: Vec<u8>,
-    /// Bytes that literals in the place of calls will add to it.
-    pub(crate) growth: usize,
-    /// Bytes of it that are on their way to the server, until that has taken them or answers.
-    pub(crate) on_its_way: usize,
-    /// What it takes of `statement_memory` as long as it is its client's, see [`Self::bytes`].
-    pub(crate) counted: Counted,
+    pub(crate) bytes: RequestBytes,
     /// How its reply ends.
     pub(crate) expect: Expect,
     /// Which command it is.
@@ -45,20 +40,79 @@ pub(crate) struct Request {
     pub(crate) statement: Statement,
     /// The sequence number of its answer: 1, or more where the command took several packets.
     pub(crate) answer: u8,
+    pub(crate) changes: RequestChanges,
+    pub(crate) rows: RequestRows,
+    pub(crate) turn: RequestTurn,
+    /// Its session state stands on its backend: nothing has to go ahead of it any more.
+    pub(crate) prepared: bool,
+    pub(crate) tries: RequestTries,
+    /// What its client has sent along with it.
+    pub(crate) attributes: QueryAttributes,
+    /// Which prepared statement it is about.
+    pub(crate) about: Option<Box<About>>,
+    /// What its answer will be remembered for.
+    pub(crate) remember: Option<Question>,
+    /// Its answer is held to its end, and what becomes of it then.
+    pub(crate) held: Option<Held>,
+    /// It ends what another client has on the server.
+    pub(crate) kills: Option<Kills>,
+    /// Of a large text.
+    pub(crate) found_ahead: Option<Box<FoundAhead>>,
+    /// Since when it counts for the primary's load by reads ([`crate::readers`]).
+    pub(crate) counts_for_primary: Option<Instant>,
+    /// For the slow log, where that is on.
+    pub(crate) at_start: Option<Box<AtStart>>,
+}
+
+/// How large a request is, and becomes.
+#[derive(Debug, Default)]
+pub(crate) struct RequestBytes {
+    /// Bytes that literals in the place of calls will add to it.
+    pub(crate) growth: usize,
+    /// Bytes of it that are on their way to the server, until that has taken them or answers.
+    pub(crate) on_its_way: usize,
+    /// What it takes of `statement_memory` as long as it is its client's, see [`Request::bytes`].
+    pub(crate) counted: Counted,
+}
+
+/// What a request changes, of its client's session or beyond, if it succeeds.
+#[derive(Default)]
+pub(crate) struct RequestChanges {
     /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
     pub(crate) collation: Option<Box<[u8]>>,
     /// What it does to what its client holds by name, where that is understood.
-    pub(crate) resource_change: Option<Box<ResourceChange>>,
+    pub(crate) named_resource: Option<Box<ResourceChange>>,
     /// What it does with user variables, where they are carried.
     pub(crate) variables: Option<Box<VariableUse>>,
+    /// What its client will have set of the pool's variables.
+    pub(crate) priority: Option<Priority>,
+    /// What executions of the statement will do that it prepares: of all that it does nothing itself.
+    pub(crate) template: Option<Box<Template>>,
+    /// It may change the server's global values.
+    pub(crate) globals: bool,
+    /// What it may do by stored code, as of this library; see [`crate::stored_code`].
+    pub(crate) hidden: Hidden,
+    pub(crate) library: Option<u64>,
+    /// Who its client wants to be behind it.
+    pub(crate) becomes: Option<Box<Attempt>>,
+}
+
+/// What a request leaves for FOUND_ROWS() and the diagnostics.
+#[derive(Debug, Default)]
+pub(crate) struct RequestRows {
     /// FOUND_ROWS() is the number of its rows.
-    pub(crate) counts_rows: bool,
+    pub(crate) are_counted: bool,
     /// See [`Found`].
     pub(crate) found: Found,
     /// `INSERT ... SELECT`, `CREATE TABLE ... SELECT` and the like: FOUND_ROWS() counts what was read.
     pub(crate) inserts_selection: bool,
     /// It uses no table, as far as it matters for diagnostics that are kept.
     pub(crate) without_tables: bool,
+}
+
+/// A request's turn.
+#[derive(Debug, Default)]
+pub(crate) struct RequestTurn {
     /// It waits for no permit: it may be what frees one.
     pub(crate) urgent: bool,
     /// When it came, and what had held the queue up until then.
@@ -67,10 +121,6 @@ pub(crate) struct Request {
     pub(crate) lane: Option<Lane>,
     /// From its arrival to its start.
     pub(crate) waited: Duration,
-    /// Its session state stands on its backend: nothing has to go ahead of it any more.
-    pub(crate) prepared: bool,
-    /// What its client will have set of the pool's variables once it has succeeded.
-    pub(crate) priority: Option<Priority>,
     /// The hash of the group that it leads, while it waits.
     pub(crate) group: Option<u64>,
     /// Its client held locks before it, or others waited for it.
@@ -79,37 +129,17 @@ pub(crate) struct Request {
     pub(crate) contends: bool,
     /// It has been counted as started.
     pub(crate) started: bool,
+}
+
+/// What has come of a request before.
+#[derive(Debug, Default)]
+pub(crate) struct RequestTries {
     /// Whether it was on a server already, and runs once more.
     pub(crate) sent_before: SentBefore,
     /// How often room has been made for its statement, which the server did not have.
-    pub(crate) prepare_tries: u8,
-    /// What executions of the statement will do that it prepares: of all that it does nothing itself.
-    pub(crate) template: Option<Box<Template>>,
-    /// What its client has sent along with it.
-    pub(crate) attributes: QueryAttributes,
-    /// Which prepared statement it is about.
-    pub(crate) about: Option<Box<About>>,
-    /// What its answer will be remembered for.
-    pub(crate) remember: Option<Question>,
-    /// It may change the server's global values, if it succeeds.
-    pub(crate) sets_globals: bool,
-    /// Its answer is held to its end, and what becomes of it then.
-    pub(crate) held: Option<Held>,
-    /// It ends what another client has on the server.
-    pub(crate) kills: Option<Kills>,
-    /// What it may do by stored code, as of this library; see [`crate::stored_code`].
-    pub(crate) hidden: Hidden,
-    pub(crate) library: Option<u64>,
-    /// Who its client wants to be behind it.
-    pub(crate) becomes: Option<Box<Attempt>>,
-    /// Of a large text.
-    pub(crate) found_ahead: Option<Box<FoundAhead>>,
-    /// Since when it counts for the primary's load by reads ([`crate::readers`]).
-    pub(crate) counts_for_primary: Option<Instant>,
+    pub(crate) prepares: u8,
     /// A replica has not carried it out, perhaps since it writes by a function that nobody has heard of yet.
     pub(crate) came_back: bool,
-    /// For the slow log, where that is on.
-    pub(crate) at_start: Option<Box<AtStart>>,
 }
 
 /// Named values beside a statement (MySQL's query attributes).
@@ -294,47 +324,31 @@ impl Request {
         }
         Self {
             raw,
-            growth: 0,
-            on_its_way: 0,
-            counted: Counted::default(),
+            bytes: RequestBytes::default(),
             expect,
             command,
             statement,
             answer: 1,
-            collation: None,
-            resource_change: None,
-            variables: None,
-            counts_rows: false,
-            found: Found::default(),
-            inserts_selection: false,
-            without_tables: false,
-            urgent: false,
-            arrival: Arrival::default(),
-            lane: None,
-            waited: Duration::ZERO,
+            changes: RequestChanges::default(),
+            rows: RequestRows::default(),
+            turn: RequestTurn::default(),
             prepared: false,
-            priority: None,
-            group: None,
-            started: false,
-            sent_before: SentBefore::No,
-            prepare_tries: 0,
-            template: None,
+            tries: RequestTries::default(),
             attributes: QueryAttributes::None,
             about: None,
             remember: None,
-            sets_globals: false,
             held: None,
             kills: None,
-            hidden: Hidden::default(),
-            library: None,
-            holds_locks: false,
-            contends: false,
-            becomes: None,
             found_ahead: None,
             counts_for_primary: None,
-            came_back: false,
             at_start: None,
         }
+    }
+
+    /// It waits for no permit.
+    pub(crate) fn urgently(mut self) -> Self {
+        self.turn.urgent = true;
+        self
     }
 
     /// The sequence number of the server's answer. It is not the client's where an execution takes one more packet with the
@@ -366,7 +380,7 @@ impl Request {
         statement: Statement,
         answer: u8,
     ) -> Self {
-        let counts_rows = counts_rows(statement.kind, text);
+        let are_counted = counts_rows(statement.kind, text);
         let collation = match &statement.charset {
             CharsetSetting::Names { collation: Some(span), .. } => {
                 Some(text[span.clone()].to_ascii_lowercase().into())
@@ -375,7 +389,13 @@ impl Request {
         };
         let plain = Self::plain(raw, expect, command);
         let found = if statement.rows_of_select { Found::of_text(text) } else { Found::default() };
-        Self { statement, answer, collation, counts_rows, found, ..plain }
+        Self {
+            statement,
+            answer,
+            changes: RequestChanges { collation, ..RequestChanges::default() },
+            rows: RequestRows { are_counted, found, ..RequestRows::default() },
+            ..plain
+        }
     }
 
     /// It leaves the session as it is behind a login.
@@ -401,14 +421,14 @@ impl Request {
         if !is_mariadb {
             return self.command == RequestKind::Other;
         }
-        match (self.command, &self.template) {
+        match (self.command, &self.changes.template) {
             (RequestKind::ResetConnection | RequestKind::ChangeUser, _) => false,
             (RequestKind::Other, _) => true,
             // Likewise where it is prepared (sql_prepare.cc: check_prepared_statement).
             (RequestKind::Prepare, Some(template)) => {
                 template.without_tables || is_without_tables(template.statement.kind)
             }
-            _ => self.without_tables || is_without_tables(self.statement.kind),
+            _ => self.rows.without_tables || is_without_tables(self.statement.kind),
         }
     }
 
@@ -436,7 +456,7 @@ impl Request {
         let executes = matches!(self.command, RequestKind::Query | RequestKind::Execute);
         let statement = &self.statement;
         executes
-            && !self.without_tables
+            && !self.rows.without_tables
             && (statement.several
                 || matches!(
                     statement.kind,
@@ -470,10 +490,15 @@ impl Request {
 
     /// What it takes of `statement_memory`.
     pub(crate) fn bytes(&self) -> usize {
-        let template = self.template.as_ref().map_or(0, |template| template.bytes());
-        let parsed = self.statement.bytes() + template + variables_bytes(self.variables.as_deref());
+        let template = self.changes.template.as_ref().map_or(0, |template| template.bytes());
+        let parsed = self.statement.bytes() + template + variables_bytes(self.changes.variables.as_deref());
         let at_start = self.at_start.as_ref().map_or(0, |at_start| at_start.bytes());
-        self.raw.len() + self.growth + self.on_its_way + self.attributes.bytes() + parsed + at_start
+        self.raw.len()
+            + self.bytes.growth
+            + self.bytes.on_its_way
+            + self.attributes.bytes()
+            + parsed
+            + at_start
     }
 
     /// It has been sent, and will not be again.

@@ -124,7 +124,7 @@ impl Server {
         let Owner::Client { client, .. } = statement.owner else { return };
         let is_mariadb = self.is_mariadb();
         let request = clients[client].request.as_ref();
-        let found = |rows| request.is_some_and(|request| request.found.is_unsure(rows, is_mariadb));
+        let found = |rows| request.is_some_and(|request| request.rows.found.is_unsure(rows, is_mariadb));
         let leaves = summary.error.is_some()
             || summary.warnings > 0
             || !summary.changes.is_empty()
@@ -178,16 +178,16 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
         return if summary.error.is_none() { FoundRows::OnServer } else { FoundRows::AsBefore };
     }
     // CREATE TABLE ... SELECT counts what it read from tables; other definitions that copy rows do not.
-    let copies = request.inserts_selection && summary.copied_rows.is_some() && summary.error.is_none();
+    let copies = request.rows.inserts_selection && summary.copied_rows.is_some() && summary.error.is_none();
     if request.statement.kind == Kind::Ddl && copies {
         return FoundRows::OnServer;
     }
     let several = request.statement.several;
-    let counts = if several { request.statement.rows_of_select } else { request.counts_rows };
-    let found = match (summary.found_rows.filter(|_| counts), request.found) {
+    let counts = if several { request.statement.rows_of_select } else { request.rows.are_counted };
+    let found = match (summary.found_rows.filter(|_| counts), request.rows.found) {
         (Some(_), Found::Values) if is_mariadb && !several => return FoundRows::AsBefore,
         (Some(rows), Found::Limited { offset, .. }) => {
-            if request.found.is_unsure(rows, is_mariadb) && !shared && summary.error.is_none() {
+            if request.rows.found.is_unsure(rows, is_mariadb) && !shared && summary.error.is_none() {
                 return FoundRows::OnServer;
             }
             let offset = if let Offset::Of(offset) = offset { offset } else { 0 };
@@ -195,7 +195,7 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
         }
         (found, _) => found,
     };
-    let copied = summary.copied_rows.filter(|_| request.inserts_selection);
+    let copied = summary.copied_rows.filter(|_| request.rows.inserts_selection);
     // SELECT ... INTO has no result set and finds nothing, so to say.
     let into = matches!(request.command, RequestKind::Query | RequestKind::Execute)
         && request.statement.kind == Kind::Select
@@ -209,7 +209,7 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
 /// Returns MySQL's number where there are no rows: those that an UPDATE has matched, and one for DO.
 fn found_by_change(request: &Request, summary: &Summary) -> Option<u64> {
     let statement = &request.statement;
-    let counts = request.counts_rows && !statement.several && summary.error.is_none();
+    let counts = request.rows.are_counted && !statement.several && summary.error.is_none();
     match statement.kind {
         _ if !counts => None,
         Kind::Update => summary.matched_rows,

@@ -171,7 +171,7 @@ impl Engine {
         let contended = self.is_of_contended_kind(key, request);
         let client = &mut self.clients[key];
         if request.statement.kind == Kind::Begin {
-            request.contends = std::mem::take(&mut client.transaction.contends);
+            request.turn.contends = std::mem::take(&mut client.transaction.contends);
         }
         client.transaction.contends |= contended;
     }
@@ -180,7 +180,7 @@ impl Engine {
     pub(crate) fn is_contended(&self, key: ClientKey, request: &Request) -> bool {
         self.scheduling.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && match request.contends {
+            && match request.turn.contends {
                 true => self.servers[self.servers.serving(&self.clients[key])].contention.is_there(self.now),
                 false => self.is_of_contended_kind(key, request),
             }
@@ -191,13 +191,13 @@ impl Engine {
     pub(crate) fn passes_contended_lane(&self, key: ClientKey, request: &Request) -> bool {
         self.clients[key]
             .backend
-            .is_some_and(|backend| request.holds_locks || self.servers[backend].locks.contends)
+            .is_some_and(|backend| request.turn.holds_locks || self.servers[backend].locks.contends)
     }
 
     /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
     pub(crate) fn enter_contended_lane(&mut self, key: ClientKey) -> bool {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-        let may_enter = matches!(request.lane, Some(Lane::High | Lane::Low | Lane::Long))
+        let may_enter = matches!(request.turn.lane, Some(Lane::High | Lane::Low | Lane::Long))
             && !self.passes_contended_lane(key, request);
         let contended = may_enter && self.is_contended(key, request);
         let enters = contended || (may_enter && self.finds_kind_standing(key));

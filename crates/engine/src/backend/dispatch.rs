@@ -162,7 +162,10 @@ impl Engine {
         let Some(holder) = self.scheduling.scheduler.passed_over() else { return false };
         let Some(backend) = self.clients[holder].backend else { return false };
         let runs = |client: ClientKey| {
-            self.clients[client].request.as_ref().is_some_and(|request| request.lane == Some(Lane::Holding))
+            self.clients[client]
+                .request
+                .as_ref()
+                .is_some_and(|request| request.turn.lane == Some(Lane::Holding))
         };
         let one_runs = self
             .servers
@@ -220,7 +223,7 @@ impl Engine {
     fn start_urgent(&mut self) {
         for (client, since) in std::mem::take(&mut self.scheduling.urgent) {
             let waits = self.clients.find(client).is_some_and(|client| {
-                let urgent = client.request.as_ref().is_some_and(|request| request.urgent);
+                let urgent = client.request.as_ref().is_some_and(|request| request.turn.urgent);
                 urgent && matches!(client.phase(), Phase::Queued)
             });
             let key = client.key;
@@ -258,7 +261,7 @@ impl Engine {
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
     pub(crate) fn send_request(&mut self, key: ClientKey, backend_key: BackendKey) {
         let mut request = self.lift_request(key).expect("a client that starts has a request");
-        if !std::mem::replace(&mut request.started, true) {
+        if !std::mem::replace(&mut request.turn.started, true) {
             self.note_start(key, &mut request);
         }
         self.note_hidden_code(key, &mut request);
@@ -322,7 +325,7 @@ impl Engine {
     ) {
         request.prepared = true;
         // Whatever becomes of that, it concerns its client alone.
-        if let Some(hash) = request.group.take() {
+        if let Some(hash) = request.turn.group.take() {
             self.pass_on(hash);
         }
         self.put_request_back(key, request);
@@ -497,7 +500,7 @@ impl Engine {
                 summary: Summary::default(),
                 preludes,
                 fingerprint: request.fingerprint(),
-                waited: request.waited,
+                waited: request.turn.waited,
                 shared,
                 brings,
                 prelude_effects: ahead.effects,
@@ -505,7 +508,7 @@ impl Engine {
                 chooses_schema: request.chooses_schema(),
                 ends: Ends::ByItself,
                 code_change,
-                library: request.library,
+                library: request.changes.library,
             },
         );
         self.servers.of_mut(backend_key).mark_dirty(backend_key);

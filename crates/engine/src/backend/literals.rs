@@ -56,14 +56,14 @@ impl Client {
         else {
             return Ok(());
         };
-        let is_large = request.template.as_ref().is_some_and(|template| template.large.is_some());
+        let is_large = request.changes.template.as_ref().is_some_and(|template| template.large.is_some());
         if is_large && request.statement.calls.iter().any(|call| Literals::OfPrepared.has(call.function)) {
             return Err(MySqlError::large_and_mixed());
         }
         let length = rewriting.length();
         // The command's byte, and what goes ahead of a text.
         servers[servers.serving(self)].check_length(settings, length + 1 + request.attributes.bytes())?;
-        request.growth = length.saturating_sub(text.len());
+        request.bytes.growth = length.saturating_sub(text.len());
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl Client {
         rewriting.put(&mut raw);
         wire::end_packet(&mut raw, start, &mut 0);
         request.raw = raw;
-        request.growth = 0;
+        request.bytes.growth = 0;
         // They were places in the text as the client has sent it. Executions ask for the others.
         let others = |call: &SessionCall| Literals::OfPrepared.has(call.function);
         request.statement.calls = if prepares && request.statement.calls.iter().any(others) {

@@ -64,7 +64,7 @@ impl Scheduling {
         client: &mut Client,
     ) -> bool {
         let request = client.request.as_ref().expect("a queued client has a request");
-        let enters = !matches!(request.lane, Some(Lane::Long | Lane::Contended))
+        let enters = !matches!(request.turn.lane, Some(Lane::Long | Lane::Contended))
             && self.joins_long_lane(now, settings, workers, client, request);
         if enters {
             self.change_lane(now, key, client, Lane::Long);
@@ -127,12 +127,12 @@ impl Scheduling {
 
     /// A client's waiting statement goes to another lane.
     pub(crate) fn change_lane(&mut self, now: Instant, key: ClientKey, client: &mut Client, lane: Lane) {
-        let arrival = client.request.as_ref().expect("a queued client has a request").arrival;
+        let arrival = client.request.as_ref().expect("a queued client has a request").turn.arrival;
         self.note_parts(now, &arrival);
         let arrival = self.holdups.change_queue(&arrival, now, lane == Lane::Long);
         if let Some(request) = &mut client.request {
-            request.arrival = arrival;
-            request.lane = Some(lane);
+            request.turn.arrival = arrival;
+            request.turn.lane = Some(lane);
         }
         self.scheduler.change_lane(key, lane);
     }

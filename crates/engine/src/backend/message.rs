@@ -109,7 +109,7 @@ impl Backend {
         let raw = std::mem::take(&mut request.raw);
         outbox.send(connection, &self.out);
         self.out.clear();
-        request.on_its_way = raw.len();
+        request.bytes.on_its_way = raw.len();
         outbox.send_whole(connection, raw);
         Some(answer)
     }
@@ -119,10 +119,10 @@ impl ClientMemory {
     /// The server takes what is sent to it: what was on its way there of a client's statement is so no more.
     pub(crate) fn has_arrived(&mut self, client: &mut Client) {
         if let Some(request) = client.request.as_mut()
-            && std::mem::take(&mut request.on_its_way) > 0
+            && std::mem::take(&mut request.bytes.on_its_way) > 0
         {
             let bytes = request.bytes();
-            self.statements.set(&mut request.counted, bytes);
+            self.statements.set(&mut request.bytes.counted, bytes);
         }
     }
 }
@@ -135,7 +135,7 @@ impl Client {
         let autocommit = self.session.status.contains(StatusFlags::AUTOCOMMIT);
         // Reading a table begins a transaction then, unless its engine has none.
         let reads_tables = !matches!(statement.kind, Kind::Show | Kind::Explain)
-            && !request.without_tables
+            && !request.rows.without_tables
             && (!statement.several || request.text().is_some_and(first_says_from));
         let begins = if !autocommit && reads_tables { StatusFlags::IN_TRANS } else { StatusFlags::NONE };
         // An OK follows the result sets of a procedure.

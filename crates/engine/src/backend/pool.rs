@@ -37,7 +37,7 @@ impl Engine {
     /// caches are warm, and the others can time out).
     pub(crate) fn idle_backend_for(&self, key: ClientKey) -> Option<BackendKey> {
         let client = &self.clients[key];
-        if client.request.as_ref().is_some_and(|request| request.sent_before.is_so())
+        if client.request.as_ref().is_some_and(|request| request.tries.sent_before.is_so())
             && !self.may_send_again()
         {
             return None;

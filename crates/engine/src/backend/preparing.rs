@@ -261,10 +261,10 @@ impl Engine {
 
     /// The server had no room for the statement of a client's request: whether to try again.
     fn tries_again(&mut self, key: BackendKey, client: ClientKey) -> bool {
-        let tries = self.clients[client].request.as_ref().map(|request| request.prepare_tries);
+        let tries = self.clients[client].request.as_ref().map(|request| request.tries.prepares);
         let next = tries.and_then(|tries| self.room_may_come(key, tries));
         if let (Some(request), Some(next)) = (&mut self.clients[client].request, next) {
-            request.prepare_tries = next;
+            request.tries.prepares = next;
         }
         next.is_some()
     }
@@ -312,8 +312,8 @@ impl Engine {
         let statements = self.clients[client].session.statements.get_or_insert_default();
         match (&summary.error, summary.prepared) {
             (Some(error), _) if error.code == NO_ROOM => {
-                if let Some(tries) = self.room_may_come(key, request.prepare_tries) {
-                    request.prepare_tries = tries;
+                if let Some(tries) = self.room_may_come(key, request.tries.prepares) {
+                    request.tries.prepares = tries;
                     self.put_request_back(client, request);
                     self.clients[client].try_again();
                     self.send_request(client, key);
@@ -347,7 +347,7 @@ impl Engine {
     /// The definition that a client has prepared, held for the client.
     fn definition_of(&mut self, client: ClientKey, request: &Request, parameters: u16) -> DefinitionId {
         let session = self.clients[client].session.id.expect("a client with requests has logged in");
-        let mut template = request.template.as_deref().expect("what prepares has one").clone();
+        let mut template = request.changes.template.as_deref().expect("what prepares has one").clone();
         template.calls.clone_from(&request.statement.calls);
         let state = self.sessions.states.state(session).for_preparing(template.defines());
         let session = self.sessions.states.hold(state);
@@ -564,7 +564,7 @@ pub(crate) fn stays(request: &Request, in_schema: bool, keeps_types: bool) -> bo
     // Calls become literals when it is executed.
     let moved = [Reads::ROW_COUNT, Reads::FOUND_ROWS, Reads::DIAGNOSTICS];
     let calls = request.statement.calls.iter().any(|call| Literals::OfPrepared.has(call.function));
-    let template = request.template.as_ref();
+    let template = request.changes.template.as_ref();
     let names_variables =
         template.is_some_and(|template| template.statement.effects.contains(Effects::USER_VARIABLE));
     // No backend can be left without a schema once it has one.

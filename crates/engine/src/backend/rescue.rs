@@ -208,9 +208,9 @@ impl Engine {
         let began = client.transaction.began;
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;
-        request.started = false;
-        request.arrival = self.scheduling.holdups.change_queue(&request.arrival, self.now, false);
-        let (since, lane) = (request.arrival.at, request.lane.unwrap_or(Lane::Low));
+        request.turn.started = false;
+        request.turn.arrival = self.scheduling.holdups.change_queue(&request.turn.arrival, self.now, false);
+        let (since, lane) = (request.turn.arrival.at, request.turn.lane.unwrap_or(Lane::Low));
         let standing = Standing { began, ..Standing::default() };
         self.scheduling.scheduler.enqueue(since, key, lane, Need::Any, standing);
         if ends == Ends::WhenAlone {

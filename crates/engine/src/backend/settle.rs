@@ -66,7 +66,7 @@ impl Engine {
             request.statement.several = true;
             request.statement.effects |= Effects::UNKNOWN;
         }
-        if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
+        if let Some(priority) = request.changes.priority.filter(|_| summary.error.is_none()) {
             let full = self.scheduling.scheduler.full_tickets();
             self.clients[client].take_priority(priority, full);
         }
@@ -76,7 +76,7 @@ impl Engine {
         let summary = &mut statement.summary;
         match &summary.error {
             Some(_) => self.note_failed(key, client, &request),
-            None if request.sets_globals => {
+            None if request.changes.globals => {
                 // Every worker looks without waiting for `accounts_refresh`.
                 self.servers.defaults_are_wanted();
                 self.pool.write_to_others(&Letter::DefaultsChanged);
@@ -296,7 +296,7 @@ impl Engine {
             self.clients[client].session.pins |= Pins::THREAD_HANDLING;
         }
         self.settle(key, client, false);
-        if let Some(attempt) = request.becomes.take().filter(|_| self.clients.contains(client)) {
+        if let Some(attempt) = request.changes.becomes.take().filter(|_| self.clients.contains(client)) {
             self.become_user(client, attempt);
         }
     }

@@ -273,9 +273,9 @@ impl Engine {
     /// transaction and leave nothing behind.
     pub(super) fn may_share(&self, key: ClientKey, request: &Request) -> bool {
         request.statement.plain_read
-            && !request.sent_before.is_so()
+            && !request.tries.sent_before.is_so()
             && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
-            && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
+            && !matches!(request.turn.lane, Some(Lane::Long | Lane::Contended))
             && self.clients[key].session.status.contains(StatusFlags::AUTOCOMMIT)
             && self.clients[key].transaction.unstarted.is_none()
             && self.pins_of(key, request).is_empty()
@@ -286,7 +286,7 @@ impl Engine {
             && !self.scheduling.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
             && !self.was_contended(key, request)
             // What others share cannot be asked.
-            && !request.found.is_unknown()
+            && !request.rows.found.is_unknown()
     }
 
     /// The backends that a client's read can join: of its kind only where that may be stuck, and on which it is prepared where it is to be.

@@ -128,7 +128,7 @@ impl<'a> Findings<'a> {
     /// Takes in what follows from the statement itself. `vague`: the server may report a variable under another one's name.
     fn take_in_unreported(&mut self, vague: bool, status: Option<StatusFlags>) {
         let statement = &self.request.statement;
-        if let Some(collation) = self.request.collation.as_ref().filter(|_| !self.failed) {
+        if let Some(collation) = self.request.changes.collation.as_ref().filter(|_| !self.failed) {
             let charset = &mut self.state().charset;
             // Which character set `utf8` is hangs on old_mode, which is set by the same SET later on.
             charset.collation = match collation.strip_prefix(b"utf8_") {
@@ -201,9 +201,9 @@ impl Engine {
         }
         let vague = self.servers.of(key).facts.as_ref().is_some_and(Facts::has_vague_trackers);
         // Code of another schema changes to that and back.
-        let by_schema = tells_schema && (request.chooses_schema() || request.hidden.certain);
+        let by_schema = tells_schema && (request.chooses_schema() || request.changes.hidden.certain);
         // Nothing of the text explains what code that it names may have done beside it.
-        let explained = !request.hidden.effects.changes_session()
+        let explained = !request.changes.hidden.effects.changes_session()
             && (by_schema || self.explains_changes(client, request, vague));
         let session = self.clients[client].session.id.expect("a client with requests has logged in");
         let before = self.sessions.states.state(session);
@@ -248,7 +248,8 @@ impl Engine {
     /// Whether it is the execution of a statement that was prepared in another schema, into which the server goes for it, and back.
     /// Nothing is known of what its code does.
     fn executes_elsewhere(&self, client: ClientKey, request: &Request) -> bool {
-        let executes = request.command == RequestKind::Execute && !request.hidden.effects.changes_session();
+        let executes =
+            request.command == RequestKind::Execute && !request.changes.hidden.effects.changes_session();
         let Some(about) = request.about.as_deref().filter(|_| executes) else { return false };
         let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
         let own = self.clients[client].session.id.expect("a client with requests has logged in");
@@ -263,7 +264,7 @@ impl Engine {
         // What stored code has set there cannot be told from the reports.
         let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
         // Nor what a view has called whose code nobody can read.
-        let no_view = statement.without_tables || request.hidden.certain;
+        let no_view = statement.without_tables || request.changes.hidden.certain;
         let sets = matches!(statement.kind, Kind::Set | Kind::Use) && !(vague && runs_code)
             || !statement.unreported.is_empty() && !may_fire_triggers(statement)
             || !statement.assigned.is_empty() && !runs_code;
@@ -292,7 +293,7 @@ impl Engine {
         let tells_schema = summary.changes.iter().any(|change| matches!(change, Change::Schema(_)));
         let failed = std::mem::replace(&mut self.servers[key].session.failed, Hidden::NOTHING);
         let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
-        request.hidden = failed;
+        request.changes.hidden = failed;
         let explained = in_doubt_anyway && !failed.effects.changes_session();
         if !self.take_in_changes(key, client, &request, summary) || explained {
             return;
@@ -310,7 +311,7 @@ impl Engine {
     /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
     /// can have changed anything, there is nothing.
     pub(crate) fn note_failed(&mut self, key: BackendKey, client: ClientKey, request: &Request) {
-        self.servers[key].session.failed = request.hidden;
+        self.servers[key].session.failed = request.changes.hidden;
         let told = self.servers.of(key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
             && self.servers[key].login.capabilities.contains(Capabilities::DEPRECATE_EOF);
         let may_be = may_have_run_code(request) && self.may_have_changed_session(client, request);

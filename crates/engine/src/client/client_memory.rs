@@ -113,7 +113,7 @@ impl Client {
         self.memory.statements.bytes()
             + reading
             + lent
-            + self.request.as_ref().map_or(0, |request| request.counted.bytes())
+            + self.request.as_ref().map_or(0, |request| request.bytes.counted.bytes())
             + self.session.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
     }
 

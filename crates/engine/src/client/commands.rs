@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
-use crate::request::{QueryAttributes, Request, RequestKind};
+use crate::request::{QueryAttributes, Request, RequestKind, RequestTurn};
 use crate::scheduler::{Lane, Standing};
 use crate::session::aftermath::Diagnostics;
 
@@ -304,7 +304,7 @@ impl Engine {
             // It may go on for days, and is nothing that a permit is for.
             Command::Unsupported(BINLOG_DUMP | BINLOG_DUMP_GTID) => {
                 let (expect, command) = (Expect::Events, RequestKind::BinlogDump);
-                self.queue_request(key, Request { command, urgent: true, ..other(expect) });
+                self.queue_request(key, Request { command, ..other(expect) }.urgently());
             }
             Command::Unsupported(PROCESS_INFO) => {
                 let held = Some(Held::ProcessList(Served::default()));
@@ -387,7 +387,11 @@ impl Engine {
 
     /// False where a statement may not be prepared, which its client has been told.
     pub(super) fn may_prepare(&mut self, key: ClientKey, request: &Request, length: usize) -> bool {
-        let error = if request.template.as_ref().is_some_and(|template| template.statement.sets_pool_variable)
+        let error = if request
+            .changes
+            .template
+            .as_ref()
+            .is_some_and(|template| template.statement.sets_pool_variable)
         {
             Some(MySqlError::not_to_be_prepared())
         } else {
@@ -407,7 +411,7 @@ impl Engine {
             self.views.limit_reached(self.now, Limit::MaxPreparedStmtCount, u64::from(limit));
             return Some(MySqlError::too_many_prepared_statements(limit));
         }
-        let found = request.template.as_ref().map_or(0, |template| template.bytes());
+        let found = request.changes.template.as_ref().map_or(0, |template| template.bytes());
         self.make_room_for_text(length + found + request.statement.bytes()).err()
     }
 
@@ -446,18 +450,18 @@ impl Engine {
             return self.answer_error(key, request.answer, &error);
         }
         let bytes = request.bytes();
-        self.client_memory.statements.set(&mut request.counted, bytes);
+        self.client_memory.statements.set(&mut request.bytes.counted, bytes);
         self.views.measures.turn.note_statement(bytes, request.statement.fingerprint);
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
         let unlocks = request.statement.kind == Kind::UnlockTables && client.session.pins.may_hold_locks();
-        let urgent = request.urgent
+        let urgent = request.turn.urgent
             || (ends_transaction && client.backend.is_some() && client.in_transaction())
             || (unlocks && client.backend.is_some())
             || client.has_kept_permit(&self.servers);
         let standing = self.standing(key, &request);
-        request.holds_locks = standing.holds_locks || standing.blocks_others;
+        request.turn.holds_locks = standing.holds_locks || standing.blocks_others;
         self.note_contender(key, &mut request);
         let contended = !urgent && self.is_contended(key, &request);
         let urgent = urgent || (contended && self.passes_contended_lane(key, &request));
@@ -466,7 +470,7 @@ impl Engine {
         let long = !urgent && !contended && joins();
         let arrival = self.scheduling.holdups.arrival(self.now, long);
         let client = &mut self.clients[key];
-        let mut request = Request { urgent, arrival, ..request };
+        request.turn = RequestTurn { urgent, arrival, ..request.turn };
         let (mut follows, mut enters) = (None, None);
         if urgent {
             self.scheduling.urgent.push((ClientRef { key, id: client.id }, self.now));
@@ -483,7 +487,7 @@ impl Engine {
                 }
                 false => self.scheduling.scheduler.lane(standing, client.priority, &mut client.tickets),
             };
-            request.lane = Some(lane);
+            request.turn.lane = Some(lane);
             match self.settings.coalescing.reads.then(|| self.join_group(key, &mut request)).flatten() {
                 Some(group) => follows = Some(group),
                 None => enters = Some(lane),
@@ -563,7 +567,7 @@ impl Engine {
     /// The same while the request goes on, see [`Self::put_request_back`].
     pub(crate) fn lift_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
         let mut request = self.clients[key].request.take()?;
-        self.client_memory.statements.give_back(&mut request.counted);
+        self.client_memory.statements.give_back(&mut request.bytes.counted);
         Some(request)
     }
 
@@ -571,7 +575,7 @@ impl Engine {
     pub(crate) fn put_request_back(&mut self, key: ClientKey, mut request: Box<Request>) {
         debug_assert!(self.clients[key].request.is_none(), "a client has one request");
         let bytes = request.bytes();
-        self.client_memory.statements.set(&mut request.counted, bytes);
+        self.client_memory.statements.set(&mut request.bytes.counted, bytes);
         self.clients[key].request = Some(request);
     }
 

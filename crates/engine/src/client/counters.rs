@@ -128,7 +128,7 @@ impl Client {
         let replaces =
             |name| self.session.named_resources.as_ref().is_some_and(|held| held.has_prepared(name));
         use Counter::{Close, Execute, Prepare};
-        let counted: &[Counter] = match (request.statement.kind, request.resource_change.as_deref()) {
+        let counted: &[Counter] = match (request.statement.kind, request.changes.named_resource.as_deref()) {
             (Kind::Prepare, Some(ResourceChange::Prepares { name, .. })) if replaces(name) => {
                 &[Close, Prepare]
             }

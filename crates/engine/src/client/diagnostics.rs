@@ -144,7 +144,7 @@ impl Engine {
         let mut request = Request::query(&text);
         request.statement.reads = sql::Reads::DIAGNOSTICS;
         // A count of warnings is a SELECT for the servers.
-        request.counts_rows = true;
+        request.rows.are_counted = true;
         self.queue_request(key, request);
         true
     }
@@ -186,7 +186,8 @@ impl Engine {
         wire::put_message(&mut request.raw, &mut 0, &payload);
         request.statement.kind = sql::Kind::ShowDiagnostics;
         request.statement.reads = sql::Reads::DIAGNOSTICS;
-        request.variables = self.settings.carry_user_variables.then(|| Box::new(VariableUse::Sets(sets)));
+        request.changes.variables =
+            self.settings.carry_user_variables.then(|| Box::new(VariableUse::Sets(sets)));
         self.queue_request(key, request);
     }
 

@@ -585,7 +585,7 @@ impl Engine {
 
     fn queue_kill(&mut self, killer: ClientKey, ending: Ending, kills: Option<Kills>) {
         let request = Request::query(&ending.text());
-        self.queue_request(killer, Request { urgent: true, kills, ..request });
+        self.queue_request(killer, Request { kills, ..request }.urgently());
     }
 }
 

@@ -300,7 +300,9 @@ impl Engine {
         wire::put_message(&mut raw, &mut 0, &[wire::CommandKind::ResetConnection as u8]);
         let reset = Request::plain(raw, wire::Expect::Simple, RequestKind::ChangeUser);
         let answer = sequence.wrapping_add(1);
-        self.queue_request(key, Request { answer, becomes: Some(attempt), urgent: true, ..reset });
+        let mut reset = Request { answer, ..reset.urgently() };
+        reset.changes.becomes = Some(attempt);
+        self.queue_request(key, reset);
     }
 
     /// The rest of COM_CHANGE_USER: nothing is left of what the client had.

@@ -258,7 +258,7 @@ fn has_done_nothing(
         return true;
     }
     let statement = &request.statement;
-    match request.resource_change.as_deref() {
+    match request.changes.named_resource.as_deref() {
         _ if summary.status.is_some() || statement.effects.contains(Effects::ROUTINE) => false,
         // One that is there may be a CALL, of which the body has executed one that is not.
         Some(ResourceChange::Executes(name)) => {
@@ -267,9 +267,9 @@ fn has_done_nothing(
         }
         Some(_) if statement.effects.without(BY_NAME).is_empty() => {
             // What is missing, or not understood, may be so to a trigger only.
-            (code == PARSE_ERROR || NOTHING_DONE.contains(&code)) && !request.hidden.is_silent()
+            (code == PARSE_ERROR || NOTHING_DONE.contains(&code)) && !request.changes.hidden.is_silent()
         }
-        _ => code == PARSE_ERROR && !statement.parses_while_it_runs && !request.hidden.is_silent(),
+        _ => code == PARSE_ERROR && !statement.parses_while_it_runs && !request.changes.hidden.is_silent(),
     }
 }
 
@@ -281,7 +281,7 @@ impl Client {
 
     /// Its statement asks for a lock, and the answer tells whether it has it.
     pub(crate) fn awaits_lock(&self) -> bool {
-        let resource = self.request.as_ref().and_then(|request| request.resource_change.as_deref());
+        let resource = self.request.as_ref().and_then(|request| request.changes.named_resource.as_deref());
         matches!(resource, Some(ResourceChange::TakesLock(_)))
     }
 }
@@ -365,7 +365,7 @@ impl Client {
                     }
                 };
                 let named_resources = self.session.named_resources.get_or_insert_default();
-                named_resources.note(statement, request.resource_change.as_deref(), schema, ending);
+                named_resources.note(statement, request.changes.named_resource.as_deref(), schema, ending);
                 let held = named_resources.effects();
                 self.session.pins = self.session.pins.without(Pins::from(BY_NAME)).with(held.into());
                 if held.is_empty() {

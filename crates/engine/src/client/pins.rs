@@ -32,7 +32,7 @@ impl Client {
                 pins |= Pins::PREPARED_STATEMENT;
             }
         }
-        if request.variables.is_some() {
+        if request.changes.variables.is_some() {
             pins = pins.without(Effects::USER_VARIABLE.into());
         }
         // Without autocommit a savepoint may be all there is of a transaction, which the status does not show then.
@@ -40,10 +40,10 @@ impl Client {
         if request.statement.kind == Kind::Savepoint && unseen {
             pins |= Pins::SAVEPOINT;
         }
-        if request.hidden.is_silent() {
+        if request.changes.hidden.is_silent() {
             pins |= Pins::STATE_CHANGE;
         }
-        if server.takes_roles(request.hidden.effects) {
+        if server.takes_roles(request.changes.hidden.effects) {
             pins |= Effects::ROLE.into();
         }
         if matches!(request.command, RequestKind::RegisterReplica | RequestKind::BinlogDump) {

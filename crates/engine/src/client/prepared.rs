@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::found::Found;
 use crate::ids::ClientKey;
-use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
+use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind, RequestRows};
 use crate::server::Server;
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
@@ -49,11 +49,13 @@ impl SessionTables {
         Request {
             answer,
             statement: template.statement,
-            collation: template.collation,
-            counts_rows: template.counts_rows,
-            found,
-            inserts_selection: template.inserts_selection,
-            without_tables: template.without_tables,
+            changes: RequestChanges { collation: template.collation, ..RequestChanges::default() },
+            rows: RequestRows {
+                are_counted: template.counts_rows,
+                found,
+                inserts_selection: template.inserts_selection,
+                without_tables: template.without_tables,
+            },
             about: Some(Box::new(about)),
             ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
         }

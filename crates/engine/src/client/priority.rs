@@ -189,8 +189,9 @@ impl Request {
         let statement = Statement::of_text(text, mode);
         debug_assert!(statement.kind == Kind::Set, "a SET less some of its assignments");
         let (expect, command) = (wire::Expect::ResultSets, RequestKind::Query);
-        let request = Self::with_text(raw, expect, command, text, statement, answer);
-        Self { priority: Some(priority), ..request }
+        let mut request = Self::with_text(raw, expect, command, text, statement, answer);
+        request.changes.priority = Some(priority);
+        request
     }
 }
 

@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::learned::digests;
-use crate::request::{QueryAttributes, Request, RequestKind, Statement};
+use crate::request::{QueryAttributes, Request, RequestChanges, RequestKind, Statement};
 use crate::session::statements::Template;
 use crate::steps;
 use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
@@ -92,10 +92,11 @@ impl LargeText {
     fn read_text(&self, text: &[u8]) -> Request {
         if self.command == RequestKind::Prepare {
             let mut request = Request::of_prepare(text, self.mode, self.answer);
-            let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
+            let statement =
+                request.changes.template.as_ref().map_or(&request.statement, |found| &found.statement);
             let digest = digests::text::shown(text, statement, self.mode);
             request.found_ahead = Some(Box::new(FoundAhead { defines: Defined::Nothing, digest }));
-            if let Some(template) = &mut request.template {
+            if let Some(template) = &mut request.changes.template {
                 template.large = Some(Arc::new(LargeDefinition::of_text(text, self.mode)));
             }
             return request;
@@ -109,7 +110,7 @@ impl LargeText {
         request.found_ahead = Some(Box::new(FoundAhead { defines, digest }));
         if let Some((library, version)) = &self.code {
             let scope = Scope::In([self.schema.as_deref(), None]);
-            let hidden = match request.resource_change.as_deref() {
+            let hidden = match request.changes.named_resource.as_deref() {
                 // What that is, is with the client. Whoever says so little in so many words gets the worst of it.
                 Some(ResourceChange::Executes(_)) => Hidden::WORST,
                 Some(ResourceChange::ExecutesHarmless(inner)) => library.hidden_in_text(inner),
@@ -118,10 +119,12 @@ impl LargeText {
             request.take_hidden(hidden, *version);
         }
         // Nobody keeps a text that is as long, or looks at it again.
-        if let Some(ResourceChange::Prepares { text: inner, .. }) = request.resource_change.as_deref_mut() {
+        if let Some(ResourceChange::Prepares { text: inner, .. }) =
+            request.changes.named_resource.as_deref_mut()
+        {
             inner.take_if(|inner| inner.text.len() > MOST_TEXT);
         }
-        if let Some(ResourceChange::ExecutesHarmless(inner)) = request.resource_change.as_deref_mut() {
+        if let Some(ResourceChange::ExecutesHarmless(inner)) = request.changes.named_resource.as_deref_mut() {
             inner.text = Box::default();
         }
         request
@@ -136,13 +139,13 @@ impl Request {
         let mut request = Self::with_text(Vec::new(), expect, command, text, statement, answer);
         let statement = &request.statement;
         // What waits for a permit may wait for what it is to end.
-        request.urgent = matches!(statement.kind, Kind::Kill(_));
-        request.without_tables = wants.tables && uses_no_table(statement, text);
+        request.turn.urgent = matches!(statement.kind, Kind::Kill(_));
+        request.rows.without_tables = wants.tables && uses_no_table(statement, text);
         request.held = Held::of_text(statement, text);
-        request.sets_globals = defaults::may_be_set(statement, text);
-        request.inserts_selection = inserts_selection(statement, text);
-        request.resource_change = resource_change_of(statement, text, mode, wants.gives).map(Box::new);
-        request.variables =
+        request.changes.globals = defaults::may_be_set(statement, text);
+        request.rows.inserts_selection = inserts_selection(statement, text);
+        request.changes.named_resource = resource_change_of(statement, text, mode, wants.gives).map(Box::new);
+        request.changes.variables =
             wants.variables.then(|| variable_use(statement, text, mode)).flatten().map(Box::new);
         request
     }
@@ -156,9 +159,9 @@ impl Request {
         let mentions =
             |word: &[u8]| steps::all(text).windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
         let template = Template {
-            collation: found.collation,
-            counts_rows: found.counts_rows,
-            found: found.found,
+            collation: found.changes.collation,
+            counts_rows: found.rows.are_counted,
+            found: found.rows.found,
             inserts_selection: inserts_selection(&found.statement, text),
             without_tables: uses_no_table(&found.statement, text),
             statement: found.statement,
@@ -173,7 +176,7 @@ impl Request {
         Self {
             answer,
             statement,
-            template: Some(Box::new(template)),
+            changes: RequestChanges { template: Some(Box::new(template)), ..RequestChanges::default() },
             ..Self::plain(Vec::new(), expect, command)
         }
     }

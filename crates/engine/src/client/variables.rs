@@ -157,7 +157,7 @@ impl Request {
     fn asks_for_diagnostics_alone(&self) -> bool {
         let statement = &self.statement;
         let uses_nothing_else = matches!(statement.kind, Kind::ShowWarnings | Kind::ShowDiagnostics)
-            || (statement.kind == Kind::Select && self.without_tables);
+            || (statement.kind == Kind::Select && self.rows.without_tables);
         statement.reads.contains(Reads::DIAGNOSTICS)
             && uses_nothing_else
             && statement.effects.is_empty()
@@ -168,7 +168,7 @@ impl Request {
     /// there was one, a trigger has set something.
     pub(crate) fn explained_effects(&self) -> Effects {
         let effects = self.statement.effects;
-        match self.variables.as_deref() {
+        match self.changes.variables.as_deref() {
             _ if self.statement.kind == Kind::Execute => {
                 effects.without(Effects::TEXT_PREPARE.union(Effects::USER_VARIABLE))
             }
@@ -220,7 +220,7 @@ impl Client {
         request: &Request,
         failed: bool,
     ) -> VariablesBehind {
-        let Some(VariableUse::Sets(sets)) = request.variables.as_deref() else {
+        let Some(VariableUse::Sets(sets)) = request.changes.variables.as_deref() else {
             return VariablesBehind::Same;
         };
         if failed {

@@ -56,8 +56,9 @@ pub(crate) struct Following {
 }
 
 /// Whether a statement was on a server before, and waits to be sent once more.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum SentBefore {
+    #[default]
     No,
     /// The statement's backend was lost.
     Lost,
@@ -359,7 +360,7 @@ impl Engine {
         let Some(request) = client.request.as_deref() else { return false };
         // A server that ends each connection at that question is not asked for ever.
         let is_login = request.command == RequestKind::LoginSchema;
-        if is_login && request.sent_before.is_so() && !self.is_held(key) {
+        if is_login && request.tries.sent_before.is_so() && !self.is_held(key) {
             return false;
         }
         let goes_on = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
@@ -380,7 +381,7 @@ impl Engine {
         }
         if sent {
             let repeats = request.statement.plain_read
-                && !request.sent_before.is_so()
+                && !request.tries.sent_before.is_so()
                 && !request.raw.is_empty()
                 && (request.command == RequestKind::Query || request.is_plain_execution())
                 && self.pins_of(key, request).is_empty();
@@ -399,7 +400,7 @@ impl Engine {
     /// Whether a client's statement has come so lately that it may wait for another server.
     fn is_held(&self, key: ClientKey) -> bool {
         let request = self.clients.get(key).and_then(|client| client.request.as_deref());
-        request.is_some_and(|request| self.now.since(request.arrival.at) < self.settings.cluster.hold)
+        request.is_some_and(|request| self.now.since(request.turn.arrival.at) < self.settings.cluster.hold)
     }
 
     /// A client's statement is queued once more, and each of those that waited for its answer goes alone.
@@ -408,7 +409,7 @@ impl Engine {
         let followers: Vec<_> = group.iter().flat_map(|group| self.followers(group)).collect();
         self.queue_again(key, statement.ends);
         if let Some(request) = &mut self.clients[key].request {
-            request.sent_before = sent_before;
+            request.tries.sent_before = sent_before;
         }
         for follower in followers {
             self.goes_alone(follower);
@@ -418,7 +419,7 @@ impl Engine {
     /// What was before, of a client's statement that was sent and is queued once more; `None` where it is not any more.
     fn waits_again(&self, client: ClientRef) -> Option<&SentBefore> {
         let client = self.clients.find(client).filter(|client| matches!(client.phase(), Phase::Queued))?;
-        client.request.as_ref().map(|request| &request.sent_before)
+        client.request.as_ref().map(|request| &request.tries.sent_before)
     }
 
     /// A statement of which nobody will ever know whether it ran.
@@ -504,7 +505,7 @@ impl Engine {
             let Some(SentBefore::Refused(error)) = self.waits_again(client) else { continue };
             let code = error.code;
             let Some(request) = self.take_queued(key, code) else { continue };
-            let SentBefore::Refused(error) = &request.sent_before else { continue };
+            let SentBefore::Refused(error) = &request.tries.sent_before else { continue };
             let reader = self.reader(key);
             self.clients[key].session.aftermath.row_count = -1;
             self.keep_diagnostics(key, Diagnostics::of_error(error, reader));

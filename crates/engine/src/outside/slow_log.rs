@@ -194,8 +194,8 @@ impl Engine {
     }
 
     fn at_start(&self, client: ClientKey, request: &Request, permits: Option<(u32, u32)>) -> AtStart {
-        let waits = self.now > request.arrival.at;
-        let parts = waits.then(|| self.scheduling.holdups.parts_since(&request.arrival, self.now));
+        let waits = self.now > request.turn.arrival.at;
+        let parts = waits.then(|| self.scheduling.holdups.parts_since(&request.turn.arrival, self.now));
         // Large texts are read by other threads, once.
         let text = request.text().filter(|text| text.len() <= self.settings.large_statement_size);
         let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);
@@ -229,7 +229,7 @@ impl Engine {
         }
         let followers = statement.group.as_deref().map_or_else(Vec::new, |group| self.followers(group));
         for follower in followers {
-            let waited = self.clients[follower].request.as_ref().map(|request| request.waited);
+            let waited = self.clients[follower].request.as_ref().map(|request| request.turn.waited);
             if waited.is_some_and(|waited| self.settings.slow_log.is_slow(waited, took)) {
                 self.write_slow(follower, Outcome { coalesced: true, ..outcome });
             }
@@ -261,8 +261,8 @@ impl Engine {
         let now = self.now;
         let request = self.clients[client].request.as_deref_mut();
         let Some(request) = request.filter(|request| is_client_s(request.command)) else { return };
-        request.waited = now.since(request.arrival.at);
-        if self.settings.slow_log.is_slow(request.waited, Duration::ZERO) {
+        request.turn.waited = now.since(request.turn.arrival.at);
+        if self.settings.slow_log.is_slow(request.turn.waited, Duration::ZERO) {
             let end = if error.is_some() { SlowEnd::Cancelled } else { SlowEnd::ClientGone };
             self.write_slow(client, Outcome { error, ..Outcome::before_start(end) });
         }
@@ -304,8 +304,8 @@ impl Engine {
                 .and_then(|fingerprint| self.scheduling.digests.text(fingerprint))
                 .map(String::from),
             sent_text: at_start.sent_text.clone(),
-            waited: request.waited,
-            queue: Queue::of(request.lane),
+            waited: request.turn.waited,
+            queue: Queue::of(request.turn.lane),
             wait_reason: at_start.wait_reason,
             took: outcome.took,
             end: outcome.end,

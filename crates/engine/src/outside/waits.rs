@@ -241,10 +241,10 @@ impl Scheduling {
 
     /// A statement starts: counts what it has waited for.
     pub(crate) fn note_start(&mut self, now: Instant, request: &mut Request) {
-        request.waited = now.since(request.arrival.at);
-        let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-        self.waits.record(queue, request.waited);
-        self.note_parts(now, &request.arrival);
+        request.turn.waited = now.since(request.turn.arrival.at);
+        let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
+        self.waits.record(queue, request.turn.waited);
+        self.note_parts(now, &request.turn.arrival);
     }
 
     /// Makes a place for a statement's digest. Also of one that is only prepared now: its executions come without a text.
@@ -259,7 +259,8 @@ impl Scheduling {
         if fingerprint == 0 || !has_text || !self.digests.is_news(fingerprint) {
             return;
         }
-        let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
+        let statement =
+            request.changes.template.as_ref().map_or(&request.statement, |found| &found.statement);
         let text = match request.found_ahead.as_mut() {
             Some(ahead) => ahead.digest.take(),
             None => request.text().and_then(|text| digests::text::shown(text, statement, mode())),

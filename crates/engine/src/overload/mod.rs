@@ -170,7 +170,8 @@ impl Engine {
     fn note_queue_delay(&mut self, client: ClientKey, request: &Request) {
         // Who follows another's statement has not come through the queue.
         let queued = !matches!(self.clients[client].phase(), Phase::Following { .. });
-        let Some(lane) = request.lane.filter(|_| queued && self.clients[client].backend.is_none()) else {
+        let Some(lane) = request.turn.lane.filter(|_| queued && self.clients[client].backend.is_none())
+        else {
             return;
         };
         self.scheduling.note_would_refuse(self.now, &self.settings, Class::of(lane), request);
@@ -184,7 +185,7 @@ impl Engine {
         let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
         if !target.is_zero() {
             let waited =
-                request.waited.max(self.scheduling.passed_over_for(self.now, &self.settings, request));
+                request.turn.waited.max(self.scheduling.passed_over_for(self.now, &self.settings, request));
             self.scheduling.new_work.delay.note_start(self.now, waited > target, interval);
         }
     }

@@ -43,7 +43,7 @@ impl Scheduling {
         request: &Request,
     ) {
         let (overload, would) = (&settings.overload, &mut self.new_work.would_refuse);
-        let waited = request.waited;
+        let waited = request.turn.waited;
         if class == Class::Long {
             would.long_queue_wait_limit +=
                 u64::from(overload.long_queue_wait_limit.is_zero() && waited >= LONG_WAIT);

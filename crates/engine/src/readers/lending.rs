@@ -189,9 +189,9 @@ impl Engine {
         // Whatever is not known to write nothing may have: a view may have called a function that does.
         let refresh = self.settings.accounts_refresh;
         let only_reads = request.statement.plain_read
-            && !request.came_back
+            && !request.tries.came_back
             && self.servers.primary_mut().rescues.has_no_functions(self.now, refresh);
-        if request.started && !only_reads {
+        if request.turn.started && !only_reads {
             self.clients[key].wrote = self.now;
         }
     }
@@ -213,7 +213,7 @@ impl Engine {
         }
         let of_session = !statement.calls.is_empty()
             || statement.sets_for_itself
-            || request.variables.is_some()
+            || request.changes.variables.is_some()
             || request.remember.is_some()
             || request.attributes != QueryAttributes::None;
         if of_session || statement.without_tables {
@@ -222,7 +222,10 @@ impl Engine {
         if self.sessions.text_of(request).is_none_or(sql::may_name_system_schema) {
             return Some(NotSplit::OfServer);
         }
-        if request.found.is_unknown() || request.found_ahead.is_some() || request.raw.len() > LARGEST_JOINED {
+        if request.rows.found.is_unknown()
+            || request.found_ahead.is_some()
+            || request.raw.len() > LARGEST_JOINED
+        {
             return Some(NotSplit::NoPlainRead);
         }
         if let Some(why) = self.is_bound(&self.clients[key]) {
@@ -234,11 +237,11 @@ impl Engine {
             return Some(NotSplit::Functions);
         }
         self.note_hidden_code(key, request);
-        if request.hidden.may_change_session() || !request.hidden.effects.is_empty() {
+        if request.changes.hidden.may_change_session() || !request.changes.hidden.effects.is_empty() {
             return Some(NotSplit::StoredCode);
         }
         // The reader looks for itself: the server's code may not have come to it yet.
-        request.library = None;
+        request.changes.library = None;
         None
     }
 
@@ -273,7 +276,7 @@ impl Engine {
     }
 
     fn lend_to(&mut self, place: usize, key: ClientKey, request: Request, since: Instant) {
-        let about = request.about.as_deref().map(|about| (*about, request.found));
+        let about = request.about.as_deref().map(|about| (*about, request.rows.found));
         let statement = about.map(|(about, _)| {
             let mut statement = self.lend_statement(key, about);
             self.readers.all[place].given.give(&mut statement.session);
@@ -545,7 +548,7 @@ impl Engine {
                 Request { raw, ..request }
             }
         };
-        request.came_back = true;
+        request.tries.came_back = true;
         self.queue_on_primary(key, request, NotSplit::CameBack);
     }
 

@@ -42,9 +42,9 @@ impl Engine {
         }
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
-        let since = request.arrival.at;
+        let since = request.turn.arrival.at;
         // Whether its kind waits for locks is seen once its turn has come again.
-        let lane = request.lane.filter(|&lane| lane == Lane::Long).unwrap_or(Lane::Low);
+        let lane = request.turn.lane.filter(|&lane| lane == Lane::Long).unwrap_or(Lane::Low);
         let standing = Standing { began: client.transaction.began, ..Standing::default() };
         let identity = client.identity.expect("whose user has a share");
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users).clone();
@@ -61,7 +61,7 @@ impl Engine {
     pub(crate) fn user_may_use_one_more(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
-        let since = request.arrival.at;
+        let since = request.turn.arrival.at;
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users);
         usage.may_have_one_more(self.pool.bound_of_users(&self.settings), self.pool.worker, since)
             || self.logins.checks_schema(key)

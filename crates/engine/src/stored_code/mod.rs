@@ -166,8 +166,8 @@ impl Hidden {
 impl Request {
     /// Takes in what it may do by stored code, as of this version of what is known.
     pub(crate) fn take_hidden(&mut self, hidden: Hidden, version: u64) {
-        self.library = Some(version);
-        self.hidden = hidden;
+        self.changes.library = Some(version);
+        self.changes.hidden = hidden;
         if !hidden.effects.is_empty() {
             self.statement.plain_read = false;
             self.statement.repeatable = false;

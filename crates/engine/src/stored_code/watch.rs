@@ -337,7 +337,7 @@ impl Engine {
         }
         self.pool.take_up_code();
         let KnownCode { library, version } = &self.pool.known_code;
-        if request.library == Some(*version) {
+        if request.changes.library == Some(*version) {
             return;
         }
         let scope = Scope::In(self.default_schemas(key, request));
@@ -345,7 +345,7 @@ impl Engine {
         let hidden = match (self.text_by_name(key, request), self.sessions.large_definition(request)) {
             // It is too long to be looked at once more, here: it may do whatever any code does.
             _ if request.found_ahead.is_some() => {
-                Hidden { effects: request.hidden.effects | library.any(), certain: false }
+                Hidden { effects: request.changes.hidden.effects | library.any(), certain: false }
             }
             (_, Some(LargeDefinition { names: Some(names), .. })) => {
                 library.hidden_by_names(names, writes, scope)
@@ -373,15 +373,15 @@ impl Engine {
     /// statements that defines code itself (`defines`) may well go on to run it, and pins.
     pub(crate) fn note_hidden_code_at_end(&mut self, key: BackendKey, request: &mut Request, defines: bool) {
         let Some(version) =
-            request.library.filter(|&version| version != self.pool.workers.stored_code.version())
+            request.changes.library.filter(|&version| version != self.pool.workers.stored_code.version())
         else {
             return;
         };
         let (latest, library, beyond) = self.pool.workers.stored_code.library();
         let more = if version + 1 == latest { beyond } else { library.any() };
-        request.hidden.certain = false;
+        request.changes.hidden.certain = false;
         if defines && request.statement.several {
-            request.hidden.effects |= more;
+            request.changes.hidden.effects |= more;
         } else if more.contains(CodeEffects::SILENT) {
             let clean =
                 if self.servers.of(key).takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
@@ -392,7 +392,7 @@ impl Engine {
 
     /// Returns the text that an EXECUTE executes, where the client is not pinned for it anyway.
     fn text_by_name<'a>(&'a self, key: ClientKey, request: &'a Request) -> Option<&'a PreparedText> {
-        match request.resource_change.as_deref()? {
+        match request.changes.named_resource.as_deref()? {
             ResourceChange::ExecutesHarmless(text) => Some(text),
             ResourceChange::Executes(name) => self.clients[key].session.named_resources.as_ref()?.text(name),
             _ => None,
@@ -494,7 +494,7 @@ impl Engine {
         // Of others nobody knows what is left, or what the server has yet to say of it.
         let alone = !statement.several && !statement.sets_for_itself && statement.effects.is_empty();
         let plain = alone && statement.kind != Kind::Other;
-        !plain || request.hidden.may_change_session() || self.is_in_unreported_schema(client)
+        !plain || request.changes.hidden.may_change_session() || self.is_in_unreported_schema(client)
     }
 
     /// Returns the view of stored code from outside.

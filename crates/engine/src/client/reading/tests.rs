@@ -77,12 +77,20 @@ fn a_text_is_the_same_whoever_reads_it() {
         let [one, other] =
             [&small, &large].map(|engine| engine.clients[client_key(0)].request.as_ref().expect("it waits"));
         assert_eq!(
-            (&one.raw, &one.resource_change, &one.variables),
-            (&other.raw, &other.resource_change, &other.variables)
+            (&one.raw, &one.changes.named_resource, &one.changes.variables),
+            (&other.raw, &other.changes.named_resource, &other.changes.variables)
         );
         assert_eq!(one.statement, other.statement, "{text}");
-        assert_eq!((one.hidden, one.library), (other.hidden, other.library), "{text}");
-        assert_eq!((one.urgent, one.counts_rows), (other.urgent, other.counts_rows), "{text}");
+        assert_eq!(
+            (one.changes.hidden, one.changes.library),
+            (other.changes.hidden, other.changes.library),
+            "{text}"
+        );
+        assert_eq!(
+            (one.turn.urgent, one.rows.are_counted),
+            (other.turn.urgent, other.rows.are_counted),
+            "{text}"
+        );
     }
 }
 
