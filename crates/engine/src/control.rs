@@ -164,7 +164,7 @@ impl Engine {
             State::Away
                 if self.servers[server].reachability.may_connect(self.now)
                     && self.has_primary()
-                    && (self.draining.is_none() || self.awaits_its_only_server()) =>
+                    && (self.orders.draining.is_none() || self.awaits_its_only_server()) =>
             {
                 let control = &mut self.servers[server].control;
                 control.state = State::Connecting;
@@ -224,7 +224,7 @@ impl Engine {
 
     fn next_control_turn_at(&self, server: ServerKey) -> Option<Instant> {
         match self.servers[server].control.state {
-            State::Away if self.draining.is_some() && !self.awaits_its_only_server() => None,
+            State::Away if self.orders.draining.is_some() && !self.awaits_its_only_server() => None,
             State::Away if !self.has_primary() => None,
             State::Away => Some(self.servers[server].reachability.next_attempt().unwrap_or(self.now)),
             State::Idle => {

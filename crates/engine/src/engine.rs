@@ -50,11 +50,7 @@ pub struct Engine {
     pub(crate) io: Io,
     pub(crate) pool: Pool,
     pub(crate) clients: Table<ClientKey, Client>,
-    pub(crate) client_ids: BTreeMap<u32, ClientKey>,
-    /// How many ids clients have been given, the first of which stands at this place of the slot's. It is another one with each start: an id of
-    /// a former one, or of an Onramp whose slot this is now, is hardly one of ours.
-    pub(crate) last_client_id: u32,
-    pub(crate) first_client_id: u32,
+    pub(crate) ids: ClientIds,
     pub(crate) logins: Logins,
     pub(crate) sessions: SessionTables,
     pub(crate) scheduling: Scheduling,
@@ -71,13 +67,29 @@ pub struct Engine {
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Resume,
     pub(crate) client_memory: ClientMemory,
-    /// When open transactions are given up, once draining has begun.
-    pub(crate) draining: Option<Instant>,
     /// When idle clients and backends are looked through next.
     pub(crate) next_sweep: Instant,
+    pub(crate) orders: Orders,
+}
+
+/// The ids of clients.
+#[derive(Debug)]
+pub(crate) struct ClientIds {
+    pub(crate) keys: BTreeMap<u32, ClientKey>,
+    /// How many clients have been given, the first of which stands at this place of the slot's. It is another one with each start: an id of
+    /// a former one, or of an Onramp whose slot this is now, is hardly one of ours.
+    pub(crate) last: u32,
+    pub(crate) first: u32,
+}
+
+/// What somebody outside has ordered.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    /// When open transactions are given up, once draining has begun.
+    pub(crate) draining: Option<Instant>,
     /// No new statement goes to the server, see [`Engine::pause`].
     pub(crate) paused: bool,
-    /// Statements that somebody outside wants ended.
+    /// Statements that are to be ended.
     pub(crate) kills: Vec<OutsideKill>,
     /// What the server has been asked to end, and has not answered yet.
     pub(crate) kills_under_way: KillsUnderWay,
@@ -155,13 +167,11 @@ impl Engine {
         let io = Io::new(settings.entropy);
         Self {
             now: Instant::START,
-            first_client_id: io.entropy.number(),
+            ids: ClientIds { keys: BTreeMap::new(), last: 0, first: io.entropy.number() },
             io,
             scheduling: Scheduling::new(&settings, Arc::clone(&workers), worker),
             pool: Pool::new(workers, worker),
             clients: Table::new(()),
-            client_ids: BTreeMap::new(),
-            last_client_id: 0,
             logins: Logins::default(),
             sessions: SessionTables::default(),
             servers: Servers::new(),
@@ -172,12 +182,8 @@ impl Engine {
             views: Views::default(),
             resume: Resume::default(),
             client_memory: ClientMemory::default(),
-            draining: None,
             next_sweep: Instant::START,
-            paused: false,
-            kills: Vec::new(),
-            kills_under_way: KillsUnderWay::default(),
-            killed_at_peers: VecDeque::new(),
+            orders: Orders::default(),
             settings,
         }
     }
@@ -447,7 +453,7 @@ impl Engine {
         self.carry_out_kills();
         // What clients have sent ahead goes to replicas in this turn, and what comes back is dispatched in it.
         self.turn_of_readers();
-        if self.paused {
+        if self.orders.paused {
             self.scheduling.new_work.starts_lately.hold(self.now);
             self.scheduling.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
         } else {
@@ -474,10 +480,10 @@ impl Engine {
 
     /// SIGTERM: nobody new, idle clients go, the others finish.
     fn drain(&mut self) {
-        if self.draining.is_some() {
+        if self.orders.draining.is_some() {
             return;
         }
-        self.draining = Some(self.now + self.settings.shutdown_timeout);
+        self.orders.draining = Some(self.now + self.settings.shutdown_timeout);
         self.io.outbox.stop_listening();
         let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in all {
@@ -487,7 +493,7 @@ impl Engine {
 
     /// While draining, a client goes as soon as nothing of it is open.
     pub(crate) fn drain_client(&mut self, key: ClientKey) {
-        if self.draining.is_none() || !self.clients.contains(key) {
+        if self.orders.draining.is_none() || !self.clients.contains(key) {
             return;
         }
         let client = &self.clients[key];
@@ -500,8 +506,8 @@ impl Engine {
     }
 
     fn drain_turn(&mut self) {
-        let Some(deadline) = self.draining else { return };
-        if self.paused || self.now >= deadline {
+        let Some(deadline) = self.orders.draining else { return };
+        if self.orders.paused || self.now >= deadline {
             self.refuse_what_waits();
         }
         if self.now >= deadline {
@@ -547,7 +553,7 @@ impl Engine {
     /// Leaves the server in the orderly way, and says that nothing is left to do.
     fn stop(&mut self) {
         // Whoever comes in the same turn is refused.
-        self.draining.get_or_insert(self.now);
+        self.orders.draining.get_or_insert(self.now);
         let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in all {
             // One that goes may take others along: those that waited with it for the schema of their login.

@@ -124,7 +124,7 @@ impl Timer {
 impl Engine {
     /// When this is due, if it is going to be.
     pub(crate) fn timer(&self, timer: Timer) -> Option<Instant> {
-        if self.paused && timer.rests_while_paused() {
+        if self.orders.paused && timer.rests_while_paused() {
             return None;
         }
         match timer {
@@ -140,7 +140,7 @@ impl Engine {
             Timer::Overload => self.scheduling.next_refusal(self.now, &self.settings),
             Timer::Shares => self.scheduling.next_release(self.now),
             Timer::Overdue => self.next_ending(),
-            Timer::KillUnderWay => self.kills_under_way.next_end(),
+            Timer::KillUnderWay => self.orders.kills_under_way.next_end(),
             Timer::Stall => {
                 let identities = &self.logins.identities;
                 let (settings, servers) = (&self.settings, &self.servers);
@@ -152,7 +152,7 @@ impl Engine {
                 self.servers.iter().filter_map(|server| server.next_look_for_places(self.now)).min()
             }
             Timer::OtherWorkers => self.pool.next_asking(&self.settings),
-            Timer::Draining => self.draining,
+            Timer::Draining => self.orders.draining,
             // An attempt that was due has been made in this turn, and its answer will come by itself.
             Timer::Reconnect => self
                 .servers
@@ -176,7 +176,7 @@ impl Engine {
     ///
     /// Where that is not so.
     pub(crate) fn check_timers(&self) {
-        if self.draining.is_some() && self.clients.is_empty() {
+        if self.orders.draining.is_some() && self.clients.is_empty() {
             return; // it has finished, and nobody asks it any more
         }
         let workers = self.pool.workers.count();
@@ -205,7 +205,7 @@ mod tests {
         let mut engine = engine(1, Settings::default());
         engine.scheduling.urgent.push((engine.clients.ref_to(client_key(0)), engine.now));
         assert!(engine.timer(Timer::LackOfBackends).is_some());
-        engine.paused = true;
+        engine.orders.paused = true;
         assert_eq!(engine.timer(Timer::LackOfBackends), None);
         assert!(engine.timer(Timer::Sweep).is_some());
     }

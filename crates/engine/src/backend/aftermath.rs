@@ -128,7 +128,7 @@ impl Server {
         let leaves = summary.error.is_some()
             || summary.warnings > 0
             || !summary.changes.is_empty()
-            || summary.found_rows.is_some_and(found);
+            || summary.counts.found.is_some_and(found);
         if leaves && self.backends[key].in_flight.is_empty() {
             statement.shared = false;
             let backend = &mut self.backends[key];
@@ -141,12 +141,12 @@ impl Server {
 /// ROW_COUNT() behind a statement; `None` where it stays what it was.
 fn row_count(request: &Request, summary: &Summary) -> Option<i64> {
     // SHOW COUNT(*) WARNINGS has rows, GET DIAGNOSTICS has none.
-    let sets = request.sets_row_count() || summary.rows.is_some();
+    let sets = request.sets_row_count() || summary.counts.rows.is_some();
     let failed_to_prepare = request.command == RequestKind::Prepare && summary.error.is_some();
     if !sets && !failed_to_prepare {
         return None;
     }
-    Some(match (&summary.error, summary.rows) {
+    Some(match (&summary.error, summary.counts.rows) {
         // Definitions without rows are a result all the same.
         (None, None) if request.expect != Expect::FieldList => {
             i64::try_from(summary.affected_rows).unwrap_or(i64::MAX)
@@ -168,23 +168,23 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
     // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
     // come: then only the server knows, and the client stays there.
     // What runs no selection of its own leaves the number as it was: SET, LOCK TABLES, CREATE TEMPORARY TABLE.
-    let rows_tell = summary.found_rows.is_some();
+    let rows_tell = summary.counts.found.is_some();
     let may_count = if rows_tell { effects.without(COUNT_NOTHING) } else { effects };
     let selects = rows_tell
-        || summary.copied_rows.is_some()
+        || summary.counts.copied.is_some()
         || request.statement.kind == Kind::Select
         || !effects.intersection(MAY_SELECT).is_empty();
     if (selects && !may_count.is_empty()) || request.wants_cursor() {
         return if summary.error.is_none() { FoundRows::OnServer } else { FoundRows::AsBefore };
     }
     // CREATE TABLE ... SELECT counts what it read from tables; other definitions that copy rows do not.
-    let copies = request.rows.inserts_selection && summary.copied_rows.is_some() && summary.error.is_none();
+    let copies = request.rows.inserts_selection && summary.counts.copied.is_some() && summary.error.is_none();
     if request.statement.kind == Kind::Ddl && copies {
         return FoundRows::OnServer;
     }
     let several = request.statement.several;
     let counts = if several { request.statement.rows_of_select } else { request.rows.are_counted };
-    let found = match (summary.found_rows.filter(|_| counts), request.rows.found) {
+    let found = match (summary.counts.found.filter(|_| counts), request.rows.found) {
         (Some(_), Found::Values) if is_mariadb && !several => return FoundRows::AsBefore,
         (Some(rows), Found::Limited { offset, .. }) => {
             if request.rows.found.is_unsure(rows, is_mariadb) && !shared && summary.error.is_none() {
@@ -195,13 +195,13 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
         }
         (found, _) => found,
     };
-    let copied = summary.copied_rows.filter(|_| request.rows.inserts_selection);
+    let copied = summary.counts.copied.filter(|_| request.rows.inserts_selection);
     // SELECT ... INTO has no result set and finds nothing, so to say.
     let into = matches!(request.command, RequestKind::Query | RequestKind::Execute)
         && request.statement.kind == Kind::Select
         && !several
         && summary.error.is_none()
-        && summary.rows.is_none();
+        && summary.counts.rows.is_none();
     let of_change = if is_mariadb { None } else { found_by_change(request, summary) };
     found.or(copied).or(of_change).or(into.then_some(0)).map_or(FoundRows::AsBefore, FoundRows::Known)
 }
@@ -212,7 +212,7 @@ fn found_by_change(request: &Request, summary: &Summary) -> Option<u64> {
     let counts = request.rows.are_counted && !statement.several && summary.error.is_none();
     match statement.kind {
         _ if !counts => None,
-        Kind::Update => summary.matched_rows,
+        Kind::Update => summary.counts.matched,
         Kind::Do => Some(1),
         _ => None,
     }
@@ -223,7 +223,7 @@ fn may_change_insert_id(request: &Request, summary: &Summary) -> bool {
     // RETURNING hides the id behind rows, an error hides it altogether. LOAD DATA sets it and does not say so, and of several
     // statements not all are heard of.
     let silent = request.statement.kind == Kind::Load || request.statement.several;
-    let told = !silent && summary.rows.is_none() && summary.error.is_none();
+    let told = !silent && summary.counts.rows.is_none() && summary.error.is_none();
     let inserts = request.statement.inserts && request.command != RequestKind::Prepare;
     let unseen = !effects_of_running(request).intersection(MAY_INSERT).is_empty();
     summary.last_insert_id != 0 || unseen || (inserts && !told) || request.statement.sets_last_insert_id

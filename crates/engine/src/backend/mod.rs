@@ -328,23 +328,11 @@ pub(crate) struct Summary {
     pub(crate) affected_rows: u64,
     pub(crate) last_insert_id: u64,
     pub(crate) warnings: u16,
-    /// Results with success: result sets, and OK packets in the place of one.
-    pub(crate) results: u32,
-    /// The last result was a result set, of so many rows.
-    pub(crate) rows: Option<u64>,
-    /// The rows that an `INSERT ... SELECT` read, as the OK says in words.
-    pub(crate) copied_rows: Option<u64>,
-    /// How many rows an UPDATE has found, changed or not.
-    pub(crate) matched_rows: Option<u64>,
-    /// The rows of the latest result set, whatever came after it.
-    pub(crate) found_rows: Option<u64>,
+    pub(crate) counts: AnswerCounts,
     /// A statement was prepared, under this id, with so many parameters.
     pub(crate) prepared: Option<(u32, u16)>,
     /// The digest of the column definitions that the client has got, where that remembers them.
     pub(crate) metadata: Option<u64>,
-    /// Rows of all its result sets, and rows changed by all its statements.
-    pub(crate) rows_sent: u64,
-    pub(crate) rows_changed: u64,
     pub(crate) error: Option<ServerError>,
     /// The error is not for the client: the statement goes to another server.
     pub(crate) withheld: bool,
@@ -368,6 +356,25 @@ pub(crate) struct Summary {
     /// The changes of the latest OK, where they will be remembered.
     pub(crate) raw_changes: Vec<u8>,
     pub(crate) kept: Vec<u8>,
+}
+
+/// Results and rows of an answer so far.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerCounts {
+    /// Results with success: result sets, and OK packets in the place of one.
+    pub(crate) results: u32,
+    /// The last result was a result set, of so many rows.
+    pub(crate) rows: Option<u64>,
+    /// The rows that an `INSERT ... SELECT` read, as the OK says in words.
+    pub(crate) copied: Option<u64>,
+    /// How many rows an UPDATE has found, changed or not.
+    pub(crate) matched: Option<u64>,
+    /// The rows of the latest result set, whatever came after it.
+    pub(crate) found: Option<u64>,
+    /// Rows of all its result sets.
+    pub(crate) sent: u64,
+    /// Rows changed by all its statements.
+    pub(crate) changed: u64,
 }
 
 /// An error of the server, as it came.

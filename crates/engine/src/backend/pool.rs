@@ -81,7 +81,7 @@ impl Engine {
                 // While draining nobody comes any more; those who wait still need one.
                 let needed = self.scheduling.scheduler.in_need() > 0 || !self.scheduling.urgent.is_empty();
                 // A statement of a contended kind may not start now, and asks for another one as soon as this is gone.
-                if self.draining.is_some() && !needed && self.scheduling.scheduler.waiting() == 0 {
+                if self.orders.draining.is_some() && !needed && self.scheduling.scheduler.waiting() == 0 {
                     return self.quit_backend(key);
                 }
                 // Nor may one be closed that a KILL waits for: another one would be opened at once.
@@ -218,7 +218,7 @@ mod tests {
         let (key, backend) =
             engine.servers.primary_mut().backends.iter_mut().next().expect("one is begun for it");
         backend.set_phase(Phase::Ready);
-        engine.draining = Some(Instant::START + Duration::from_secs(1));
+        engine.orders.draining = Some(Instant::START + Duration::from_secs(1));
         engine.scheduling.change_lane(
             engine.now,
             client_key(0),

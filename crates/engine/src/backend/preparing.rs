@@ -475,7 +475,7 @@ impl Engine {
             // Behind what has no columns, a stored function has left the flag, as it may have left LAST_ROW_SENT here. Behind rows,
             // as those of EXPLAIN, there is none either, and MySQL 9.7.4 crashes where it is asked for more.
             (Action::Execute { cursor, .. }, None, Some(status)) => {
-                cursor && status.contains(StatusFlags::CURSOR_EXISTS) && summary.rows == Some(0)
+                cursor && status.contains(StatusFlags::CURSOR_EXISTS) && summary.counts.rows == Some(0)
             }
             (Action::Fetch, None, Some(status)) => !status.contains(StatusFlags::LAST_ROW_SENT),
             // Nothing that a fetch runs into closes a cursor for certain.

@@ -124,11 +124,11 @@ impl ReplySink for Relay<'_> {
                 summary.warnings = ok.warnings;
                 if ok.header == 0x00 {
                     summary.affected_rows = ok.affected_rows;
-                    summary.rows_changed = summary.rows_changed.saturating_add(ok.affected_rows);
-                    summary.copied_rows = number_behind(b"Records: ", ok.info);
-                    summary.matched_rows = number_behind(b"Rows matched: ", ok.info);
-                    summary.results = summary.results.saturating_add(1);
-                    summary.rows = None;
+                    summary.counts.changed = summary.counts.changed.saturating_add(ok.affected_rows);
+                    summary.counts.copied = number_behind(b"Records: ", ok.info);
+                    summary.counts.matched = number_behind(b"Rows matched: ", ok.info);
+                    summary.counts.results = summary.counts.results.saturating_add(1);
+                    summary.counts.rows = None;
                 }
                 if ok.last_insert_id != 0 {
                     summary.last_insert_id = ok.last_insert_id;
@@ -161,14 +161,14 @@ impl ReplySink for Relay<'_> {
             ReplyEvent::LocalInfile { sequence } => summary.local_infile = Some(sequence),
             ReplyEvent::LogBegins => summary.log_begun = true,
             ReplyEvent::ResultSetEnd { rows } => {
-                summary.results = summary.results.saturating_add(1);
-                summary.rows = Some(rows);
-                summary.rows_sent = summary.rows_sent.saturating_add(rows);
-                summary.found_rows = Some(rows);
+                summary.counts.results = summary.counts.results.saturating_add(1);
+                summary.counts.rows = Some(rows);
+                summary.counts.sent = summary.counts.sent.saturating_add(rows);
+                summary.counts.found = Some(rows);
             }
             ReplyEvent::Metadata(digest) => summary.metadata = Some(digest),
             ReplyEvent::Prepared { statement, parameters, .. } => {
-                summary.rows = None;
+                summary.counts.rows = None;
                 summary.prepared = Some((statement, parameters));
             }
         }
@@ -185,7 +185,7 @@ fn number_behind(words: &[u8], info: &[u8]) -> Option<u64> {
 impl Summary {
     /// How many results there were, an error among them.
     pub(crate) fn answers(&self) -> u32 {
-        self.results.saturating_add(u32::from(self.error.is_some()))
+        self.counts.results.saturating_add(u32::from(self.error.is_some()))
     }
 
     fn take_status(&mut self, status: StatusFlags) {

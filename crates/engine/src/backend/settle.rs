@@ -450,7 +450,7 @@ impl Engine {
             let reply = std::mem::take(&mut summary.kept).into_boxed_slice();
             // max_error_count bounds what is kept, not what is counted; an error packet tells of one condition.
             let warnings =
-                warnings.max(summary.rows.map_or(0, |rows| u16::try_from(rows).unwrap_or(u16::MAX)));
+                warnings.max(summary.counts.rows.map_or(0, |rows| u16::try_from(rows).unwrap_or(u16::MAX)));
             let errors = errors.max(crate::session::aftermath::errors_in(&reply));
             self.keep_diagnostics(
                 client,
@@ -541,8 +541,8 @@ impl Engine {
             fingerprint: statement.fingerprint,
             time,
             waited: statement.waited,
-            rows_sent: statement.summary.rows_sent,
-            rows_affected: statement.summary.rows_changed,
+            rows_sent: statement.summary.counts.sent,
+            rows_affected: statement.summary.counts.changed,
             error,
             round_trip: self.pool.workers.way.round_trip(),
             few: self.pool.workers.are_permits_free(),

@@ -108,7 +108,7 @@ impl Engine {
         self.forget_session(key);
         self.count_off_input(key);
         let client = self.clients.remove(key);
-        self.client_ids.remove(&client.id);
+        self.ids.keys.remove(&client.id);
         self.pool.workers.give_client();
         self.io.set_role(client.connection, Role::Free);
     }

@@ -159,13 +159,13 @@ impl Engine {
         let own = self.pool.workers.onramps.slot().unwrap_or(NO_SLOT) - 1;
         let of_slot = IDS_OF_SLOT / count;
         // Of very many workers one might come to have more clients than that.
-        let slots = if self.client_ids.len() < of_slot as usize { 1 } else { PARTS };
+        let slots = if self.ids.keys.len() < of_slot as usize { 1 } else { PARTS };
         loop {
-            self.last_client_id = self.last_client_id.wrapping_add(1) % (of_slot * PARTS);
-            let place = self.last_client_id.wrapping_add(self.first_client_id) % (of_slot * slots);
+            self.ids.last = self.ids.last.wrapping_add(1) % (of_slot * PARTS);
+            let place = self.ids.last.wrapping_add(self.ids.first) % (of_slot * slots);
             let slot = (own + place / of_slot) % PARTS;
             let id = FIRST_ID + slot * IDS_OF_SLOT + place % of_slot * count + worker;
-            if !self.client_ids.contains_key(&id) {
+            if !self.ids.keys.contains_key(&id) {
                 return id;
             }
         }
@@ -182,10 +182,10 @@ impl Engine {
             }
             // The same place in the slot, so that nobody is counted twice.
             let same = FIRST_ID + (slot - 1) * IDS_OF_SLOT + (former - FIRST_ID) % IDS_OF_SLOT;
-            let id = if self.client_ids.contains_key(&same) { self.next_client_id() } else { same };
+            let id = if self.ids.keys.contains_key(&same) { self.next_client_id() } else { same };
             self.clients[key].id = id;
-            self.client_ids.remove(&former);
-            self.client_ids.insert(id, key);
+            self.ids.keys.remove(&former);
+            self.ids.keys.insert(id, key);
             renewed.insert(former, id);
         }
         self.logins.ids_are_renewed(&renewed);
@@ -470,7 +470,7 @@ impl Engine {
     }
 
     fn kill_victim(&mut self, id: u32, query_only: bool, rights: &Rights, age: Duration) -> Outcome {
-        let Some(&victim) = self.client_ids.get(&id) else { return self.of_nobody(id, query_only) };
+        let Some(&victim) = self.ids.keys.get(&id) else { return self.of_nobody(id, query_only) };
         let client = &self.clients[victim];
         let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
         // Who is still logging in is nobody's yet (find_thread_by_id, `user_matches`: without a user it is not one's own).

@@ -276,7 +276,7 @@ impl SessionTables {
             // With other flags, such as that it was slow, it is an answer to this execution alone.
             Some(Question::Show(text))
                 if plain
-                    && summary.rows == Some(1)
+                    && summary.counts.rows == Some(1)
                     && summary.has_kept_all()
                     && summary.told == 0
                     && after == before

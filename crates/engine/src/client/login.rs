@@ -497,8 +497,8 @@ impl Engine {
         listener: seam::ListenerId,
         peer: Peer,
     ) {
-        if self.draining.is_some() || !self.pool.workers.take_client() {
-            let error = if self.draining.is_some() {
+        if self.orders.draining.is_some() || !self.pool.workers.take_client() {
+            let error = if self.orders.draining.is_some() {
                 MySqlError::shutdown()
             } else {
                 self.views.limit_reached(
@@ -517,7 +517,7 @@ impl Engine {
         let mut client = Client::new(connection, peer, id, self.now);
         client.security = Security::of_listener(&self.settings, listener);
         let key = self.clients.insert(client);
-        self.client_ids.insert(id, key);
+        self.ids.keys.insert(id, key);
         self.io.set_role(connection, crate::engine::Role::Client(key));
         self.begin_login(key);
         if self.servers.primary().facts.is_some() {

@@ -179,7 +179,7 @@ mod tests {
             client.login.sequence = 2;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
-            engine.client_ids.insert(id, key);
+            engine.ids.keys.insert(id, key);
             engine.check_schema(key, identity, b"shop".to_vec());
         }
         engine

@@ -356,7 +356,7 @@ impl Client {
                 let ending = match &summary.error {
                     Some(_) => Ending::Failed,
                     // Without a row no function was called (sql_select_limit = 0).
-                    None if summary.rows == Some(0) => Ending::Failed,
+                    None if summary.counts.rows == Some(0) => Ending::Failed,
                     None => {
                         let answer = only_field(&summary.kept, self.capabilities);
                         // In whatever character set the answer is, of these alone it is certain that there is no lock.

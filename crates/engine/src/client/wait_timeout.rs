@@ -133,7 +133,7 @@ mod tests {
             client.session.wait_timeout = *value;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
-            engine.client_ids.insert(id, key);
+            engine.ids.keys.insert(id, key);
         }
         engine
     }

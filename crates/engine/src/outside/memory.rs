@@ -126,7 +126,7 @@ impl Engine {
         self.clients.capacity() * size_of::<Client>()
             + self.io.roles_capacity() * size_of::<(u32, Role)>()
             // The nodes of a B-tree are at least half full.
-            + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
+            + self.ids.keys.len() * 2 * size_of::<(u32, ClientKey)>()
             + self.scheduling.scheduler.table_bytes()
     }
 

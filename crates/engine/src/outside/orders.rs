@@ -157,7 +157,7 @@ impl Engine {
     /// From now on no statement leaves the queues. What the server has goes on; clients wait, and may come and go. A turn has
     /// to follow, with an end.
     pub fn pause(&mut self) {
-        self.paused = true;
+        self.orders.paused = true;
         // Nobody leaves a permit to us meanwhile.
         let scheduler = &mut self.scheduling.scheduler;
         self.pool.note_want_of_permits(self.now, &self.settings, scheduler, false);
@@ -168,7 +168,7 @@ impl Engine {
 
     /// The queues move again. A turn has to follow, with an end.
     pub fn resume(&mut self) {
-        self.paused = false;
+        self.orders.paused = false;
         self.readers.for_each(self.now, &mut self.io, Self::resume);
     }
 
@@ -176,7 +176,7 @@ impl Engine {
     /// end it, and the client hears the server's answer. False where this worker has no such client. A turn has to follow,
     /// with an end.
     pub fn kill(&mut self, id: u32, query_only: bool) -> bool {
-        let Some(&victim) = self.client_ids.get(&id) else { return false };
+        let Some(&victim) = self.ids.keys.get(&id) else { return false };
         if let Outcome::AskServer(ending) = self.end_for_client(victim, query_only) {
             self.end_by_its_user(id, query_only, ending, None);
         }
@@ -197,7 +197,7 @@ impl Engine {
 
     /// What has become of the oldest of such orders of which it has not been told.
     pub fn poll_killed_at_peer(&mut self) -> Option<(u64, KilledAtPeer)> {
-        self.killed_at_peers.pop_front()
+        self.orders.killed_at_peers.pop_front()
     }
 
     pub(crate) fn settle_kill_of_operator(&mut self, order: u64, killed: &Killed) {
@@ -210,13 +210,13 @@ impl Engine {
             // Nothing is denied to an operator, and the other Onramp asks the server by itself.
             Outcome::Done | Outcome::Denied | Outcome::AskServer(_) => KilledAtPeer::Done,
         };
-        self.killed_at_peers.push_back((order, outcome));
+        self.orders.killed_at_peers.push_back((order, outcome));
     }
 
     /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here.
     pub(crate) fn end_by_its_user(&mut self, id: u32, query_only: bool, ending: Ending, told: Option<Told>) {
         let kill = self.outside_kill(id, query_only, ending, self.now);
-        self.kills.extend(kill.map(|kill| OutsideKill { told, ..kill }));
+        self.orders.kills.extend(kill.map(|kill| OutsideKill { told, ..kill }));
     }
 
     /// What is to be ended of one of this worker's clients, as somebody said at this time.
@@ -227,7 +227,7 @@ impl Engine {
         ending: Ending,
         since: Instant,
     ) -> Option<OutsideKill> {
-        let &key = self.client_ids.get(&id)?;
+        let &key = self.ids.keys.get(&id)?;
         Some(OutsideKill { victim: ClientRef { key, id }, ending, query_only, since, told: None })
     }
 
@@ -274,7 +274,7 @@ impl Engine {
 
     /// Asks the server to end what is to be ended, as soon as there is a backend of the victim's user to ask on.
     pub(crate) fn carry_out_kills(&mut self) {
-        for mut kill in std::mem::take(&mut self.kills) {
+        for mut kill in std::mem::take(&mut self.orders.kills) {
             let told = kill.told.take();
             let victim = kill.victim.key;
             let runs_on = self.still_runs(&kill); // or it has ended by itself
@@ -295,7 +295,7 @@ impl Engine {
                 }
                 (Some(_), None) => {
                     self.open_backend_for_urgent(victim);
-                    self.kills.push(kill);
+                    self.orders.kills.push(kill);
                 }
                 (None, _) => {}
             }
@@ -315,7 +315,7 @@ impl Engine {
         told: Option<Told>,
     ) {
         let (carrier, victim) = (self.backend_ref(carrier), self.backend_ref(runs_on));
-        self.kills_under_way.push(UnderWay { carrier, victim, client, since: self.now, told });
+        self.orders.kills_under_way.push(UnderWay { carrier, victim, client, since: self.now, told });
     }
 
     fn backend_ref(&self, backend: BackendKey) -> BackendRef {
@@ -333,18 +333,18 @@ impl Engine {
 
     /// Says whether a client's next command waits: the server has not answered yet to a KILL of what ran on its backend.
     pub(crate) fn waits_for_kill(&self, client: ClientKey) -> bool {
-        !self.kills_under_way.is_empty()
+        !self.orders.kills_under_way.is_empty()
             && self.clients[client]
                 .backend
-                .is_some_and(|backend| self.kills_under_way.concern(self.backend_ref(backend)))
+                .is_some_and(|backend| self.orders.kills_under_way.concern(self.backend_ref(backend)))
     }
 
     /// What this backend was asked last is over, which may be a KILL.
     pub(crate) fn kill_answered(&mut self, carrier: BackendKey) {
-        if self.kills_under_way.is_empty() || !self.servers.contains(carrier) {
+        if self.orders.kills_under_way.is_empty() || !self.servers.contains(carrier) {
             return;
         }
-        let Some(kill) = self.kills_under_way.answered(self.backend_ref(carrier)) else { return };
+        let Some(kill) = self.orders.kills_under_way.answered(self.backend_ref(carrier)) else { return };
         self.go_on_behind_kill_of(kill.client);
         if let Some((worker, killed)) = kill.told {
             self.tell_killer(worker, killed);
@@ -354,16 +354,16 @@ impl Engine {
     /// Once per turn: what waits for a KILL has been heard, and goes on once that has taken too long. Whoever wanted the KILL hears nothing then, but
     /// for one whose victim has lost its backend meanwhile.
     pub(crate) fn wait_for_kills(&mut self) {
-        if self.kills_under_way.is_empty() {
+        if self.orders.kills_under_way.is_empty() {
             return;
         }
-        for kill in self.kills_under_way.take_over(self.now, &self.servers) {
+        for kill in self.orders.kills_under_way.take_over(self.now, &self.servers) {
             self.go_on_behind_kill_of(kill.client);
             if let Some((worker, killed)) = kill.told.filter(|_| !kill.victim.is_there(&self.servers)) {
                 self.tell_killer(worker, killed);
             }
         }
-        for client in self.kills_under_way.clients() {
+        for client in self.orders.kills_under_way.clients() {
             if let Some(client) = self.clients.find_mut(client).filter(|client| !client.input.is_empty()) {
                 client.activity.last_heard = self.now;
             }
@@ -378,7 +378,7 @@ impl Engine {
 
     /// Says whether a KILL waits for a backend of this one's user.
     pub(crate) fn is_awaited_by_kill(&self, backend: BackendKey) -> bool {
-        let wanted = self.kills.iter().filter_map(|kill| self.clients.find(kill.victim)?.identity);
+        let wanted = self.orders.kills.iter().filter_map(|kill| self.clients.find(kill.victim)?.identity);
         let mut wanted = wanted.chain(self.users_of_abandoned());
         wanted.any(|identity| identity == self.servers[backend].account.identity)
     }

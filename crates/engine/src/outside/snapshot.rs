@@ -270,7 +270,7 @@ impl Engine {
                 .is_some_and(|since| self.now.since(since) >= self.settings.stall_limit),
             session_states: self.sessions.states.len(),
             buffered: self.client_memory.statements.bytes(),
-            connections: u64::from(self.last_client_id),
+            connections: u64::from(self.ids.last),
             stored_code: self.stored_code_view(),
             totals: Totals {
                 opened_backends: self.io.names_given() - self.views.totals.account_changes,
@@ -288,7 +288,7 @@ impl Engine {
             longest_turn: self.views.longest_turn(&self.scheduling.digests),
             has_accounts: self.servers.primary().facts.is_some(),
             server_is_up: self.servers.primary().reachability.is_up(),
-            paused: self.paused,
+            paused: self.orders.paused,
             leaves_server: self.leaves_server(),
             statements: WHOLE_WAITS.iter().map(|&queue| self.scheduling.waits.of(queue).count()).sum(),
             waited_for_permit: self.scheduling.waits.of(WaitReason::Permit).count(),
@@ -397,7 +397,7 @@ impl Engine {
 
     /// A client of a reader.
     fn guest_view(&self, id: u32) -> Option<ClientView> {
-        let key = *self.client_ids.get(&id)?;
+        let key = *self.ids.keys.get(&id)?;
         let view = self.client_view(key, &self.clients[key]);
         Some(ClientView { server: Some(self.settings.server[0].clone()), ..view })
     }

@@ -397,10 +397,10 @@ mod tests {
     fn a_cancelled_read_before_others_is_ended_as_soon_as_it_is_stuck() {
         let (mut engine, ..) = cancelled_before_others(Settings::default());
         let due = Instant::START + STUCK;
-        assert_eq!((engine.kills.len(), engine.next_ending()), (0, Some(due)));
+        assert_eq!((engine.orders.kills.len(), engine.next_ending()), (0, Some(due)));
         engine.now = due;
         engine.end_cancelled();
-        assert_eq!((engine.kills.len(), engine.next_ending()), (1, None), "it is asked for once");
+        assert_eq!((engine.orders.kills.len(), engine.next_ending()), (1, None), "it is asked for once");
         assert!(engine.scheduling.to_be_cancelled.is_empty());
     }
 

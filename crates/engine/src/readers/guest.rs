@@ -184,7 +184,7 @@ impl Engine {
         if let Some(guests) = &mut self.guests {
             guests.errors.remove(&key);
         }
-        self.client_ids.insert(guest.id, key);
+        self.ids.keys.insert(guest.id, key);
         self.io.set_role(guest.connection, Role::Client(key));
         if let (Some(statement), Some(about)) = (guest.statement, &mut guest.request.about) {
             **about = self.take_lent_statement(key, statement, **about);
@@ -194,7 +194,7 @@ impl Engine {
 
     /// The lender's client has gone.
     pub(super) fn forget_guest(&mut self, id: u32) {
-        if let Some(&key) = self.client_ids.get(&id) {
+        if let Some(&key) = self.ids.keys.get(&id) {
             self.client_gone(key);
         }
     }

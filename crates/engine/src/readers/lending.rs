@@ -505,7 +505,7 @@ impl Engine {
 
     /// A client comes back from a reader.
     fn take_back(&mut self, place: usize, returned: Returned) {
-        let Some(&key) = self.client_ids.get(&returned.id) else { return };
+        let Some(&key) = self.ids.keys.get(&returned.id) else { return };
         let is_there = matches!(self.clients[key].phase(), Phase::Lent(lent) if matches!(lent.at, At::Reader(at) if at == place));
         let Some(lent) = is_there.then(|| self.come_back(key)).flatten() else { return };
         let client = &mut self.clients[key];

@@ -483,7 +483,7 @@ impl Engine {
         let refused = statement.summary.error.as_ref().is_some_and(|error| REFUSALS.contains(&error.code));
         if refused {
             let own = self.default_schemas(client, request);
-            let stood = if statement.summary.results > 0 { own } else { [None; 2] };
+            let stood = if statement.summary.counts.results > 0 { own } else { [None; 2] };
             change.refused(&stood.into_iter().flatten().map(sql::folded_name).collect::<Vec<_>>());
         }
     }

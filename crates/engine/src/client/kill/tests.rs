@@ -45,21 +45,21 @@ fn kills_of_clients_at_the_beginning_of_a_text_are_found() {
 const WITHOUT: u32 = FIRST_ID + SLOTS * IDS_OF_SLOT;
 
 fn ids(engine: &Engine) -> Vec<u32> {
-    engine.client_ids.keys().copied().collect()
+    engine.ids.keys.keys().copied().collect()
 }
 
 #[test]
 fn ids_fit_a_signed_int_and_begin_again_behind_the_last_one() {
     let mut engine = engine(3, Settings::default());
-    engine.client_ids.clear();
-    engine.first_client_id = 0;
+    engine.ids.keys.clear();
+    engine.ids.first = 0;
     let key = engine.clients.iter().next().unwrap().0;
-    engine.client_ids.extend([1, 2].map(|place| (WITHOUT + place, key)));
-    engine.last_client_id = IDS - 2;
+    engine.ids.keys.extend([1, 2].map(|place| (WITHOUT + place, key)));
+    engine.ids.last = IDS - 2;
     let given = [engine.next_client_id(), engine.next_client_id(), engine.next_client_id()];
     assert_eq!(given, [WITHOUT + IDS_OF_SLOT - 1, WITHOUT, WITHOUT + 3], "the others are in use");
     engine.pool.workers.onramps.set_slot(SLOTS);
-    engine.last_client_id = IDS_OF_SLOT - 2;
+    engine.ids.last = IDS_OF_SLOT - 2;
     assert_eq!(engine.next_client_id(), WITHOUT - 1, "the last of the last slot");
     assert_eq!(u64::from(FIRST_ID) + u64::from(PARTS) * u64::from(IDS_OF_SLOT) - 1, i32::MAX as u64);
 }
@@ -91,8 +91,8 @@ fn clients_that_have_come_before_the_slot_was_known_get_ids_of_it() {
     engine.pool.workers.onramps.set_slot(3);
     // That one has come since.
     let id = engine.next_client_id();
-    engine.client_ids.remove(&engine.clients[keys[2]].id);
-    engine.client_ids.insert(id, keys[2]);
+    engine.ids.keys.remove(&engine.clients[keys[2]].id);
+    engine.ids.keys.insert(id, keys[2]);
     engine.clients[keys[2]].id = id;
     engine.renew_ids(&keys);
     let same = |id| id - WITHOUT + FIRST_ID + 2 * IDS_OF_SLOT;
@@ -136,7 +136,7 @@ fn an_id_that_no_client_has_is_the_servers_where_that_has_come_so_far() {
 fn a_late_cancel_spares_what_has_come_since() {
     let mut engine = engine(1, Settings::default());
     let rights = Rights::of(OwnBy::Account, b"app", &Account::of_test("app", "%", Credential::Empty));
-    let (&id, &key) = engine.client_ids.iter().next().unwrap();
+    let (&id, &key) = engine.ids.keys.iter().next().unwrap();
     let seconds = |seconds| Instant::START + Duration::from_secs(seconds);
     engine.now = seconds(10);
     let request = Request::query("SELECT 1");
@@ -183,7 +183,7 @@ struct Interrupted {
 impl Interrupted {
     fn new(peer: bool) -> Self {
         let mut engine = engine(1, Settings::default());
-        let (&id, &victim) = engine.client_ids.iter().next().unwrap();
+        let (&id, &victim) = engine.ids.keys.iter().next().unwrap();
         let primary = engine.servers.primary().key;
         let [pinned, carrier] = open_backends(&mut engine, &[primary, primary])[..] else { unreachable!() };
         for backend in [pinned, carrier] {
@@ -259,7 +259,7 @@ fn a_kill_that_the_server_does_not_answer_holds_nothing_up_for_good() {
     it.engine.close_backend(it.carrier, "it is lost");
     assert!(!it.goes_on_at(Instant::START + LONGEST / 2), "the server may have read the KILL");
     assert!(it.goes_on_at(end));
-    assert!(it.engine.kills_under_way.is_empty());
+    assert!(it.engine.orders.kills_under_way.is_empty());
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_victim_that_loses_its_backend_meanwhile_or_goes_leaves_nothing_behind() {
             it.engine.close_backend(it.pinned, "it is lost");
         }
         it.engine.handle(Instant::START, Input::TurnEnd);
-        assert!(it.engine.kills_under_way.is_empty());
+        assert!(it.engine.orders.kills_under_way.is_empty());
         assert!(it.told().is_some(), "what was to be ended has ended");
         assert!(it.engine.clients.get(it.victim).is_none_or(|client| client.input.is_empty()));
     }

@@ -28,7 +28,7 @@ fn engine(clients: u32) -> Engine {
         client.session.id = Some(engine.sessions.states.hold(state.clone()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
-        engine.client_ids.insert(id, key);
+        engine.ids.keys.insert(id, key);
     }
     engine
 }
@@ -56,7 +56,7 @@ fn pieces_hold_every_client_once() {
     for number in [0, 4, 9] {
         engine.drop_client(client_key(number));
     }
-    let all: Vec<_> = engine.client_ids.keys().copied().collect();
+    let all: Vec<_> = engine.ids.keys.keys().copied().collect();
     for count in 1..=11 {
         assert_eq!(ids(&engine, count), all, "in pieces of {count}");
     }
