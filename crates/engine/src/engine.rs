@@ -1,6 +1,5 @@
 //! The engine itself: its tables and its turn.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,15 +14,14 @@ use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;
 use crate::cluster::follow::Following;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
+use crate::ids::{BackendKey, ClientIds, ClientKey, ServerKey, Table};
 use crate::invariants;
 use crate::io::Io;
 use crate::learned::digests::Digests;
 use crate::logins::Logins;
 use crate::outside::event::Event;
-use crate::outside::kills_under_way::KillsUnderWay;
 use crate::outside::named::{ClosedFor, LoginStage};
-use crate::outside::orders::{KilledAtPeer, OutsideKill};
+use crate::outside::orders::Orders;
 use crate::outside::views::Views;
 use crate::outside::waits::{WaitReason, Waits};
 use crate::pool::Pool;
@@ -70,31 +68,6 @@ pub struct Engine {
     /// When idle clients and backends are looked through next.
     pub(crate) next_sweep: Instant,
     pub(crate) orders: Orders,
-}
-
-/// The ids of clients.
-#[derive(Debug)]
-pub(crate) struct ClientIds {
-    pub(crate) keys: BTreeMap<u32, ClientKey>,
-    /// How many clients have been given, the first of which stands at this place of the slot's. It is another one with each start: an id of
-    /// a former one, or of an Onramp whose slot this is now, is hardly one of ours.
-    pub(crate) last: u32,
-    pub(crate) first: u32,
-}
-
-/// What somebody outside has ordered.
-#[derive(Debug, Default)]
-pub(crate) struct Orders {
-    /// When open transactions are given up, once draining has begun.
-    pub(crate) draining: Option<Instant>,
-    /// No new statement goes to the server, see [`Engine::pause`].
-    pub(crate) paused: bool,
-    /// Statements that are to be ended.
-    pub(crate) kills: Vec<OutsideKill>,
-    /// What the server has been asked to end, and has not answered yet.
-    pub(crate) kills_under_way: KillsUnderWay,
-    /// What has become of an operator's KILLs at other Onramps, by the numbers of the orders.
-    pub(crate) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
 }
 
 /// See [`Engine::snapshot`].
@@ -167,7 +140,7 @@ impl Engine {
         let io = Io::new(settings.entropy);
         Self {
             now: Instant::START,
-            ids: ClientIds { keys: BTreeMap::new(), last: 0, first: io.entropy.number() },
+            ids: ClientIds::from(io.entropy.number()),
             io,
             scheduling: Scheduling::new(&settings, Arc::clone(&workers), worker),
             pool: Pool::new(workers, worker),

@@ -47,7 +47,7 @@ pub(crate) struct Contention {
     kinds: BTreeMap<KindInSchema, Instant>,
     /// The kinds that were contended, and until when that is remembered.
     former: BTreeMap<KindInSchema, Instant>,
-    /// Backends with [`Backend::contends`].
+    /// Backends with [`crate::backend::Locks::contends`].
     pub(crate) in_work: u32,
 }
 

@@ -560,16 +560,9 @@ impl Engine {
         let facts = self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
         let charset = facts.charset_of_reset(state.login.collation);
-        state.session.pins = Pins::NONE;
-        state.session.named_resources = None;
-        state.session.variables = None;
-        state.session.wait_timeout = None;
-        state.session.trackers = None;
+        state.session.reset(facts.fresh_status());
         self.client_memory.sessions.give_back(&mut state.memory.session);
-        state.session.unreported = None;
         state.priority = Priority::default();
-        state.session.aftermath = state.session.aftermath.of_reset();
-        state.session.status = facts.fresh_status();
         let Some(session) = state.session.id else { return };
         let schema = self.sessions.states.state(session).schema.clone();
         let fresh = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });

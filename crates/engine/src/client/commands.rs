@@ -387,12 +387,8 @@ impl Engine {
 
     /// False where a statement may not be prepared, which its client has been told.
     pub(super) fn may_prepare(&mut self, key: ClientKey, request: &Request, length: usize) -> bool {
-        let error = if request
-            .changes
-            .template
-            .as_ref()
-            .is_some_and(|template| template.statement.sets_pool_variable)
-        {
+        let template = request.changes.template.as_ref();
+        let error = if template.is_some_and(|template| template.statement.sets_pool_variable) {
             Some(MySqlError::not_to_be_prepared())
         } else {
             self.lack_of_room_to_prepare(request, length)

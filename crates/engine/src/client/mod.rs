@@ -219,6 +219,29 @@ impl Lost {
     }
 }
 
+impl ClientSession {
+    fn new() -> Self {
+        Self {
+            id: None,
+            pins: Pins::NONE,
+            variables: None,
+            wait_timeout: None,
+            trackers: None,
+            unreported: None,
+            named_resources: None,
+            status: StatusFlags::AUTOCOMMIT,
+            aftermath: Aftermath::default(),
+            statements: None,
+        }
+    }
+
+    /// A reset leaves its state, what is prepared, which its caller looks after, and of the aftermath what it does not touch.
+    pub(crate) fn reset(&mut self, status: StatusFlags) {
+        let (aftermath, statements) = (self.aftermath.of_reset(), self.statements.take());
+        *self = Self { id: self.id, status, aftermath, statements, ..Self::new() };
+    }
+}
+
 impl Client {
     pub(crate) fn new(connection: ConnectionId, peer: Peer, id: u32, now: Instant) -> Self {
         Self {
@@ -230,18 +253,7 @@ impl Client {
             capabilities: Capabilities(0),
             login: ClientLogin::default(),
             identity: None,
-            session: ClientSession {
-                id: None,
-                pins: Pins::NONE,
-                variables: None,
-                wait_timeout: None,
-                trackers: None,
-                unreported: None,
-                named_resources: None,
-                status: StatusFlags::AUTOCOMMIT,
-                aftermath: Aftermath::default(),
-                statements: None,
-            },
+            session: ClientSession::new(),
             backend: None,
             tickets: 0,
             priority: Priority::default(),

@@ -1,5 +1,6 @@
 //! Orders from outside: an operator's, who is nobody's client.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::event::Event;
-use crate::outside::kills_under_way::{BackendRef, Told, UnderWay};
+use crate::outside::kills_under_way::{BackendRef, KillsUnderWay, Told, UnderWay};
 use crate::outside::named::ClosedFor;
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
@@ -25,6 +26,21 @@ pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
 
 /// ER_NO_SUCH_THREAD.
 const NO_SUCH_THREAD: u16 = 1094;
+
+/// What somebody outside has ordered.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    /// When open transactions are given up, once draining has begun.
+    pub(crate) draining: Option<Instant>,
+    /// No new statement goes to the server, see [`Engine::pause`].
+    pub(crate) paused: bool,
+    /// Statements that are to be ended.
+    pub(crate) kills: Vec<OutsideKill>,
+    /// What the server has been asked to end, and has not answered yet.
+    pub(crate) kills_under_way: KillsUnderWay,
+    /// What has become of an operator's KILLs at other Onramps, by the numbers of the orders.
+    pub(crate) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
+}
 
 /// A statement or connection that the server has to end. The victim's own user asks for it, whom the server lets end what is its
 /// own.
