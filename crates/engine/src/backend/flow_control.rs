@@ -100,7 +100,7 @@ impl Engine {
         client: ClientKey,
         summary: &Summary,
     ) -> bool {
-        if summary.uploaded && summary.error.is_some() {
+        if summary.file.uploaded && summary.error.is_some() {
             // Whether the server has read the file to its end, nobody says.
             self.servers[key].afterwards = Afterwards::Close;
         }
@@ -158,7 +158,7 @@ impl Engine {
         let ends = payload == 0 && !continues;
         if ends {
             statement.reader.local_infile_sent(sequence);
-            statement.summary.uploaded = true;
+            statement.summary.file.uploaded = true;
             self.servers[key].take_permit_back(&mut self.scheduling.scheduler);
         }
         let continues = payload == wire::MAX_PAYLOAD;

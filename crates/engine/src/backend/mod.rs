@@ -343,10 +343,7 @@ pub(crate) struct Summary {
     /// All of what we had put ahead has been answered.
     pub(crate) preludes_done: u8,
     pub(crate) changes: Vec<Change>,
-    /// A file was asked for, in a packet of this number.
-    pub(crate) local_infile: Option<u8>,
-    /// A file was sent.
-    pub(crate) uploaded: bool,
+    pub(crate) file: FileOfClient,
     /// An event of the binary log has come.
     pub(crate) log_begun: bool,
     /// Bytes relayed to the client, or kept here where the answer is for us.
@@ -356,6 +353,15 @@ pub(crate) struct Summary {
     /// The changes of the latest OK, where they will be remembered.
     pub(crate) raw_changes: Vec<u8>,
     pub(crate) kept: Vec<u8>,
+}
+
+/// A file that LOAD DATA LOCAL wants of a client.
+#[derive(Debug, Default)]
+pub(crate) struct FileOfClient {
+    /// It was asked for, in a packet of this number.
+    pub(crate) asked: Option<u8>,
+    /// It was sent.
+    pub(crate) uploaded: bool,
 }
 
 /// Results and rows of an answer so far.

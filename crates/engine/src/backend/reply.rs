@@ -158,7 +158,7 @@ impl ReplySink for Relay<'_> {
                 });
             }
             ReplyEvent::PreludeOk(_) => summary.preludes_done += 1,
-            ReplyEvent::LocalInfile { sequence } => summary.local_infile = Some(sequence),
+            ReplyEvent::LocalInfile { sequence } => summary.file.asked = Some(sequence),
             ReplyEvent::LogBegins => summary.log_begun = true,
             ReplyEvent::ResultSetEnd { rows } => {
                 summary.counts.results = summary.counts.results.saturating_add(1);
@@ -314,7 +314,7 @@ impl Engine {
         let Some(statement) = backend.in_flight.front_mut() else { return };
         match statement.owner {
             Owner::Client { client, command } => {
-                if let Some(sequence) = statement.summary.local_infile.take() {
+                if let Some(sequence) = statement.summary.file.asked.take() {
                     let shift = statement.reader.sequence_shift_to_backend();
                     let next = sequence.wrapping_add(1).wrapping_sub(shift);
                     self.clients[client].upload(false, next);
@@ -324,7 +324,7 @@ impl Engine {
                     self.log_begins(client);
                 }
             }
-            Owner::Abandoned if statement.summary.local_infile.is_some() => {
+            Owner::Abandoned if statement.summary.file.asked.is_some() => {
                 self.close_backend(
                     key,
                     "its client went away before LOAD DATA LOCAL INFILE asked for the file",
