@@ -18,7 +18,7 @@ const SEEDS: u64 = 60;
 const READERS: u64 = 12;
 
 /// And those that only `make test-all` runs.
-const ALL_SEEDS: u64 = 300;
+const ALL_SEEDS: u64 = 200;
 
 /// Runs that once went wrong: seed and number of workers.
 const REGRESSIONS: &str = include_str!("../seeds/clusters.txt");

@@ -12,8 +12,8 @@ use simulator::{Fleet, Parameters, Subject, World, fleet, run_engine};
 /// Seeds that run on every change, for some seconds.
 const SEEDS: u64 = 30;
 
-/// And those that only `make test-all` runs: of each kind some ten seconds.
-const ALL_SEEDS: u64 = 50;
+/// And those that only `make test-all` runs: of each kind some five seconds.
+const ALL_SEEDS: u64 = 40;
 
 /// Runs that once went wrong: seed, number of Onramps, number of workers of each.
 const REGRESSIONS: &str = include_str!("../seeds/onramps.txt");
