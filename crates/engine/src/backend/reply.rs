@@ -403,10 +403,7 @@ impl Engine {
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
             Owner::RestoreWaitTimeout => self.wait_timeout_restored(key, &statement.summary),
             Owner::Closing => self.closing_ended(key.server()),
-            Owner::Abandoned => {
-                self.kill_answered(key);
-                self.abandoned_ended(key, &statement);
-            }
+            Owner::Abandoned => self.abandoned_ended(key, &statement),
             Owner::SetOption => {}
         }
         self.backend_rests(key);
@@ -414,12 +411,12 @@ impl Engine {
 
     /// Where nothing is left in flight: the permit goes back, and a backend that nobody holds becomes free.
     pub(crate) fn backend_rests(&mut self, key: BackendKey) {
-        let Some(backend) = self.servers.get_mut(key) else { return };
-        if !backend.in_flight.is_empty() || !backend.is_ready() {
+        if self.servers.get(key).is_none_or(|backend| !backend.in_flight.is_empty() || !backend.is_ready()) {
             return;
         }
+        self.kill_answered(key);
         let kept = self.scheduling.scheduler.keeps_permits()
-            && backend.holder.is_some_and(|client| self.clients[client].in_transaction());
+            && self.servers[key].holder.is_some_and(|client| self.clients[client].in_transaction());
         if !kept {
             self.servers[key].give_permit(&mut self.scheduling.scheduler);
         }

@@ -148,8 +148,8 @@ impl Engine {
             let state = &mut self.clients[client];
             let seen = state.answer_as_seen(&self.pool, held, summary.error.is_some(), &summary.kept);
             self.io.outbox.send(state.connection, &seen);
-        } else if request.kills.is_some() {
-            self.answer_kill(client, request.answer, summary, whole);
+        } else if request.kills.is_some() && whole {
+            self.answer_kill(client, request.answer, summary);
         }
     }
 

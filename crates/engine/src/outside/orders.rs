@@ -274,13 +274,7 @@ impl Engine {
 
     /// The server has ended what a client of ours had there, as another one wants it. A thread that it does not know any more has
     /// come to its end meanwhile, and the client with it: that is no error, and the thread's id none that the killer has named.
-    pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary, whole: bool) {
-        if let Some(carrier) = self.clients[killer].backend {
-            self.kill_answered(carrier);
-        }
-        if !whole {
-            return; // it has gone to the killer as it is
-        }
+    pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary) {
         if summary.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD) {
             summary.error = None;
             return self.answer_ok(killer, answer);
@@ -355,9 +349,9 @@ impl Engine {
                 .is_some_and(|backend| self.orders.kills_under_way.concern(self.backend_ref(backend)))
     }
 
-    /// What this backend was asked last is over, which may be a KILL.
+    /// Nothing is in flight on this backend any more: what it was asked last is over, which may be a KILL, or never went out.
     pub(crate) fn kill_answered(&mut self, carrier: BackendKey) {
-        if self.orders.kills_under_way.is_empty() || !self.servers.contains(carrier) {
+        if self.orders.kills_under_way.is_empty() {
             return;
         }
         let Some(kill) = self.orders.kills_under_way.answered(self.backend_ref(carrier)) else { return };
