@@ -153,8 +153,10 @@ def test_a_host_that_cannot_be_found_is_named_and_the_others_serve(cluster, own_
     onramp = admin.start(own_onramp, monkeypatch, cluster.servers[0], backend=backends)
     onramp.says('the host "no-such-host.invalid" cannot be found')
     until(lambda: {row["role"] for row in servers(onramp)} == {"unknown", "primary", "replica"}, lambda: servers(onramp))
-    [missing] = rows(onramp, "SELECT * FROM servers WHERE address = 'no-such-host.invalid:3306'")
-    assert (missing["writable"], missing["in_use"]) == (0, 0) and "cannot be found" in missing["reason"], missing
+    # It is asked as any other, and down once two checks in a row have failed.
+    found = lambda: rows(onramp, "SELECT * FROM servers WHERE address = 'no-such-host.invalid:3306' AND state = 'down'")
+    [missing] = until(found, lambda: servers(onramp))
+    assert (missing["state"], missing["writable"], missing["in_use"]) == ("down", 0, 0) and "cannot be found" in missing["reason"], missing
     with raw.connect(onramp) as client:
         assert client.value("SELECT 1") == b"1"
 

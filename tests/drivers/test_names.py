@@ -204,14 +204,13 @@ def replicating(servers):
 
 
 def test_reads_go_to_the_replica_that_the_name_leads_to(replicating, folder, start):
-    servers = replicating
     known = Names(folder, db=["127.0.0.3"])
-    onramp = start(known, others=[servers[0].host, "db.test"], read_split="replicas", read_consistency="eventual", workers=2)
+    onramp = start(known, others=[replicating[0].host, "db.test"], read_split="replicas", read_consistency="eventual", workers=2)
     with raw.connect(onramp, schema="onramp_app") as client:
         until(is_served_by(client, 3, WHO_READS), onramp.log_text)
         known.lead(db=["127.0.0.4"])
         until(is_served_by(client, 4, WHO_READS), onramp.log_text)
-        until(lambda: connections(servers[1]) == 0, "connections to the former address stay")
+        until(lambda: connections(replicating[1]) == 0, "connections to the former address stay")
 
 
 def servers_rows(onramp):
