@@ -39,7 +39,7 @@ pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The peer carries a letter out for so long. Its sender waits a second longer: both reckon by the server's clock, of which they know as much as the
 /// server took to tell it, and a letter shall not be carried out whose sender has just told that nobody answers.
-const CARRIED_OUT_FOR: Duration = Duration::from_secs(4);
+const CARRIED_OUT_FOR: Duration = PEER_TIMEOUT.saturating_sub(Duration::from_secs(1));
 
 /// So many KILLs may wait for one peer: about what becomes of them within [`PEER_TIMEOUT`], at two for each [`QUICK`] or so.
 const MOST_WAITING: usize = 512;
