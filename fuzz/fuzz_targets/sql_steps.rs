@@ -27,7 +27,7 @@ fuzz_target!(|input: Input<'_>| {
     let mode = LexMode { ansi_quotes, no_backslash_escapes, ..LexMode::default() };
     is_linear("classify", &text, || drop(sql::classify(&text, mode)));
     is_linear("digest_text", &text, || drop(sql::digest_text(&text, mode, usize::MAX)));
-    is_linear("holding", &text, || drop(sql::resource_change(&text, mode)));
+    is_linear("resource_change", &text, || drop(sql::resource_change(&text, mode)));
     is_linear("variable_use", &text, || drop(sql::variable_use(&text, mode)));
     is_linear("pool_set", &text, || drop(sql::pool_set(&text, mode)));
     is_linear("definitions", &text, || drop(sql::definitions(&text, mode)));

@@ -26,7 +26,7 @@ pub enum Address {
     },
 }
 
-/// The system's number of an error (EDESTADDRREQ) that no attempt to connect to an address ends with.
+/// Linux's number of an error (EDESTADDRREQ) that no attempt to connect to an address ends with.
 pub const HOST_NOT_FOUND: i32 = 89;
 
 impl fmt::Display for Address {

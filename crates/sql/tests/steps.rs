@@ -23,7 +23,7 @@ type Reader = fn(&[u8], LexMode);
 const READERS: [(&str, Reader); 13] = [
     ("classify", |text, mode| drop(sql::classify(text, mode))),
     ("digest_text", |text, mode| drop(sql::digest_text(text, mode, usize::MAX))),
-    ("holding", |text, mode| drop(sql::resource_change(text, mode))),
+    ("resource_change", |text, mode| drop(sql::resource_change(text, mode))),
     ("variable_use", |text, mode| drop(sql::variable_use(text, mode))),
     ("plain_set", |text, _| drop(sql::plain_set(text))),
     ("shown_variables", |text, _| drop(sql::shown_variables(text))),

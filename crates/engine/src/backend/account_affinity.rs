@@ -48,7 +48,7 @@ impl AccountAffinity {
     }
 
     /// Says whether accounts take places from each other.
-    fn are_wanted(&self, now: Instant) -> bool {
+    fn is_wanted(&self, now: Instant) -> bool {
         self.taken_at.is_some_and(|at| now.since(at) < SCARCE_FOR)
     }
 
@@ -84,14 +84,14 @@ impl AccountAffinity {
 }
 
 impl Server {
-    /// Until when a backend that stands for a client's account now serves its companions first.
+    /// Until when a backend that stands for a client's account now serves others of the account first.
     pub(super) fn affinity_ends(&self, now: Instant, changed: bool) -> Option<Instant> {
-        let wanted = self.opening.affinity.are_wanted(now);
+        let wanted = self.opening.affinity.is_wanted(now);
         wanted.then(|| now + self.opening.worth(changed).min(LONGEST))
     }
 
-    /// The idle backend at this place, if it serves companions first now, and the first of these.
-    fn first_companions(
+    /// The idle backend at this place, if it serves those of its account first now, and the first of these.
+    fn first_of_account(
         &mut self,
         now: Instant,
         place: usize,
@@ -117,7 +117,7 @@ impl Servers {
         let client = &clients[key];
         let server = self.serving(client);
         let affinity = &mut self[server].opening.affinity;
-        if !affinity.are_wanted(now) {
+        if !affinity.is_wanted(now) {
             return affinity.clear();
         }
         let Some(account) = client.identity else { return };
@@ -144,11 +144,11 @@ impl Servers {
         let waits =
             |client| scheduler.waits_in(client) == Some(Lane::Low) && clients[client].backend.is_none();
         self.keys().find_map(|server| {
-            if !self[server].opening.affinity.are_wanted(now) {
+            if !self[server].opening.affinity.is_wanted(now) {
                 return None;
             }
             (0..self[server].idle.len()).rev().find_map(|place| {
-                let (key, first) = self[server].first_companions(now, place, waits)?;
+                let (key, first) = self[server].first_of_account(now, place, waits)?;
                 let suits = |&client: &ClientKey| {
                     let client = &clients[client];
                     let kind = client.request.as_ref().map_or(0, |request| request.statement.fingerprint);

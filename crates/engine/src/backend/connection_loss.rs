@@ -508,7 +508,7 @@ mod tests {
 
     /// What a client hears of a COM_STMT_PREPARE, of which the session state has to be known, and whether it is there still. Its backend was
     /// lost behind the answer to a SET, while it was asked for the values.
-    fn prepares_with_doubts_lost(status: StatusFlags) -> (Vec<u8>, bool) {
+    fn prepares_with_unreported_lost(status: StatusFlags) -> (Vec<u8>, bool) {
         let mut engine = engine(1, Settings::default());
         let client = client_key(0);
         engine.clients[client].session.unreported =
@@ -536,7 +536,7 @@ mod tests {
     fn values_that_only_a_lost_backend_knew_end_their_client() {
         let lost = MySqlError::pinned_state_lost();
         for status in [StatusFlags::AUTOCOMMIT, StatusFlags::IN_TRANS] {
-            let (heard, goes_on) = prepares_with_doubts_lost(status);
+            let (heard, goes_on) = prepares_with_unreported_lost(status);
             assert!(heard.ends_with(lost.message.as_bytes()) && !goes_on, "{heard:?}");
         }
     }

@@ -180,7 +180,7 @@ impl Engine {
     }
 
     /// The first statement in need finds no backend (its user's are still being opened, or none may be): those of other users
-    /// behind it go on where backends are idle for them, companions first, and for the rest backends are opened.
+    /// behind it go on where backends are idle for them, first those of the account that one was opened for, and for the rest backends are opened.
     fn start_behind(&mut self, first: ClientKey) -> Behind {
         let may_wait = self.note_lack(first) < LONGEST_WAIT;
         let (settings, scheduling) = (&self.settings, &self.scheduling);

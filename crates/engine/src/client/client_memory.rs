@@ -73,7 +73,7 @@ impl BytesHeld {
     }
 }
 
-/// What is known of them.
+/// The memory of clients, by what bounds it, and when those who hold most of it were last looked for.
 #[derive(Debug, Default)]
 pub(crate) struct ClientMemory {
     /// When nobody was found the last time.

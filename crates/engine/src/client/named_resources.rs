@@ -218,8 +218,8 @@ fn whole_resource_change(statement: &Statement, text: &[u8], mode: LexMode) -> O
 }
 
 /// The effects that this tells all of.
-fn told_by(resource: &ResourceChange, kind: Kind) -> Effects {
-    match resource {
+fn told_by(change: &ResourceChange, kind: Kind) -> Effects {
+    match change {
         ResourceChange::CreatesTable(_) => Effects::TEMPORARY_TABLE,
         ResourceChange::LocksTables | ResourceChange::LocksAllTables | ResourceChange::LocksInstance => {
             Effects::LOCK_TABLES
@@ -281,8 +281,8 @@ impl Client {
 
     /// Its statement asks for a lock, and the answer tells whether it has it.
     pub(crate) fn awaits_lock(&self) -> bool {
-        let resource = self.request.as_ref().and_then(|request| request.changes.named_resource.as_deref());
-        matches!(resource, Some(ResourceChange::TakesLock(_)))
+        let change = self.request.as_ref().and_then(|request| request.changes.named_resource.as_deref());
+        matches!(change, Some(ResourceChange::TakesLock(_)))
     }
 }
 
