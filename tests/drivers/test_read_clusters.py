@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import time
 
 import pytest
 
@@ -231,6 +232,39 @@ def test_a_session_may_wait_for_all_that_others_have_written(kind, start, others
             assert isinstance(writer.query(f"UPDATE kept SET value = {number}"), Ok)
             server, value = reader.query(SERVER).rows[0]
             assert int(value) == number, server
+
+
+@pytest.mark.parametrize("kind", [KINDS[2]], indirect=True)
+def test_what_a_node_counts_a_moment_before_it_is_to_be_seen_is_waited_for(kind, start, others):
+    """As nodes with a binary log do, once in some ten thousand reads."""
+    waits = lambda: [int(kind.cluster.status(number, "wsrep_causal_reads")) for number in kind.others()]
+    before = waits()
+    onramp = start()
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client, others)
+    sessions = Sessions(onramp)
+    try:
+        sessions.until_more(300)
+    finally:
+        sessions.stop()
+    assert (sessions.stale, sessions.errors) == ([], [])
+    assert all(now > then for now, then in zip(waits(), before)), "they are not asked to catch up"
+
+
+@pytest.mark.parametrize("kind", [KINDS[2]], indirect=True)
+def test_a_node_that_catches_up_for_long_is_not_taken_for_lost(kind, start, others):
+    onramp = start(backend_connect_timeout="500ms", read_wait_limit="50ms")
+    late = kind.others()[0]
+    with raw.connect(onramp, schema="onramp_app") as client:
+        until_split(client, others)
+        with holding(kind.servers[late]):
+            ends = time.monotonic() + 2
+            while time.monotonic() < ends:
+                assert isinstance(client.query("UPDATE kept SET value = value + 1"), Ok)
+                assert int(client.query(SERVER).rows[0][0]) != late + 1, "it is stale"
+            # Whoever needs nothing of what is new reads from it.
+            until(lambda: int(client.query(f"/* onramp: eventual */ {SERVER}").rows[0][0]) == late + 1, "it is not read from")
+        until_split(client, others)
 
 
 def test_errors_are_those_of_the_primary(kind, start, others):

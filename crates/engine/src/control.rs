@@ -197,11 +197,15 @@ impl Engine {
             }
             State::Connecting | State::LoggingIn(_) | State::Asking { .. }
                 if self.now.since(self.servers[server].control.since)
-                    > self.settings.backend_connect_timeout =>
+                    > self.servers[server].control.limit(self.settings.backend_connect_timeout) =>
             {
                 self.control_lost(server, NO_ANSWER);
             }
             _ => {}
+        }
+        let control = &self.servers[server].control;
+        if matches!(control.state, State::Idle) && control.position.is_due(self.now) {
+            self.servers[server].ask(self.now, Question::Position);
         }
         if !self.servers[server].control.out.is_empty()
             && let Some(connection) = self.servers[server].control.connection
@@ -237,7 +241,10 @@ impl Engine {
                     .chain(self.servers[server].control.position.next());
                 due.chain(self.next_suspicion(server)).chain(self.next_code_turn(server)).min()
             }
-            _ => Some(self.servers[server].control.since + self.settings.backend_connect_timeout),
+            _ => {
+                let control = &self.servers[server].control;
+                Some(control.since + control.limit(self.settings.backend_connect_timeout))
+            }
         }
     }
 

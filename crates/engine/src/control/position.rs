@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::question::Question;
+use super::{Control, State};
 use crate::backend::own_answers::first_field;
 use crate::control::facts::Facts;
 
@@ -11,16 +13,43 @@ use crate::control::facts::Facts;
 /// thousand such questions a second take a server a fortieth of a core (25 us each: MariaDB 10.11, one connection that asks as often as it can).
 const PACE: Duration = Duration::from_millis(1);
 
+/// A node that is to have all that its cluster has before it answers gives up after 30 s (`repl.causal_read_timeout`); the rest is for its error's way.
+const CATCHES_UP_FOR: Duration = Duration::from_secs(35);
+
+/// A node of Galera's question, behind what is set for it.
+macro_rules! of_node {
+    ($before:literal) => {
+        concat!(
+            $before,
+            "SELECT CONCAT((SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'), \
+             ':1-', (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_last_committed'))"
+        )
+    };
+}
+
 /// When the server is asked how far it is, and what it has said.
 #[derive(Debug, Default)]
 pub(crate) struct PositionWatch {
     due: Option<Instant>,
     asked: Option<Instant>,
-    said: Option<(Instant, String)>,
+    /// The service account has asked nothing else since: other questions that are due come first.
+    was_last: bool,
+    /// The server was asked as a node that is read from.
+    asked_as_node: bool,
+    said: Option<Said>,
     /// The server is read from: what counts is what it has got from others, and not what may have been written there.
     pub(crate) of_replica: bool,
     /// The server is a node of Galera, whose nodes have numbers of their own for what is written.
     pub(crate) of_galera: bool,
+}
+
+/// What a server has said of how far it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) asked: Instant,
+    pub(crate) position: String,
+    /// A node's number may count what is not to be seen there yet. It has what its cluster had when it was asked.
+    pub(crate) of_node: bool,
 }
 
 impl PositionWatch {
@@ -45,42 +74,133 @@ impl PositionWatch {
         self.due
     }
 
-    pub(super) fn is_asked(&mut self, now: Instant) {
-        self.asked = Some(now);
-        self.due = None;
+    /// The server is asked something: this, or another question.
+    pub(super) fn is_asked(&mut self, now: Instant, is_this: bool) {
+        self.was_last = is_this;
+        if is_this {
+            self.asked = Some(now);
+            self.due = None;
+            self.asked_as_node = self.of_galera && self.of_replica;
+        }
+    }
+
+    /// Says whether the question is due, and not other questions' turn.
+    pub(super) fn comes_first(&self, now: Instant) -> bool {
+        !self.was_last && self.is_due(now)
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due <= now)
     }
 
     /// The answer to the latest question.
     pub(super) fn answered(&mut self, kept: &[u8]) {
         let Some(asked) = self.asked else { return };
         let position = first_field(kept).unwrap_or_default();
-        self.said = Some((asked, String::from_utf8_lossy(&position).replace(['\n', ' '], "")));
+        let position = String::from_utf8_lossy(&position).replace(['\n', ' '], "");
+        self.said = Some(Said { asked, position, of_node: self.asked_as_node });
     }
 
-    /// The latest answer that nobody has taken yet, and when its question was asked.
-    pub(crate) fn take(&mut self) -> Option<(Instant, String)> {
+    /// The latest answer that nobody has taken yet.
+    pub(crate) fn take(&mut self) -> Option<Said> {
         self.said.take()
     }
 
     /// The question, for a server of this kind.
     pub(super) fn query(&self, facts: &Facts) -> &'static str {
-        if self.of_galera {
-            // As the checks of a cluster have it; GTIDs of nodes cannot be compared.
-            "SELECT CONCAT((SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
-             WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'), ':1-', \
-             (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_last_committed'))"
-        } else if facts.is_mariadb() {
-            match self.of_replica {
-                true => "SELECT @@global.gtid_slave_pos",
-                // The former leaves out what was written here in the name of another server (`SET server_id`, as mysqlbinlog has it), the
-                // latter what a replica without log_slave_updates had before it became the primary.
-                false => {
-                    "SELECT CONCAT_WS(',', NULLIF(@@global.gtid_current_pos, ''), NULLIF(@@global.gtid_binlog_pos, ''))"
-                }
+        match (facts.is_mariadb(), self.of_galera, self.of_replica) {
+            // Its GTIDs cannot be compared with those of other nodes: the number is the one that checks take, too.
+            (true, true, false) => of_node!(""),
+            // With a binary log a node counts a transaction a moment before it is to be seen. With wsrep_sync_wait it answers behind the end of
+            // all that its cluster had: the provider waits for that, and not for the number (galera/src/replicator_smm.cpp, sync_wait).
+            (true, true, true) => of_node!("SET STATEMENT wsrep_sync_wait = @@global.log_bin FOR "),
+            // Nobody has tried what such a node counts.
+            (false, true, _) => "SELECT ''",
+            (true, false, true) => "SELECT @@global.gtid_slave_pos",
+            // The former leaves out what was written here in the name of another server (`SET server_id`, as mysqlbinlog has it), the
+            // latter what a replica without log_slave_updates had before it became the primary.
+            (true, false, false) => {
+                "SELECT CONCAT_WS(',', NULLIF(@@global.gtid_current_pos, ''), NULLIF(@@global.gtid_binlog_pos, ''))"
             }
-        } else {
             // In other modes what is written has no GTID, and the set says nothing of it.
-            "SELECT IF(@@global.gtid_mode IN ('ON', 'ON_PERMISSIVE'), @@global.gtid_executed, '')"
+            (false, false, _) => {
+                "SELECT IF(@@global.gtid_mode IN ('ON', 'ON_PERMISSIVE'), @@global.gtid_executed, '')"
+            }
+        }
+    }
+}
+
+impl Control {
+    /// Says whether a node is to answer once it has all that its cluster has.
+    pub(crate) fn waits_for_cluster(&self) -> bool {
+        matches!(self.state, State::Asking { question: Question::Position, .. })
+            && self.position.asked_as_node
+    }
+
+    /// How long what it waits for may take, where that is `usual` as a rule.
+    pub(super) fn limit(&self, usual: Duration) -> Duration {
+        if self.waits_for_cluster() { usual.max(CATCHES_UP_FOR) } else { usual }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Capabilities;
+
+    use super::*;
+    use crate::client::commands::tests::engine;
+    use crate::engine::Engine;
+    use crate::server_login::Established;
+    use crate::settings::Settings;
+
+    /// An engine whose service account has nothing to wait for.
+    fn idle() -> Engine {
+        let mut engine = engine(1, Settings::default());
+        let facts = Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
+        engine.servers.primary_mut().facts = Some(facts);
+        engine
+    }
+
+    /// What is asked so long after the last question, which has been answered.
+    fn next_question(engine: &mut Engine, later: Duration) -> Option<Question> {
+        engine.now = engine.now + later;
+        engine.servers.primary_mut().control.state = State::Idle;
+        engine.control_turn();
+        match engine.servers.primary().control.state {
+            State::Asking { question, .. } => Some(question),
+            _ => None,
+        }
+    }
+
+    /// As with a server that is 20 ms away.
+    #[test]
+    fn others_are_asked_too_while_clients_always_wait_for_the_answer() {
+        let mut engine = idle();
+        let mut asked = Vec::new();
+        for _ in 0..12 {
+            let now = engine.now;
+            engine.servers.primary_mut().control.position.want(now);
+            asked.extend(next_question(&mut engine, Duration::from_millis(20)));
+        }
+        assert_eq!(asked.len(), 12);
+        let others = || asked.iter().filter(|&&question| question != Question::Position);
+        assert_eq!(others().count(), 6, "clients wait for one of them at most: {asked:?}");
+    }
+
+    #[test]
+    fn a_node_that_is_read_from_may_take_until_it_has_what_its_cluster_has() {
+        for of_replica in [false, true] {
+            let mut engine = idle();
+            let now = engine.now;
+            let watch = &mut engine.servers.primary_mut().control.position;
+            (watch.of_galera, watch.of_replica) = (true, of_replica);
+            watch.want(now);
+            assert_eq!(next_question(&mut engine, Duration::ZERO), Some(Question::Position));
+            let control = &engine.servers.primary().control;
+            assert_eq!(control.waits_for_cluster(), of_replica);
+            let usual = Duration::from_secs(5);
+            assert_eq!(control.limit(usual), if of_replica { CATCHES_UP_FOR } else { usual });
+            assert_eq!(control.limit(2 * CATCHES_UP_FOR), 2 * CATCHES_UP_FOR);
         }
     }
 }

@@ -57,7 +57,7 @@ impl Server {
     pub(super) fn due_question(&self, now: Instant, settings: &Settings, pool: &Pool) -> Option<Question> {
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
         // Clients wait for the answer.
-        if is_due(self.control.position.next()) {
+        if self.control.position.comes_first(now) {
             return Some(Question::Position);
         }
         if is_due(self.control.next_refresh(settings.accounts_refresh)) {
@@ -100,6 +100,7 @@ impl Server {
             }
         };
         let options = reply_options(self.control.capabilities, wire::Capabilities::DEPRECATE_EOF, 0, 1);
+        self.control.position.is_asked(now, question == Question::Position);
         if question == Question::Changes {
             self.note_question_for_changes();
         }
@@ -112,7 +113,6 @@ impl Server {
             Question::Defaults => control.defaults.are_asked_for(now),
             Question::Room => control.room.is_asked_for(now),
             Question::Peers(question) => control.peers.is_asked(now, question),
-            Question::Position => control.position.is_asked(now),
             _ => {}
         }
         let start = wire::begin_packet(&mut control.out);

@@ -15,32 +15,43 @@ use crate::cluster::position::has_all_of_primary;
 /// millisecond they are those of the last hundredth of a second, and the oldest of all is kept besides.
 const KEPT: usize = 10;
 
+/// What the primary had.
+#[derive(Debug)]
+struct Had {
+    asked: Instant,
+    /// When its answer came, the first of several with this position.
+    heard: Instant,
+    position: Rc<str>,
+}
+
 /// What a replica is known to have of what the primary had.
 #[derive(Debug, Default)]
 pub(crate) struct Freshness {
-    /// When the primary was asked, and what it had; not known to be on the replica yet.
-    awaited: VecDeque<(Instant, Rc<str>)>,
+    /// What the primary had; not known to be on the replica yet.
+    awaited: VecDeque<Had>,
     as_of: Option<Instant>,
 }
 
 impl Freshness {
-    /// The primary, asked at this time, had that.
-    pub(crate) fn primary_had(&mut self, asked: Instant, position: &Rc<str>) {
-        if self.awaited.back().is_some_and(|(_, last)| last == position) {
+    /// The primary, asked at this time, had that, as was heard at the other.
+    pub(crate) fn primary_had(&mut self, asked: Instant, heard: Instant, position: &Rc<str>) {
+        if let Some(last) = self.awaited.back_mut().filter(|last| last.position == *position) {
             // Whoever has the one has the other.
-            self.awaited.pop_back();
-        } else if self.awaited.len() == KEPT {
+            last.asked = asked;
+            return;
+        }
+        if self.awaited.len() == KEPT {
             // A replica that is far behind reaches the oldest first.
             self.awaited.remove(1);
         }
-        self.awaited.push_back((asked, Rc::clone(position)));
+        self.awaited.push_back(Had { asked, heard, position: Rc::clone(position) });
     }
 
-    /// The replica has this. True where more is known of it than before.
-    pub(crate) fn replica_has(&mut self, position: &str) -> bool {
-        let latest = self.awaited.iter().rposition(|(_, wanted)| has_all_of_primary(wanted, position));
-        let Some(latest) = latest else { return false };
-        let reached = self.awaited.drain(..=latest).next_back().map(|(asked, _)| asked);
+    /// The replica has this, of what the primary had said up to then. True where more is known of it than before.
+    pub(crate) fn replica_has(&mut self, position: &str, until: Instant) -> bool {
+        let has = |had: &Had| had.heard <= until && has_all_of_primary(&had.position, position);
+        let Some(latest) = self.awaited.iter().rposition(has) else { return false };
+        let reached = self.awaited.drain(..=latest).next_back().map(|had| had.asked);
         self.as_of = self.as_of.max(reached);
         true
     }
@@ -80,21 +91,26 @@ mod tests {
     }
 
     fn had(freshness: &mut Freshness, millis: u64, position: &str) {
-        freshness.primary_had(at(millis), &Rc::from(position));
+        freshness.primary_had(at(millis), at(millis), &Rc::from(position));
+    }
+
+    /// The replica has this, and has just been asked.
+    fn has(freshness: &mut Freshness, position: &str) -> bool {
+        freshness.replica_has(position, at(10_000))
     }
 
     #[test]
     fn a_replica_is_as_fresh_as_the_latest_answer_that_it_has_all_of() {
         let mut freshness = Freshness::default();
-        assert!(!freshness.has_all_until(Instant::START) && !freshness.replica_has("0-1-9"));
+        assert!(!freshness.has_all_until(Instant::START) && !has(&mut freshness, "0-1-9"));
         had(&mut freshness, 1, "0-1-5");
         had(&mut freshness, 2, "0-1-7");
         had(&mut freshness, 3, "0-1-9");
-        assert!(!freshness.replica_has("0-1-4"));
-        assert!(freshness.replica_has("0-1-8"));
+        assert!(!has(&mut freshness, "0-1-4"));
+        assert!(has(&mut freshness, "0-1-8"));
         assert_eq!(freshness.as_of(), Some(at(2)));
         assert!(freshness.has_all_until(at(1)) && !freshness.has_all_until(at(2)));
-        assert!(freshness.replica_has("0-1-12") && !freshness.replica_has("0-1-12"), "nothing new is asked");
+        assert!(has(&mut freshness, "0-1-12") && !has(&mut freshness, "0-1-12"), "nothing new is asked");
         assert_eq!(freshness.as_of(), Some(at(3)));
     }
 
@@ -104,7 +120,7 @@ mod tests {
         for millis in 1..100 {
             had(&mut freshness, millis, "0-1-5");
         }
-        assert!(freshness.replica_has("0-1-5"));
+        assert!(has(&mut freshness, "0-1-5"));
         assert_eq!(freshness.as_of(), Some(at(99)));
     }
 
@@ -114,9 +130,9 @@ mod tests {
         for millis in 1..1_000 {
             had(&mut freshness, millis, &format!("0-1-{millis}"));
         }
-        assert!(freshness.replica_has("0-1-3"));
+        assert!(has(&mut freshness, "0-1-3"));
         assert_eq!(freshness.as_of(), Some(at(1)));
-        assert!(freshness.replica_has("0-1-995"));
+        assert!(has(&mut freshness, "0-1-995"));
         assert_eq!(freshness.as_of(), Some(at(995)));
     }
 
@@ -124,23 +140,36 @@ mod tests {
     fn more_of_the_former_primary_is_nothing_of_the_present_one() {
         let mut freshness = Freshness::default();
         had(&mut freshness, 1, "0-2-14");
-        assert!(!freshness.replica_has("0-1-17"), "the present one was promoted with less");
-        assert!(freshness.replica_has("0-2-14"));
+        assert!(!has(&mut freshness, "0-1-17"), "the present one was promoted with less");
+        assert!(has(&mut freshness, "0-2-14"));
     }
 
     #[test]
     fn what_cannot_be_compared_is_never_reached() {
         let mut freshness = Freshness::default();
         had(&mut freshness, 1, "");
-        assert!(!freshness.replica_has("") && !freshness.replica_has("0-1-5"));
+        assert!(!has(&mut freshness, "") && !has(&mut freshness, "0-1-5"));
         had(&mut freshness, 2, "0-1-5");
-        assert!(!freshness.replica_has("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"));
-        assert!(freshness.replica_has("0-1-5"));
+        assert!(!has(&mut freshness, "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"));
+        assert!(has(&mut freshness, "0-1-5"));
         freshness.forget_replica();
         assert_eq!(freshness.as_of(), None, "it may have less when it comes up again");
         had(&mut freshness, 3, "0-1-6");
-        assert!(freshness.replica_has("0-1-6"));
+        assert!(has(&mut freshness, "0-1-6"));
         freshness.forget();
         assert_eq!(freshness.as_of(), None, "it says nothing of another primary");
+    }
+
+    #[test]
+    fn what_was_heard_behind_a_nodes_question_is_not_in_its_answer() {
+        let mut freshness = Freshness::default();
+        freshness.primary_had(at(1), at(2), &Rc::from("c-1:1-5"));
+        freshness.primary_had(at(3), at(5), &Rc::from("c-1:1-6"));
+        assert!(!freshness.replica_has("c-1:1-6", at(1)), "it was asked before anything was known");
+        assert!(freshness.replica_has("c-1:1-6", at(4)), "it counts what is not to be seen there yet");
+        assert_eq!(freshness.as_of(), Some(at(1)));
+        freshness.primary_had(at(6), at(7), &Rc::from("c-1:1-6"));
+        assert!(freshness.replica_has("c-1:1-6", at(5)), "it had that when the first of both answers came");
+        assert_eq!(freshness.as_of(), Some(at(6)));
     }
 }

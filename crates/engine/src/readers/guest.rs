@@ -114,6 +114,10 @@ impl Engine {
 
     /// The server does not answer: nobody waits for what it was doing, nor for what has not arrived there.
     pub(super) fn give_up_server(&mut self) {
+        let server = self.servers.primary().key;
+        if self.servers.primary().control.waits_for_cluster() {
+            self.leave_control(server);
+        }
         let backends: Vec<_> = self.servers.backends().map(|(key, _)| key).collect();
         for key in backends {
             if self.servers.contains(key) {

@@ -16,6 +16,7 @@ use crate::backend::dispatch::LARGEST_JOINED;
 use crate::client::client_memory::Counted;
 use crate::client::reading::TEXT_AT;
 use crate::client::{Client, Phase};
+use crate::control::position::Said;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::found::Found;
@@ -395,10 +396,10 @@ impl Engine {
         let latest_need = self.readers.waiting.latest_need();
         let primary = &mut self.servers.primary_mut().control.position;
         primary.of_galera = self.pool.workers.replicas.primary_is_node();
-        if let Some((asked, position)) = primary.take() {
+        if let Some(Said { asked, position, .. }) = primary.take() {
             let position = Rc::from(position);
             for reader in &mut self.readers.all {
-                reader.freshness.primary_had(asked, &position);
+                reader.freshness.primary_had(asked, now, &position);
             }
         }
         primary.keep(every);
@@ -414,8 +415,8 @@ impl Engine {
                 control.position.take();
             }
             let watch = &mut control.position;
-            if let Some((_, position)) = watch.take() {
-                has_news |= reader.freshness.replica_has(&position);
+            if let Some(Said { asked, position, of_node }) = watch.take() {
+                has_news |= reader.freshness.replica_has(&position, if of_node { asked } else { now });
             }
             watch.keep(every);
             if latest_need.is_some() && reader.stand.takes_reads() && reader.freshness.awaits() {
