@@ -32,8 +32,8 @@ macro_rules! of_node {
 pub(crate) struct PositionWatch {
     due: Option<Instant>,
     asked: Option<Instant>,
-    /// The service account has asked nothing else since: other questions that are due come first.
-    was_last: bool,
+    /// A node has been asked, and nothing else since: it may have taken long, so that other questions that are due come first.
+    gives_way: bool,
     /// The server was asked as a node that is read from.
     asked_as_node: bool,
     said: Option<Said>,
@@ -76,17 +76,17 @@ impl PositionWatch {
 
     /// The server is asked something: this, or another question.
     pub(super) fn is_asked(&mut self, now: Instant, is_this: bool) {
-        self.was_last = is_this;
         if is_this {
             self.asked = Some(now);
             self.due = None;
             self.asked_as_node = self.of_galera && self.of_replica;
         }
+        self.gives_way = is_this && self.asked_as_node;
     }
 
     /// Says whether the question is due, and not other questions' turn.
     pub(super) fn comes_first(&self, now: Instant) -> bool {
-        !self.was_last && self.is_due(now)
+        !self.gives_way && self.is_due(now)
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
@@ -172,10 +172,11 @@ mod tests {
         }
     }
 
-    /// As with a server that is 20 ms away.
     #[test]
-    fn others_are_asked_too_while_clients_always_wait_for_the_answer() {
+    fn others_are_asked_too_while_clients_always_wait_for_a_node() {
         let mut engine = idle();
+        let watch = &mut engine.servers.primary_mut().control.position;
+        (watch.of_galera, watch.of_replica) = (true, true);
         let mut asked = Vec::new();
         for _ in 0..12 {
             let now = engine.now;
