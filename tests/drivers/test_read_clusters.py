@@ -236,7 +236,7 @@ def test_a_session_may_wait_for_all_that_others_have_written(kind, start, others
 
 @pytest.mark.parametrize("kind", [KINDS[2]], indirect=True)
 def test_what_a_node_counts_a_moment_before_it_is_to_be_seen_is_waited_for(kind, start, others):
-    """As nodes with a binary log do, once in some ten thousand reads."""
+    """As nodes with a binary log do, too seldom to be seen in each run: that they are asked to catch up is."""
     waits = lambda: [int(kind.cluster.status(number, "wsrep_causal_reads")) for number in kind.others()]
     before = waits()
     onramp = start()
@@ -253,12 +253,13 @@ def test_what_a_node_counts_a_moment_before_it_is_to_be_seen_is_waited_for(kind,
 
 @pytest.mark.parametrize("kind", [KINDS[2]], indirect=True)
 def test_a_node_that_catches_up_for_long_is_not_taken_for_lost(kind, start, others):
-    onramp = start(backend_connect_timeout="500ms", read_wait_limit="50ms")
+    onramp = start(backend_connect_timeout="2s", read_wait_limit="50ms")
     late = kind.others()[0]
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client, others)
         with holding(kind.servers[late]):
-            ends = time.monotonic() + 2
+            # Longer than any other answer may take.
+            ends = time.monotonic() + 5
             while time.monotonic() < ends:
                 assert isinstance(client.query("UPDATE kept SET value = value + 1"), Ok)
                 assert int(client.query(SERVER).rows[0][0]) != late + 1, "it is stale"

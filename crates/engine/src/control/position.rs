@@ -13,7 +13,8 @@ use crate::control::facts::Facts;
 /// thousand such questions a second take a server a fortieth of a core (25 us each: MariaDB 10.11, one connection that asks as often as it can).
 const PACE: Duration = Duration::from_millis(1);
 
-/// A node that is to have all that its cluster has before it answers gives up after 30 s (`repl.causal_read_timeout`); the rest is for its error's way.
+/// How long a node may take to get all that its cluster has, and to answer then. It gives up after 30 s by itself (Galera's
+/// `repl.causal_read_timeout`); the rest is for its error's way here.
 const CATCHES_UP_FOR: Duration = Duration::from_secs(35);
 
 /// A node of Galera's question, behind what is set for it.
@@ -109,12 +110,12 @@ impl PositionWatch {
     /// The question, for a server of this kind.
     pub(super) fn query(&self, facts: &Facts) -> &'static str {
         match (facts.is_mariadb(), self.of_galera, self.of_replica) {
-            // Its GTIDs cannot be compared with those of other nodes: the number is the one that checks take, too.
+            // A node's GTIDs cannot be compared with those of other nodes: the number is the one that checks take, too.
             (true, true, false) => of_node!(""),
             // With a binary log a node counts a transaction a moment before it is to be seen. With wsrep_sync_wait it answers behind the end of
             // all that its cluster had: the provider waits for that, and not for the number (galera/src/replicator_smm.cpp, sync_wait).
             (true, true, true) => of_node!("SET STATEMENT wsrep_sync_wait = @@global.log_bin FOR "),
-            // Nobody has tried what such a node counts.
+            // A node of MySQL: nobody has tried what it counts.
             (false, true, _) => "SELECT ''",
             (true, false, true) => "SELECT @@global.gtid_slave_pos",
             // The former leaves out what was written here in the name of another server (`SET server_id`, as mysqlbinlog has it), the
@@ -144,7 +145,7 @@ impl Control {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use wire::Capabilities;
 
     use super::*;
@@ -188,15 +189,21 @@ mod tests {
         assert_eq!(others().count(), 6, "clients wait for one of them at most: {asked:?}");
     }
 
+    /// An engine whose service account waits for a node, which is read from or not.
+    pub(crate) fn asking_node(of_replica: bool) -> Engine {
+        let mut engine = idle();
+        let now = engine.now;
+        let watch = &mut engine.servers.primary_mut().control.position;
+        (watch.of_galera, watch.of_replica) = (true, of_replica);
+        watch.want(now);
+        assert_eq!(next_question(&mut engine, Duration::ZERO), Some(Question::Position));
+        engine
+    }
+
     #[test]
     fn a_node_that_is_read_from_may_take_until_it_has_what_its_cluster_has() {
         for of_replica in [false, true] {
-            let mut engine = idle();
-            let now = engine.now;
-            let watch = &mut engine.servers.primary_mut().control.position;
-            (watch.of_galera, watch.of_replica) = (true, of_replica);
-            watch.want(now);
-            assert_eq!(next_question(&mut engine, Duration::ZERO), Some(Question::Position));
+            let engine = asking_node(of_replica);
             let control = &engine.servers.primary().control;
             assert_eq!(control.waits_for_cluster(), of_replica);
             let usual = Duration::from_secs(5);

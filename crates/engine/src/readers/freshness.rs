@@ -33,7 +33,7 @@ pub(crate) struct Freshness {
 }
 
 impl Freshness {
-    /// The primary, asked at this time, had that, as was heard at the other.
+    /// The primary had this position when it was asked; the answer has been heard at the second time.
     pub(crate) fn primary_had(&mut self, asked: Instant, heard: Instant, position: &Rc<str>) {
         if let Some(last) = self.awaited.back_mut().filter(|last| last.position == *position) {
             // Whoever has the one has the other.
@@ -47,7 +47,7 @@ impl Freshness {
         self.awaited.push_back(Had { asked, heard, position: Rc::clone(position) });
     }
 
-    /// The replica has this, of what the primary had said up to then. True where more is known of it than before.
+    /// The replica has this. It says nothing of what the primary was heard to have after `until`. True where more is known of it than before.
     pub(crate) fn replica_has(&mut self, position: &str, until: Instant) -> bool {
         let has = |had: &Had| had.heard <= until && has_all_of_primary(&had.position, position);
         let Some(latest) = self.awaited.iter().rposition(has) else { return false };

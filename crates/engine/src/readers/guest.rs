@@ -114,6 +114,7 @@ impl Engine {
 
     /// The server does not answer: nobody waits for what it was doing, nor for what has not arrived there.
     pub(super) fn give_up_server(&mut self) {
+        // Nobody else would notice for as long as that may take that the connection is dead.
         let server = self.servers.primary().key;
         if self.servers.primary().control.waits_for_cluster() {
             self.leave_control(server);
@@ -271,8 +272,17 @@ mod tests {
     use crate::backend::{ServerError, Summary};
     use crate::client::Running;
     use crate::client::commands::tests::{engine, open_backends};
+    use crate::control::position::tests::asking_node;
     use crate::ids::client_key;
     use crate::settings::Settings;
+
+    #[test]
+    fn what_a_node_that_is_down_was_asked_is_not_waited_for() {
+        let mut engine = asking_node(true);
+        assert!(engine.servers.primary().control.waits_for_cluster());
+        engine.give_up_server();
+        assert!(!engine.servers.primary().control.waits_for_cluster());
+    }
 
     /// What sets the session state runs first, and may be what the server ends.
     #[test]
