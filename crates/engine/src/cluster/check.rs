@@ -406,7 +406,7 @@ mod tests {
         let usual = settings.cluster.check_interval;
         cluster.seen(at(1), 0, writes(0, true));
         assert_eq!(pause(&mut cluster, writes(1, false)), usual, "it is there");
-        cluster.choose(at(1), &chosen, &settings);
+        cluster.choose_confirmed(at(1), &chosen, &settings);
         assert_eq!(pause(&mut cluster, writes(1, false)), usual, "it is the primary");
         cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
         assert_eq!(pause(&mut cluster, writes(1, false)), SOONEST, "it does not answer");
@@ -422,7 +422,7 @@ mod tests {
         // Two that take writes are none.
         cluster.seen(at(3), 0, writes(0, true));
         cluster.seen(at(3), 1, writes(1, true));
-        cluster.choose(at(3), &chosen, &settings);
+        cluster.choose_confirmed(at(3), &chosen, &settings);
         assert_eq!(chosen.get().place, None);
         assert_eq!(pause(&mut cluster, writes(1, true)), SOONEST, "clients wait until one is read-only");
         let later = |cluster: &mut Cluster, seconds: u64| pause_at(cluster, at(3 + seconds), writes(1, true));
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(later(&mut cluster, 30), 3 * SOONEST, "a hundredth of what it has lasted");
         assert_eq!(later(&mut cluster, 3_600), usual, "nobody floods servers for a night");
         cluster.seen(at(4), 0, writes(0, false));
-        cluster.choose(at(4), &chosen, &settings);
+        cluster.choose_confirmed(at(4), &chosen, &settings);
         assert_eq!(pause(&mut cluster, writes(1, true)), usual, "it is the primary now");
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum NoPrimary {
     Drained(usize),
     /// The server at this place would be it, by what it said before its last check failed.
     Uncertain(usize),
+    /// The server at this place would be it, and has not said so since that is clear.
+    Unconfirmed(usize),
 }
 
 /// The place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken. Of those

@@ -140,9 +140,9 @@ impl Engine {
         if self.cluster.is_watching() {
             self.in_cluster(Cluster::turn);
             let chosen = &self.pool.workers.chosen;
-            let was_settled = chosen.is_settled(chosen.get());
+            let before = (chosen.get(), chosen.is_settled(chosen.get()));
             let news = self.cluster.choose(self.now, chosen, &self.settings);
-            if news.is_some() || (!was_settled && chosen.is_settled(chosen.get())) {
+            if news.is_some() || before != (chosen.get(), chosen.is_settled(chosen.get())) {
                 self.pool.write_to_others(&Letter::Wake);
             }
             let replicas_have_news =

@@ -85,6 +85,8 @@ pub(crate) struct Cluster {
     known: Known,
     /// The server at this place would be the primary, but lacks that, as its check at this time has said.
     behind: Option<(usize, Instant, Behind)>,
+    /// The server at this place would be the primary since then.
+    next: Option<(usize, Instant)>,
     /// When the primary was last found to be well, and what had been counted then.
     known_well: Instant,
     before: Counts,
@@ -107,6 +109,7 @@ impl Cluster {
             has_news: false,
             known: Known::default(),
             behind: None,
+            next: None,
             known_well: Instant::START,
             before: Counts::default(),
         }

@@ -119,6 +119,16 @@ impl Failovers {
     }
 }
 
+/// What follows from how the servers stand.
+enum Outcome {
+    /// The present primary stays that.
+    Stays,
+    /// The server there is to be the primary, and lacks so much.
+    Becomes(usize, Behind),
+    /// Nobody is.
+    Without(NoPrimary),
+}
+
 impl Cluster {
     /// Chooses anew by how the servers stand, and tells all workers. Returns what is worth a line in the log.
     pub(super) fn choose(&mut self, now: Instant, chosen: &Chosen, settings: &Settings) -> Option<Event> {
@@ -139,28 +149,50 @@ impl Cluster {
             // Nobody is held against the former one.
             self.behind = None;
         }
-        match found {
+        let is_in_use = present.is_some_and(|present| self.standings[present].is_writable());
+        let outcome = match found {
             Ok(place) if present == Some(place) => {
                 self.follow_known(place);
-                None
+                Outcome::Stays
             }
             // One that has just come back may have less than it had, and takes no writes, perhaps. The present one has a check more.
-            Ok(place) if !self.standings[place].is_certain() => match present {
-                Some(present) if self.standings[present].is_writable() => None,
-                _ => self.go_without(now, &NoPrimary::Uncertain(place), chosen, addresses),
-            },
+            Ok(place) if !self.standings[place].is_certain() => Outcome::Without(NoPrimary::Uncertain(place)),
             Ok(place) => match self.compare(place) {
-                Behind::Lacks(_) if present.is_some_and(|present| self.standings[present].is_writable()) => {
-                    // The other one may have been asked a moment before this one.
-                    None
-                }
+                // The other one may have been asked a moment before this one.
+                Behind::Lacks(_) if is_in_use => Outcome::Stays,
                 Behind::Lacks(what) if !settings.cluster.takes_behind && !self.is_known(place) => {
-                    self.go_without(now, &NoPrimary::Behind(place, what), chosen, addresses)
+                    Outcome::Without(NoPrimary::Behind(place, what))
                 }
-                behind => Some(self.take_primary(now, place, behind, chosen, addresses)),
+                behind => Outcome::Becomes(place, behind),
             },
-            Err(why) => self.go_without(now, &why, chosen, addresses),
+            Err(why) => Outcome::Without(why),
+        };
+        let outcome = self.ask_again(now, outcome);
+        match outcome {
+            Outcome::Stays => None,
+            Outcome::Without(NoPrimary::Uncertain(_) | NoPrimary::Unconfirmed(_)) if is_in_use => None,
+            Outcome::Becomes(place, behind) => Some(self.take_primary(now, place, behind, chosen, addresses)),
+            Outcome::Without(why) => self.go_without(now, &why, chosen, addresses),
         }
+    }
+
+    /// Has who would be the next primary asked once more: what it said of itself may be as old as its check takes, and it may have been made
+    /// a replica since, or a copy of another server.
+    fn ask_again(&mut self, now: Instant, outcome: Outcome) -> Outcome {
+        let Outcome::Becomes(place, _) = outcome else {
+            self.next = None;
+            return outcome;
+        };
+        let since = match self.next {
+            Some((next, since)) if next == place => since,
+            _ => now,
+        };
+        self.next = Some((place, since));
+        if self.standings[place].last_began() >= since {
+            return outcome;
+        }
+        self.checks[place].hurry(now);
+        Outcome::Without(NoPrimary::Unconfirmed(place))
     }
 
     /// Has the primary asked whether it is that still; true once that has been done. It stays the primary where it says so, and where
@@ -250,7 +282,7 @@ impl Cluster {
     ) -> Event {
         let former = self.primary.replace(place);
         self.primary_since = now;
-        self.behind = None;
+        (self.behind, self.next) = (None, None);
         self.known = Known::of(self.standings[place].believed());
         if let Some(former) = former {
             if chosen.get().place.is_some() {
@@ -294,7 +326,9 @@ impl Cluster {
         }
         // A switchover that is over has led to no primary: who holds a backend goes on no more at the former one.
         chosen.end_transactions();
-        ((is_new || present.is_some()) && *why != NoPrimary::Untried).then_some(Event::NoPrimary { reason })
+        // These two are over in a moment, or are followed by another reason.
+        let is_brief = matches!(why, NoPrimary::Untried | NoPrimary::Unconfirmed(_));
+        ((is_new || present.is_some()) && !is_brief).then_some(Event::NoPrimary { reason })
     }
 
     fn is_up(&self, place: usize) -> bool {
@@ -331,6 +365,9 @@ impl Cluster {
                 "{} took writes when it was asked last, and does not answer since: nothing is sent there before it does",
                 addresses[*place]
             ),
+            NoPrimary::Unconfirmed(place) => {
+                format!("{} takes writes, and is asked once more before it is used", addresses[*place])
+            }
             NoPrimary::Several(places) => {
                 let names: Vec<_> = places.iter().map(|&place| addresses[place].to_string()).collect();
                 let names = names.join(" and ");

@@ -104,7 +104,7 @@ mod tests {
         let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
         seen(&mut cluster, 1, 0, true);
         seen(&mut cluster, 1, 1, false);
-        assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+        assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
         (cluster, settings, chosen)
     }
 
@@ -117,19 +117,23 @@ mod tests {
     fn nobody_is_the_primary_until_the_former_one_has_been_asked_again() {
         let (mut cluster, settings, chosen) = two();
         cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
-        let news = cluster.choose(at(2), &chosen, &settings);
+        let news = cluster.choose_confirmed(at(2), &chosen, &settings);
         assert!(matches!(news, Some(Event::SwitchoverBegan { .. })), "{news:?}");
         assert!(chosen.get().place.is_none() && chosen.transactions_go_on() && chosen.may_end());
         seen(&mut cluster, 3, 0, true);
-        assert_eq!(cluster.choose(at(3), &chosen, &settings), None, "it takes writes, and gives way");
+        assert_eq!(
+            cluster.choose_confirmed(at(3), &chosen, &settings),
+            None,
+            "it takes writes, and gives way"
+        );
         chosen.end_transactions();
         assert!(!chosen.transactions_go_on() && chosen.may_end());
         cluster.switching_ends(at(4));
         // Another one's check says nothing of it, and what it has said before may be over.
         seen(&mut cluster, 5, 1, true);
-        assert_eq!(cluster.choose(at(5), &chosen, &settings), None);
+        assert_eq!(cluster.choose_confirmed(at(5), &chosen, &settings), None);
         seen(&mut cluster, 6, 0, false);
-        let found = cluster.choose(at(6), &chosen, &settings);
+        let found = cluster.choose_confirmed(at(6), &chosen, &settings);
         assert!(matches!(found, Some(Event::PrimaryFound { former: Some(_), .. })), "{found:?}");
         assert_eq!(chosen.get().place, Some(1));
     }
@@ -138,10 +142,10 @@ mod tests {
     fn it_is_over_by_itself_and_the_former_primary_goes_on() {
         let (mut cluster, settings, chosen) = two();
         cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
-        cluster.choose(at(2), &chosen, &settings);
-        assert_eq!(cluster.choose(at(60), &chosen, &settings), None, "it is asked first");
+        cluster.choose_confirmed(at(2), &chosen, &settings);
+        assert_eq!(cluster.choose_confirmed(at(60), &chosen, &settings), None, "it is asked first");
         seen(&mut cluster, 61, 0, true);
-        assert!(cluster.choose(at(61), &chosen, &settings).is_some());
+        assert!(cluster.choose_confirmed(at(61), &chosen, &settings).is_some());
         assert_eq!(chosen.get().place, Some(0));
         assert!(!chosen.transactions_go_on());
     }
@@ -152,12 +156,12 @@ mod tests {
         for (former_writes, other_writes) in [(true, true), (false, false)] {
             let (mut cluster, settings, chosen) = two();
             cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
-            cluster.choose(at(2), &chosen, &settings);
+            cluster.choose_confirmed(at(2), &chosen, &settings);
             assert!(chosen.transactions_go_on());
             cluster.switching_ends(at(3));
             seen(&mut cluster, 4, 1, other_writes);
             seen(&mut cluster, 4, 0, former_writes);
-            let news = cluster.choose(at(4), &chosen, &settings);
+            let news = cluster.choose_confirmed(at(4), &chosen, &settings);
             assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
             assert!(!chosen.transactions_go_on());
         }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use seam::{Address, Instant};
 
 use super::Cluster;
+use super::chosen::Chosen;
 use super::standing::Checked;
 use super::verdict::{Membership, Verdict};
+use crate::outside::event::Event;
 use crate::outside::named::ServerRole;
 use crate::settings::Settings;
 
@@ -45,5 +47,19 @@ impl Cluster {
     /// A check has begun and ended at this time.
     pub(super) fn seen(&mut self, at: Instant, place: usize, verdict: Verdict) {
         self.asked(place, at, Checked { at, took: Duration::ZERO, verdict });
+    }
+
+    /// Chooses, and where that has a server asked once more, has it say the same again, and chooses by that.
+    pub(super) fn choose_confirmed(
+        &mut self,
+        now: Instant,
+        chosen: &Chosen,
+        settings: &Settings,
+    ) -> Option<Event> {
+        let news = self.choose(now, chosen, settings);
+        let Some((place, _)) = self.next else { return news };
+        let verdict = self.standings[place].verdict().clone();
+        self.seen(now, place, verdict);
+        self.choose(now, chosen, settings).or(news)
     }
 }

@@ -8,7 +8,7 @@ fn primary_and_replica() -> (Cluster, Settings, Chosen) {
     let settings = two_servers();
     let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
     seen(&mut cluster, 1, [true, false]);
-    assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
     (cluster, settings, chosen)
 }
 
@@ -20,7 +20,7 @@ fn nodes() -> (Cluster, Settings, Chosen) {
     for (place, index) in [1, 0, 2].into_iter().enumerate() {
         cluster.seen(at(1), place, member(place, index));
     }
-    assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
     assert_eq!(chosen.get().place, Some(1));
     (cluster, settings, chosen)
 }
@@ -64,7 +64,7 @@ fn a_drained_replica_is_not_chosen_until_it_is_put_back() {
     );
     // A second server that takes writes would end the choice, were it not passed over.
     seen(&mut cluster, 2, [true, true]);
-    assert_eq!(cluster.choose(at(2), &chosen, &settings), None);
+    assert_eq!(cluster.choose_confirmed(at(2), &chosen, &settings), None);
     let refused = order(&mut cluster, &chosen, &settings, undrain(1)).unwrap_err();
     assert!(
         matches!(&refused, NotDrained::NoPrimary { reason, .. } if reason.contains("set read_only")),
@@ -98,7 +98,7 @@ fn the_writer_of_several_moves_by_plan_and_back_where_the_rule_says_so() {
     assert!(!cluster.is_drained(1) && cluster.told.is_empty(), "nothing has changed yet");
     chosen.give_way();
     assert_eq!(order(&mut cluster, &chosen, &settings, planned(drain(1))), Ok(DrainOutcome::Done));
-    assert!(cluster.choose(at(2), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(2), &chosen, &settings).is_some());
     assert_eq!(chosen.get().place, Some(0));
     // The third has a higher place than the second.
     assert_eq!(order(&mut cluster, &chosen, &settings, drain(2)), Ok(DrainOutcome::Done));
@@ -115,7 +115,7 @@ fn a_drain_is_one_of_the_server_by_whatever_address() {
     let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
     let same = |place: usize| writes(place.min(1), place == 0);
     (0..3).for_each(|place| cluster.seen(at(1), place, same(place)));
-    assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
     assert_eq!(order(&mut cluster, &chosen, &settings, drain(2)), Ok(DrainOutcome::Done));
     assert!(cluster.is_drained(1) && cluster.is_drained(2));
     assert_eq!(order(&mut cluster, &chosen, &settings, undrain(1)), Ok(DrainOutcome::Done));
@@ -130,7 +130,7 @@ fn a_drained_server_is_used_where_nobody_else_takes_writes_for_long() {
     assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), Ok(DrainOutcome::Done));
     cluster.told.clear();
     seen(&mut cluster, 2, [false, true]);
-    let news = cluster.choose(at(2), &chosen, &settings);
+    let news = cluster.choose_confirmed(at(2), &chosen, &settings);
     let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
     assert!(reason.contains("127.0.0.1:2 is drained no more"), "{reason}");
     let checks = std::mem::take(&mut cluster.checks);
@@ -138,15 +138,15 @@ fn a_drained_server_is_used_where_nobody_else_takes_writes_for_long() {
     cluster.checks = checks;
     // Somebody else has taken writes in between.
     seen(&mut cluster, 3, [true, true]);
-    assert!(cluster.choose(at(3), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(3), &chosen, &settings).is_some());
     seen(&mut cluster, 4, [false, true]);
-    assert!(cluster.choose(at(4), &chosen, &settings).is_some());
-    assert_eq!(cluster.choose(at(13), &chosen, &settings), None);
-    let found = cluster.choose(at(14), &chosen, &settings);
+    assert!(cluster.choose_confirmed(at(4), &chosen, &settings).is_some());
+    assert_eq!(cluster.choose_confirmed(at(13), &chosen, &settings), None);
+    let found = cluster.choose_confirmed(at(14), &chosen, &settings);
     assert!(matches!(found, Some(Event::PrimaryFound { .. })), "{found:?}");
     assert_eq!(cluster.told, [Event::DrainEnded { address: address(2) }]);
     assert!(!cluster.is_drained(1));
     // Two that take writes are none, as ever.
     seen(&mut cluster, 15, [true, true]);
-    assert!(matches!(cluster.choose(at(15), &chosen, &settings), Some(Event::NoPrimary { .. })));
+    assert!(matches!(cluster.choose_confirmed(at(15), &chosen, &settings), Some(Event::NoPrimary { .. })));
 }

@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use super::*;
+use crate::cluster::standing::Checked;
 use crate::cluster::testing::{address, at, member, two_servers, writes};
 
 fn two() -> (Cluster, Settings) {
@@ -15,24 +18,24 @@ fn a_change_is_told_to_all_and_remembered_with_what_it_has_cost() {
     let (mut cluster, settings) = two();
     let chosen = Chosen::default();
     seen(&mut cluster, at(1), 0, true);
-    assert_eq!(cluster.choose(at(1), &chosen, &settings), None, "the other one has not been asked");
+    assert_eq!(cluster.choose_confirmed(at(1), &chosen, &settings), None, "the other one has not been asked");
     seen(&mut cluster, at(1), 1, false);
-    let found = cluster.choose(at(1), &chosen, &settings);
+    let found = cluster.choose_confirmed(at(1), &chosen, &settings);
     assert_eq!(
         found,
         Some(Event::PrimaryFound { address: address(1), former: None, behind: Behind::Unknown })
     );
     assert_eq!((chosen.get().place, cluster.failovers.iter(&chosen).count()), (Some(0), 0));
-    cluster.choose(at(2), &chosen, &settings);
+    cluster.choose_confirmed(at(2), &chosen, &settings);
     // Lost with the server, before a check has found out.
     chosen.tally.unknown();
     seen(&mut cluster, at(3), 0, false);
-    let news = cluster.choose(at(3), &chosen, &settings);
+    let news = cluster.choose_confirmed(at(3), &chosen, &settings);
     assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
     assert_eq!(chosen.get().place, None);
-    assert_eq!(cluster.choose(at(4), &chosen, &settings), None, "once is enough");
+    assert_eq!(cluster.choose_confirmed(at(4), &chosen, &settings), None, "once is enough");
     seen(&mut cluster, at(5), 1, true);
-    let found = cluster.choose(at(5), &chosen, &settings);
+    let found = cluster.choose_confirmed(at(5), &chosen, &settings);
     assert_eq!(
         found,
         Some(Event::PrimaryFound { address: address(2), former: Some(address(1)), behind: Behind::Unknown })
@@ -49,7 +52,8 @@ fn one_that_is_away_is_not_said_to_be_read_only() {
     settings.server.truncate(1);
     let mut cluster = Cluster::new(&settings, 0);
     cluster.seen(at(1), 0, Verdict::unreached("connection refused"));
-    let Some(Event::NoPrimary { reason }) = cluster.choose(at(1), &Chosen::default(), &settings) else {
+    let Some(Event::NoPrimary { reason }) = cluster.choose_confirmed(at(1), &Chosen::default(), &settings)
+    else {
         panic!("there is none");
     };
     assert_eq!(reason, "no server is up and takes writes");
@@ -68,27 +72,27 @@ fn one_that_was_lost_since_it_was_asked_is_not_turned_to() {
     let chosen = Chosen::default();
     seen_with(&mut cluster, at(1), 0, true, 10);
     seen_with(&mut cluster, at(1), 1, false, 10);
-    cluster.choose(at(1), &chosen, &settings);
+    cluster.choose_confirmed(at(1), &chosen, &settings);
     // Two that take writes are none.
     seen_with(&mut cluster, at(2), 1, true, 12);
-    cluster.choose(at(2), &chosen, &settings);
+    cluster.choose_confirmed(at(2), &chosen, &settings);
     let mut lost = |at: Instant| {
         cluster.seen(at, 1, Verdict::unreached("connection refused"));
         seen_with(&mut cluster, at, 0, false, 10);
-        cluster.choose(at, &chosen, &settings)
+        cluster.choose_confirmed(at, &chosen, &settings)
     };
     let Some(Event::NoPrimary { reason }) = lost(at(3)) else { panic!("it does not answer") };
     assert!(reason.contains("took writes when it was asked last"), "{reason}");
     assert_eq!(chosen.get().place, None);
     seen_with(&mut cluster, at(4), 1, true, 12);
     cluster.standings[1].cut_off();
-    assert!(cluster.choose(at(4), &chosen, &settings).is_none() && chosen.get().place.is_none());
+    assert!(cluster.choose_confirmed(at(4), &chosen, &settings).is_none() && chosen.get().place.is_none());
     seen_with(&mut cluster, at(5), 1, true, 12);
-    cluster.choose(at(5), &chosen, &settings);
+    cluster.choose_confirmed(at(5), &chosen, &settings);
     assert_eq!(chosen.get().place, Some(1));
     // It is the present one: one failed check is no failure.
     cluster.seen(at(6), 1, Verdict::unreached("connection refused"));
-    assert!(cluster.choose(at(6), &chosen, &settings).is_none() && chosen.get().place == Some(1));
+    assert!(cluster.choose_confirmed(at(6), &chosen, &settings).is_none() && chosen.get().place == Some(1));
 }
 
 #[test]
@@ -97,29 +101,29 @@ fn a_new_primary_that_lacks_something_is_held_until_it_has_it_or_may_lack_it() {
     let chosen = Chosen::default();
     seen_with(&mut cluster, at(1), 0, true, 10);
     seen_with(&mut cluster, at(1), 1, false, 9);
-    assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
     seen_with(&mut cluster, at(2), 0, true, 12);
     seen_with(&mut cluster, at(3), 0, true, 13);
     seen(&mut cluster, at(4), 0, false);
     // What it had for a while counts, and not what was on its way.
     seen_with(&mut cluster, at(5), 1, true, 11);
-    let news = cluster.choose(at(5), &chosen, &settings);
+    let news = cluster.choose_confirmed(at(5), &chosen, &settings);
     let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
     assert!(reason.contains("lacks") && reason.contains("0-1-12"), "{reason}");
     assert!(reason.contains("failover_behind") && cluster.reason_of(1, &settings.server).contains("0-1-12"));
     assert_eq!(chosen.get().place, None);
-    assert_eq!(cluster.choose(at(5), &chosen, &settings), None, "once is enough");
+    assert_eq!(cluster.choose_confirmed(at(5), &chosen, &settings), None, "once is enough");
     let mut caught_up = cluster;
     let another = Chosen::default();
     seen_with(&mut caught_up, at(6), 1, true, 12);
-    let found = caught_up.choose(at(6), &another, &settings);
+    let found = caught_up.choose_confirmed(at(6), &another, &settings);
     assert!(matches!(found, Some(Event::PrimaryFound { behind: Behind::Nothing, .. })), "{found:?}");
     assert!(!caught_up.reason_of(1, &settings.server).contains("lacks"));
     seen_with(&mut caught_up, at(7), 0, true, 5);
     seen(&mut caught_up, at(7), 1, false);
-    assert!(caught_up.choose(at(7), &another, &settings).is_some());
+    assert!(caught_up.choose_confirmed(at(7), &another, &settings).is_some());
     settings.cluster.takes_behind = true;
-    let found = caught_up.choose(at(8), &another, &settings);
+    let found = caught_up.choose_confirmed(at(8), &another, &settings);
     let lacks = Behind::Lacks(String::from("0-1-6 to 12"));
     assert!(matches!(&found, Some(Event::PrimaryFound { behind, .. }) if *behind == lacks), "{found:?}");
     let (failover, _) = caught_up.failovers.iter(&another).next().expect("it is remembered");
@@ -132,11 +136,11 @@ fn the_same_server_comes_back_with_whatever_it_has() {
     let chosen = Chosen::default();
     seen_with(&mut cluster, at(1), 0, true, 10);
     seen_with(&mut cluster, at(1), 1, false, 10);
-    cluster.choose(at(1), &chosen, &settings);
+    cluster.choose_confirmed(at(1), &chosen, &settings);
     seen(&mut cluster, at(2), 0, false);
-    assert!(cluster.choose(at(2), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(2), &chosen, &settings).is_some());
     seen_with(&mut cluster, at(3), 0, true, 8);
-    let found = cluster.choose(at(3), &chosen, &settings);
+    let found = cluster.choose_confirmed(at(3), &chosen, &settings);
     // That is told.
     let lost = Behind::Lacks(String::from("0-1-9 to 10"));
     let found = found.expect("there is one");
@@ -148,10 +152,10 @@ fn the_same_server_comes_back_with_whatever_it_has() {
     let (failover, _) = cluster.failovers.iter(&chosen).next().expect("it is remembered");
     assert_eq!(failover.behind, lost);
     // It is in use: what it has now is what another one has to have.
-    assert_eq!(cluster.choose(at(3), &chosen, &settings), None);
+    assert_eq!(cluster.choose_confirmed(at(3), &chosen, &settings), None);
     seen(&mut cluster, at(4), 0, false);
     seen_with(&mut cluster, at(4), 1, true, 8);
-    let found = cluster.choose(at(4), &chosen, &settings);
+    let found = cluster.choose_confirmed(at(4), &chosen, &settings);
     assert!(matches!(found, Some(Event::PrimaryFound { behind: Behind::Nothing, .. })), "{found:?}");
 }
 
@@ -163,11 +167,11 @@ fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged()
         let chosen = Chosen::default();
         seen_with(&mut cluster, at(1), 0, true, 10);
         seen_with(&mut cluster, at(1), 1, false, 9);
-        assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+        assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
         (2..4).for_each(|second| seen_with(&mut cluster, at(second), 0, true, 12));
         seen(&mut cluster, at(4), 0, false);
         seen_with(&mut cluster, at(4), 1, true, 11);
-        let news = cluster.choose(at(4), &chosen, &settings);
+        let news = cluster.choose_confirmed(at(4), &chosen, &settings);
         assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
         (cluster, settings, chosen)
     };
@@ -180,13 +184,13 @@ fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged()
     for identity in ["0", "another"] {
         let (mut cluster, mut settings, chosen) = held();
         (5..8).for_each(|second| cluster.seen(at(second), 0, copy(identity, false)));
-        assert_eq!(cluster.choose(at(8), &chosen, &settings), None);
+        assert_eq!(cluster.choose_confirmed(at(8), &chosen, &settings), None);
         assert_eq!(chosen.get().place, None);
         assert!(cluster.reason_of(1, &settings.server).contains("lacks of"));
         let own = cluster.reason_of(0, &settings.server);
         assert_eq!(own.contains("has no more of what"), identity == "0", "{own}");
         settings.cluster.takes_behind = true;
-        let found = cluster.choose(at(8), &chosen, &settings);
+        let found = cluster.choose_confirmed(at(8), &chosen, &settings);
         let lacks = Behind::Lacks(String::from("0-1-12"));
         assert!(matches!(&found, Some(Event::PrimaryFound { behind, .. }) if *behind == lacks), "{found:?}");
     }
@@ -194,7 +198,7 @@ fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged()
     let (mut cluster, settings, chosen) = held();
     seen_with(&mut cluster, at(5), 1, false, 11);
     (5..8).for_each(|second| cluster.seen(at(second), 0, copy("another", true)));
-    let news = cluster.choose(at(8), &chosen, &settings);
+    let news = cluster.choose_confirmed(at(8), &chosen, &settings);
     assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
 }
 
@@ -206,7 +210,7 @@ fn one_server_by_several_addresses_is_said_to_be_one() {
     for place in 0..2 {
         cluster.seen(at(1), place, writes(0, false));
     }
-    let news = cluster.choose(at(1), &chosen, &settings);
+    let news = cluster.choose_confirmed(at(1), &chosen, &settings);
     let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
     assert!(reason.contains("lead to one server") && reason.contains("give backend once"), "{reason}");
     assert!(cluster.reason_of(1, &settings.server).starts_with("the same server as 127.0.0.1:1; "));
@@ -215,7 +219,7 @@ fn one_server_by_several_addresses_is_said_to_be_one() {
     let (mut cluster, settings) = two();
     cluster.seen(at(1), 0, writes(0, false));
     cluster.seen(at(1), 1, Verdict::unreached(""));
-    let news = cluster.choose(at(1), &Chosen::default(), &settings);
+    let news = cluster.choose_confirmed(at(1), &Chosen::default(), &settings);
     let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
     assert_eq!(reason, "no server is up and takes writes");
 }
@@ -231,18 +235,18 @@ fn the_writer_stays_as_long_as_the_next_one_lacks_something() {
     };
     cluster.seen(at(1), 0, node(0, 0, 10));
     cluster.seen(at(1), 1, node(1, 1, 10));
-    assert!(cluster.choose(at(1), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
     // What it has had for a check's interval counts.
     (2..4).for_each(|second| cluster.seen(at(second), 0, node(0, 0, 100)));
     for second in 4..100 {
         cluster.seen(at(second), 0, node(0, 1, 100));
         cluster.seen(at(second), 1, node(1, 0, 99));
-        assert_eq!(cluster.choose(at(second), &chosen, &settings), None);
+        assert_eq!(cluster.choose_confirmed(at(second), &chosen, &settings), None);
     }
     assert_eq!(chosen.get().place, Some(0));
     assert!(cluster.reason_of(1, &settings.server).contains("it lacks of"));
     cluster.seen(at(100), 1, node(1, 0, 100));
-    assert!(cluster.choose(at(100), &chosen, &settings).is_some());
+    assert!(cluster.choose_confirmed(at(100), &chosen, &settings).is_some());
     assert_eq!(chosen.get().place, Some(1));
 }
 
@@ -252,9 +256,9 @@ fn two_that_take_writes_end_the_choice() {
     let chosen = Chosen::default();
     seen(&mut cluster, at(1), 0, true);
     seen(&mut cluster, at(1), 1, false);
-    cluster.choose(at(1), &chosen, &settings);
+    cluster.choose_confirmed(at(1), &chosen, &settings);
     seen(&mut cluster, at(2), 1, true);
-    let news = cluster.choose(at(2), &chosen, &settings);
+    let news = cluster.choose_confirmed(at(2), &chosen, &settings);
     assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
     assert_eq!(chosen.get().place, None);
     assert!(chosen.may_end(), "the former one is up");
@@ -268,21 +272,21 @@ fn a_doubt_changes_nothing_before_the_server_has_been_asked_again() {
     let chosen = Chosen::default();
     seen(&mut cluster, at(1), 0, true);
     seen(&mut cluster, at(1), 1, false);
-    cluster.choose(at(1), &chosen, &settings);
+    cluster.choose_confirmed(at(1), &chosen, &settings);
     let first = chosen.get();
     let ask = |cluster: &mut Cluster, seconds, writable| {
         assert!(chosen.doubt(first));
-        assert_eq!(cluster.choose(at(seconds), &chosen, &settings), None);
+        assert_eq!(cluster.choose_confirmed(at(seconds), &chosen, &settings), None);
         // A check that began before it says nothing.
         seen(cluster, at(seconds - 1), 0, true);
-        assert_eq!(cluster.choose(at(seconds), &chosen, &settings), None);
+        assert_eq!(cluster.choose_confirmed(at(seconds), &chosen, &settings), None);
         assert!(chosen.is_in_doubt(first) && chosen.get() == first);
         // Nor does one of another server.
         seen(cluster, at(seconds + 1), 1, false);
-        assert_eq!(cluster.choose(at(seconds + 1), &chosen, &settings), None);
+        assert_eq!(cluster.choose_confirmed(at(seconds + 1), &chosen, &settings), None);
         assert!(chosen.is_in_doubt(first));
         seen(cluster, at(seconds + 1), 0, writable);
-        cluster.choose(at(seconds + 1), &chosen, &settings)
+        cluster.choose_confirmed(at(seconds + 1), &chosen, &settings)
     };
     assert_eq!(ask(&mut cluster, 2, true), None);
     assert!(chosen.is_settled(first) && chosen.get() == first);
@@ -290,4 +294,50 @@ fn a_doubt_changes_nothing_before_the_server_has_been_asked_again() {
     assert!(ask(&mut cluster, 20, false).is_some());
     assert_eq!(chosen.get().place, None);
     assert!(!chosen.is_settled(first));
+}
+
+/// The other one has said that it takes writes, and does not answer since: it may have been made a copy of a third one by now.
+#[test]
+fn nobody_is_taken_by_what_it_said_before_that_was_the_choice() {
+    let (mut cluster, settings) = two();
+    let chosen = Chosen::default();
+    seen(&mut cluster, at(1), 0, true);
+    seen(&mut cluster, at(1), 1, false);
+    assert_eq!((cluster.choose(at(2), &chosen, &settings), chosen.get().place), (None, None));
+    seen(&mut cluster, at(2), 0, true);
+    assert!(cluster.choose(at(2), &chosen, &settings).is_some() && chosen.get().place == Some(0));
+    // Two that take writes are none, and then the other one alone is left.
+    seen(&mut cluster, at(3), 1, true);
+    assert!(cluster.choose(at(3), &chosen, &settings).is_some());
+    seen(&mut cluster, at(5), 0, false);
+    assert_eq!(cluster.choose(at(5), &chosen, &settings), None, "that is over in a moment");
+    assert!(chosen.why().contains("is asked once more"), "{}", chosen.why());
+    // A check that began before says nothing.
+    let late = Checked { at: at(6), took: Duration::from_secs(2), verdict: writes(1, true) };
+    cluster.asked(1, at(4), late);
+    assert_eq!((cluster.choose(at(6), &chosen, &settings), chosen.get().place), (None, None));
+    seen(&mut cluster, at(7), 1, false);
+    let news = cluster.choose(at(7), &chosen, &settings);
+    assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
+    // What it was asked for is over with that.
+    seen(&mut cluster, at(7), 1, true);
+    assert_eq!((cluster.choose(at(8), &chosen, &settings), chosen.get().place), (None, None));
+    seen(&mut cluster, at(9), 1, true);
+    assert!(cluster.choose(at(9), &chosen, &settings).is_some() && chosen.get().place == Some(1));
+}
+
+/// The nodes of a Galera have agreed on another writer: the present one goes on while that is asked.
+#[test]
+fn the_writer_goes_on_while_the_next_one_is_asked() {
+    let (mut cluster, settings) = two();
+    let chosen = Chosen::default();
+    cluster.seen(at(1), 0, member(0, 0));
+    cluster.seen(at(1), 1, member(1, 1));
+    cluster.choose_confirmed(at(1), &chosen, &settings);
+    cluster.seen(at(2), 1, member(1, 0));
+    cluster.seen(at(2), 0, member(0, 1));
+    let first = chosen.get();
+    assert_eq!((cluster.choose(at(3), &chosen, &settings), chosen.get()), (None, first));
+    cluster.seen(at(3), 1, member(1, 0));
+    assert!(cluster.choose(at(3), &chosen, &settings).is_some() && chosen.get().place == Some(1));
 }
