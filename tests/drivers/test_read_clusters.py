@@ -268,6 +268,31 @@ def test_a_node_that_catches_up_for_long_is_not_taken_for_lost(kind, start, othe
         until_split(client, others)
 
 
+@pytest.mark.parametrize("kind", [KINDS[2]], indirect=True)
+def test_a_node_that_is_to_wait_with_each_answer_is_not_taken_for_lost(kind, start, others):
+    """Where wsrep_sync_wait is on for all, a node that is behind answers nobody who has not turned it off."""
+    late = kind.others()[0]
+    try:
+        for number in range(3):
+            kind.order(number, "SET GLOBAL wsrep_sync_wait = 15")
+        onramp = start(server_check_timeout="500ms", server_check_interval="100ms")
+        address = f"address LIKE '%:{kind.servers[late].port}'"
+        checks = f"SELECT well FROM server_checks WHERE age_us < {{}} AND {address}"
+        with raw.connect(onramp, schema="onramp_app") as client:
+            until_split(client, others)
+            with holding(kind.servers[late]):
+                assert isinstance(client.query("UPDATE kept SET value = value + 1"), Ok)
+                began = time.monotonic()
+                found = lambda: rows(onramp, checks.format(int((time.monotonic() - began) * 1_000_000)))
+                until(lambda: len(found()) >= 12, "it is not asked")
+                assert all(check["well"] == 1 for check in found())
+                assert rows(onramp, f"SELECT state FROM servers WHERE {address}")[0]["state"] == "up"
+            until_split(client, others)
+    finally:
+        for number in range(3):
+            kind.order(number, "SET GLOBAL wsrep_sync_wait = 0")
+
+
 def test_errors_are_those_of_the_primary(kind, start, others):
     onramp = start()
     first, second = kind.others()

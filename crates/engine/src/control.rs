@@ -352,14 +352,17 @@ impl Engine {
 
     fn answered(&mut self, server: ServerKey, question: Question, answer: Kept) {
         self.servers[server].control.state = State::Idle;
-        if let Some(error) = answer.error.filter(|_| question != Question::Limits) {
+        if let Some(error) =
+            answer.error.filter(|_| !matches!(question, Question::Limits | Question::NoSyncWait))
+        {
             return self.refused(server, question, error);
         }
         match question {
-            Question::Limits if Server::counts_peers(&self.settings, &self.pool) => {
+            Question::Limits => self.servers[server].ask(self.now, Question::NoSyncWait),
+            Question::NoSyncWait if Server::counts_peers(&self.settings, &self.pool) => {
                 self.servers[server].ask(self.now, Question::Peers(PeersQuestion::Silence));
             }
-            Question::Limits => self.servers[server].ask(self.now, Question::Collations),
+            Question::NoSyncWait => self.servers[server].ask(self.now, Question::Collations),
             Question::Collations => {
                 let rows = rows_of(&answer.bytes);
                 let facts = self.servers[server].pending_facts.as_mut().expect("set at the login");

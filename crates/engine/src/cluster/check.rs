@@ -222,7 +222,7 @@ impl Cluster {
             Outcome::Established(established) => {
                 check.capabilities = established.capabilities;
                 check.version = Version::new(established.version);
-                self.put_question(place, Question::Variables, Box::default());
+                self.put_question(place, Question::NoSyncWait, Box::default());
             }
             Outcome::StartTls => {
                 let out = std::mem::take(&mut check.out);

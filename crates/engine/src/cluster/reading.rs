@@ -10,6 +10,8 @@ use crate::control::version::Version;
 /// A question of a round, in the order in which they are asked. Which of them follow depends on the answers before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
+    /// That the answers that follow are given at once. Of each connection the first.
+    NoSyncWait,
     /// What the server is and whether it takes writes.
     Variables,
     /// How far it is: a variable of its own where SHOW VARIABLES would cut it short.
@@ -23,6 +25,10 @@ pub(crate) enum Question {
     /// The instances of Aurora.
     Aurora,
 }
+
+/// A node of Galera on which it is set for all has each SHOW and SELECT wait until it has what its cluster has: one that is behind would be
+/// taken for lost. Other servers know no such variable, and refuse this alone.
+pub(crate) const NO_SYNC_WAIT: &str = "SET @@session.wsrep_sync_wait = 0";
 
 /// Asked of each server, whatever it is: a name that a server does not know is a row less, and no error.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
@@ -56,6 +62,7 @@ impl Question {
     /// The question's text for a server of this version.
     pub(crate) fn text(self, version: &Version) -> &'static str {
         match self {
+            Self::NoSyncWait => NO_SYNC_WAIT,
             Self::Variables => VARIABLES,
             Self::Position => GTID_EXECUTED,
             // MariaDB knows the older name as long as there is one. MySQL has the other since 8.0.22, and it alone since 8.4.
@@ -217,6 +224,7 @@ impl Round {
         answer: Result<&[u8], NoAnswer>,
     ) -> Result<Option<Question>, NotJudged> {
         match (question, answer) {
+            (Question::NoSyncWait, _) => {}
             (Question::Variables, Ok(kept)) => self.take_variables(kept)?,
             (Question::Position, Ok(kept)) => self.take_position(kept),
             (Question::Replication, Ok(kept)) => {
@@ -241,6 +249,7 @@ impl Round {
 
     fn next(&self, version: &Version, last: Question) -> Option<Question> {
         match last {
+            Question::NoSyncWait => Some(Question::Variables),
             // Its instances have one storage: nobody replicates, and none has more than another.
             Question::Variables if self.reading.aurora.is_some() => Some(Question::Aurora),
             Question::Variables if !version.is_mariadb() => Some(Question::Position),

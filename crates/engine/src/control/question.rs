@@ -9,18 +9,21 @@ use super::defaults;
 use super::facts::{COLLATIONS_QUERY, NO_LIMITS, SERVER_QUERY};
 use super::peers::PeersQuestion;
 use crate::backend::message::reply_options;
+use crate::cluster::reading::NO_SYNC_WAIT;
 use crate::learned::lock_waits::GATE_QUERY;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::stored_code::questions::CodeQuestion;
 
-/// A question that the service account asks after its login: the first five in this order, the probe, the defaults and the room
+/// A question that the service account asks after its login: the first six in this order, the probe, the defaults and the room
 /// again and again, the others when there is a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// That nothing is left out of the answers that follow, nor refused for its size.
     Limits,
+    /// That the answers that follow are given at once.
+    NoSyncWait,
     Collations,
     Server,
     /// How many statements have changed the accounts; before these are read.
@@ -81,6 +84,7 @@ impl Server {
         let of_peers;
         let text = match question {
             Question::Limits => NO_LIMITS,
+            Question::NoSyncWait => NO_SYNC_WAIT,
             Question::Collations => COLLATIONS_QUERY,
             Question::Server => SERVER_QUERY,
             Question::Changes => facts.changes_query(),
