@@ -23,15 +23,16 @@ use seam::Instant;
 use wire::StatusFlags;
 
 use crate::backend::{Ends, InFlight, Owner};
-use crate::client::Phase;
+use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey, ClientRef};
+use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
 use crate::scheduler::{Lane, Need, Standing};
 use crate::scheduling::Scheduling;
 use crate::session::aftermath::Diagnostics;
+use crate::shares::Arriving;
 
 /// Longer texts are rare among those that come many times at once, and cost more to compare.
 const LARGEST_TEXT: usize = 64 << 10;
@@ -105,6 +106,17 @@ impl Scheduling {
         let group = Group { number, leader: key, lane, followers, reply: Vec::new() };
         self.coalescer.waiting.insert(hash, group);
         request.turn.group = Some(hash);
+    }
+}
+
+impl Coalescer {
+    /// Says whether others wait for the answer to a client's waiting statement.
+    pub(crate) fn leads_others(&self, clients: &Table<ClientKey, Client>, key: ClientKey) -> bool {
+        let hash = clients[key].request.as_ref().and_then(|request| request.turn.group);
+        let group = hash.and_then(|hash| self.waiting.get(&hash));
+        group.is_some_and(|group| {
+            group.followers.iter().any(|&follower| is_following(clients, follower, group.number))
+        })
     }
 }
 
@@ -221,23 +233,16 @@ impl Engine {
     fn queue_alone(&mut self, key: ClientKey, lane: Lane, since: Instant) {
         let began = self.clients[key].transaction.began;
         let standing = Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
-        self.queue_for_share(since, key, lane, Need::Any, standing);
-    }
-
-    /// Says whether others wait for the answer to a client's waiting statement.
-    pub(crate) fn leads_others(&self, key: ClientKey) -> bool {
-        let hash = self.clients[key].request.as_ref().and_then(|request| request.turn.group);
-        let group = hash.and_then(|hash| self.scheduling.coalescer.waiting.get(&hash));
-        group.is_some_and(|group| {
-            group.followers.iter().any(|&follower| self.is_following(follower, group.number))
-        })
+        let (scheduling, parties, clients, servers) = self.queues();
+        let arriving = Arriving { since, client: key, lane, need: Need::Any, standing };
+        scheduling.queue_for_share(&parties, clients, servers, &arriving);
     }
 
     /// The leader's statement goes to the server now: nobody joins any more. `None` where nobody follows.
     pub(crate) fn begin_group(&mut self, request: &mut Request) -> Option<Box<Group>> {
         let hash = request.turn.group.take()?;
         let mut group = self.scheduling.coalescer.waiting.remove(&hash)?;
-        group.followers.retain(|&follower| self.is_following(follower, group.number));
+        group.followers.retain(|&follower| is_following(&self.clients, follower, group.number));
         for follower in &group.followers {
             let key = follower.key;
             let Some(mut request) = self.clients[key].request.take() else { continue };
@@ -253,20 +258,16 @@ impl Engine {
         (!group.followers.is_empty()).then(|| Box::new(group))
     }
 
-    fn is_following(&self, follower: ClientRef, number: u64) -> bool {
-        let client = self.clients.find(follower);
-        client.is_some_and(|client| matches!(client.phase(), Phase::Following { group } if *group == number))
-    }
-
     /// Returns the clients that still follow.
     pub(crate) fn followers(&self, group: &Group) -> Vec<ClientKey> {
-        let there = group.followers.iter().filter(|&&follower| self.is_following(follower, group.number));
+        let there =
+            group.followers.iter().filter(|&&follower| is_following(&self.clients, follower, group.number));
         there.map(|follower| follower.key).collect()
     }
 
     fn next_follower(&self, group: &mut Group) -> Option<ClientKey> {
         while let Some(follower) = group.followers.pop_front() {
-            if self.is_following(follower, group.number) {
+            if is_following(&self.clients, follower, group.number) {
                 return Some(follower.key);
             }
         }
@@ -481,4 +482,10 @@ impl Engine {
         self.resume.push(key);
         self.drain_client(key);
     }
+}
+
+/// Says whether a client still waits for the answer to this group.
+fn is_following(clients: &Table<ClientKey, Client>, follower: ClientRef, number: u64) -> bool {
+    let client = clients.find(follower);
+    client.is_some_and(|client| matches!(client.phase(), Phase::Following { group } if *group == number))
 }

@@ -33,6 +33,7 @@ use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
+use crate::shares::Parties;
 use crate::timers::Timer;
 use crate::workers::Workers;
 use crate::workers::letter::Letter;
@@ -268,6 +269,14 @@ impl Engine {
         }
     }
 
+    /// What has statements wait, and all that it looks at.
+    pub(crate) fn queues(
+        &mut self,
+    ) -> (&mut Scheduling, Parties<'_>, &mut Table<ClientKey, Client>, &mut Servers) {
+        let Self { now, settings, pool, logins, sessions, scheduling, clients, servers, .. } = self;
+        (scheduling, Parties { now: *now, settings, pool, logins, sessions }, clients, servers)
+    }
+
     fn connected(&mut self, token: u64, connection: ConnectionId) {
         if let Some(server) = self.servers.control_of(token) {
             self.control_connected(server, connection);
@@ -391,7 +400,8 @@ impl Engine {
         while let Some(refusal) = self.logins.refusal_to_tell(self.now, &self.clients) {
             self.tell_refusal(refusal.client.key, refusal.sequence, &refusal.error);
         }
-        self.end_delays();
+        let (scheduling, parties, clients, servers) = self.queues();
+        scheduling.end_delays(&parties, clients, servers);
         self.pool.workers.adapt_limits(self.now, &mut self.scheduling.served);
         self.scheduling.scheduler.kick_up(self.now);
         self.wait_for_kills();

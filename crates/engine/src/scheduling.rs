@@ -11,7 +11,7 @@ use crate::backend::stall::Stalls;
 use crate::client::Client;
 use crate::client::delay::Delayed;
 use crate::coalescing::Coalescer;
-use crate::ids::{BackendKey, ClientRef};
+use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::learned::digests::Digests;
 use crate::learned::history::History;
 use crate::learned::limit::Served;
@@ -74,6 +74,15 @@ impl Scheduling {
             waits: Waits::default(),
             holdups: Holdups::default(),
         }
+    }
+
+    /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
+    /// tried again then: whoever gives a permit back in between looks at who wants one.
+    pub(crate) fn take_permit_or_want_it(&mut self, key: ClientKey) -> Option<Grant> {
+        self.scheduler.take_permit(key).or_else(|| {
+            self.scheduler.want(Some(key));
+            self.scheduler.take_permit(key)
+        })
     }
 
     /// What of its permit a client's statement leaves to others.

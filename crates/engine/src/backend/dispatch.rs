@@ -16,7 +16,6 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::{Grant, Lane};
-use crate::scheduling::Scheduling;
 use crate::session::pins::Pins;
 
 /// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
@@ -36,21 +35,38 @@ enum Behind {
     NoBackend,
 }
 
-impl Scheduling {
-    /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
-    /// tried again then: whoever gives a permit back in between looks at who wants one.
-    pub(crate) fn take_permit_or_want_it(&mut self, key: ClientKey) -> Option<Grant> {
-        self.scheduler.take_permit(key).or_else(|| {
-            self.scheduler.want(Some(key));
-            self.scheduler.take_permit(key)
-        })
-    }
-}
-
 impl Engine {
+    /// Dispatches, with as much of what waits for its share as there is room for.
+    pub(crate) fn dispatch_shares(&mut self) {
+        let (scheduling, parties, clients, servers) = self.queues();
+        scheduling.follow_crowding(&parties, clients, servers);
+        self.dispatch_in_turns();
+        // Said first and tried again: a worker that gives backends back in between tells nobody who has not said so.
+        if self.scheduling.shares.say_who_is_held_up(&self.pool) {
+            self.dispatch_in_turns();
+            self.scheduling.shares.say_who_is_held_up(&self.pool);
+        }
+    }
+
+    fn dispatch_in_turns(&mut self) {
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            debug_assert!(rounds <= self.clients.len() + 2, "each starts a statement or holds up a user");
+            let (scheduling, parties, clients, servers) = self.queues();
+            let released = scheduling.release_shares(&parties, clients, servers);
+            let before = self.scheduling.new_with_scheduler();
+            self.dispatch();
+            if !released || !self.scheduling.goes_round_again(before) {
+                break;
+            }
+        }
+        self.scheduling.shares.end_round();
+    }
+
     /// Starts all that may start. Once per turn, so that what arrived together is put in order first and leaves in as few
     /// writes as there are backends.
-    pub(crate) fn dispatch(&mut self) {
+    fn dispatch(&mut self) {
         for server in self.servers.iter_mut() {
             server.opening.begin_turn(self.now);
         }
@@ -150,6 +166,12 @@ impl Engine {
         self.send_request(key, backend);
     }
 
+    /// Has a statement that would start wait for its share again where its user uses as many backends as it may.
+    pub(super) fn leaves_room_for_others(&mut self, key: ClientKey) -> bool {
+        let (scheduling, parties, clients, servers) = self.queues();
+        scheduling.leaves_room_for_others(&parties, clients, servers, key)
+    }
+
     /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there.
     pub(crate) fn enter_long_lane(&mut self, key: ClientKey) -> bool {
         let (settings, workers) = (&self.settings, &self.pool.workers);
@@ -201,7 +223,8 @@ impl Engine {
         let mut behind = Behind::NoBackend;
         for key in waiting {
             let Some(backend) = self.idle_backend_for(key) else { continue };
-            if !self.user_may_use_one_more(key) {
+            let (_, parties, clients, servers) = self.queues();
+            if !parties.user_may_use_one_more(key, &clients[key], servers) {
                 continue;
             }
             if self.enter_contended_lane(key) || self.enter_long_lane(key) {

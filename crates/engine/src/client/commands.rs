@@ -496,7 +496,8 @@ impl Engine {
             None => client.queue(),
         }
         if let Some(lane) = enters {
-            self.enqueue(key, lane, standing);
+            let (scheduling, parties, clients, servers) = self.queues();
+            scheduling.enqueue(&parties, clients, servers, key, (lane, standing));
         }
         if self.lacks_statement_memory() {
             let limit = self.settings.statement_memory;

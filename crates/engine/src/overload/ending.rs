@@ -46,6 +46,19 @@ impl Engine {
         }
     }
 
+    /// Gives up what has waited too long for its user to use fewer backends.
+    pub(super) fn give_up_held_up(&mut self) {
+        let percent = self.settings.user_backends_share;
+        while let Some(key) = self.scheduling.held_up_too_long(self.now, &self.settings) {
+            let identity = self.clients[key].identity.expect("it has a user");
+            let backends = self.logins.identities.usage(identity, &self.pool.workers.users).backends();
+            let user = String::from_utf8_lossy(&self.logins.identities.identity(identity).account.user);
+            let error = MySqlError::user_backends(&user, backends, percent);
+            self.views.limit_reached(self.now, Limit::UserBackendsShare, u64::from(percent));
+            self.cancel_queued(key, &error);
+        }
+    }
+
     /// When [`Self::end_overdue`] has something to do.
     pub(crate) fn next_ending(&self) -> Option<Instant> {
         let limited = !self.settings.overload.query_timeout.is_zero();

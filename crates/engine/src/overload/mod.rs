@@ -217,7 +217,7 @@ impl Engine {
         }
         let others = self.pool.workers.queue_lengths.others(self.pool.worker, class);
         while self.scheduling.waiting_of(class) + others > limit as usize {
-            let Some(client) = self.newest_new(class) else { break };
+            let Some(client) = self.scheduling.newest_new(&self.clients, class) else { break };
             self.refuse_new(client, &Bound::count(option, limit));
         }
         self.pool.workers.queue_lengths.note(self.pool.worker, class, self.scheduling.waiting_of(class));

@@ -1,132 +1,124 @@
 //! Users who use as many backends as they may (`user_backends_share`): new work of theirs that would keep one more waits in front of the
 //! scheduler's queues, where it is in nobody's way, until one is free.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seam::Instant;
 
-use super::Shares;
 use super::table::Name;
-use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::ClientKey;
-use crate::outside::named::Limit;
+use super::{Arriving, Parties, Shares};
+use crate::client::Client;
+use crate::ids::{ClientKey, Table};
 use crate::pool::Pool;
-use crate::scheduler::{Lane, Standing};
+use crate::scheduler::{Lane, Need, Standing};
 use crate::scheduling::Scheduling;
+use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::users::{Bound, Usage};
 
-/// Users with new work that waits for one of their own backends to become free, and since when.
-pub(crate) type HeldUp = BTreeMap<Name, (Usage, Instant)>;
+/// Users with new work that waits for one of their own backends to become free.
+#[derive(Debug, Default)]
+pub(super) struct HeldUp {
+    /// And since when.
+    users: BTreeMap<Name, (Usage, Instant)>,
+    /// Those that were found to be so while dispatching: they are not let go on in the same round, or it would not end.
+    in_this_round: BTreeSet<Name>,
+}
 
-impl Pool {
-    fn bound_of_users(&self, settings: &Settings) -> Bound {
-        Bound { limit: self.workers.places.limit(), percent: settings.user_backends_share }
+impl HeldUp {
+    /// New work of a user waits from now on. Returns since when any has.
+    pub(super) fn add(&mut self, user: &Name, usage: Usage, now: Instant) -> Instant {
+        let &mut (_, since) = self.users.entry(user.clone()).or_insert((usage, now));
+        self.in_this_round.insert(user.clone());
+        since
+    }
+
+    pub(super) fn remove(&mut self, user: &Name) {
+        self.users.remove(user);
     }
 }
 
 impl Scheduling {
-    /// When [`Engine::give_up_held_up`] has something to do.
+    /// When the next has waited too long, see [`Self::held_up_too_long`].
     pub(crate) fn next_held_up(&self, settings: &Settings) -> Option<Instant> {
         self.shares.oldest_held_up().map(|(_, since)| since + settings.backend_connect_timeout)
     }
-}
 
-impl Engine {
+    /// What has waited too long for its user to use fewer backends, the oldest first.
+    pub(crate) fn held_up_too_long(&self, now: Instant, settings: &Settings) -> Option<ClientKey> {
+        let (key, since) = self.shares.oldest_held_up()?;
+        (since + settings.backend_connect_timeout <= now).then_some(key)
+    }
+
     /// A statement that would start finds no backend in use by its client. Where its user uses as many as it may, it goes back to wait
     /// for its share.
-    pub(crate) fn leaves_room_for_others(&mut self, key: ClientKey) -> bool {
-        if self.clients[key].backend.is_some() || self.user_may_use_one_more(key) {
+    pub(crate) fn leaves_room_for_others(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &mut Table<ClientKey, Client>,
+        servers: &Servers,
+        key: ClientKey,
+    ) -> bool {
+        let client = &mut clients[key];
+        if client.backend.is_some() || parties.user_may_use_one_more(key, client, servers) {
             return false;
         }
-        let client = &self.clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
         let since = request.turn.arrival.at;
         // Whether its kind waits for locks is seen once its turn has come again.
         let lane = request.turn.lane.filter(|&lane| lane == Lane::Long).unwrap_or(Lane::Low);
         let standing = Standing { began: client.transaction.began, ..Standing::default() };
         let identity = client.identity.expect("whose user has a share");
-        let usage = self.logins.identities.usage(identity, &self.pool.workers.users).clone();
-        let user = self.flow_of(key).user;
-        self.scheduling.scheduler.remove(key);
-        self.scheduling.change_lane(self.now, key, &mut self.clients[key], lane);
-        self.scheduling.shares.hold_up(&user, usage, self.now);
-        self.park_again(key, since, lane, standing);
+        let usage = parties.logins.identities.usage(identity, &parties.pool.workers.users).clone();
+        let user = parties.flow_of(client).user;
+        self.scheduler.remove(key);
+        self.change_lane(parties.now, key, client, lane);
+        self.shares.hold_up(&user, usage, parties.now);
+        self.park_again(parties, client, Arriving { since, client: key, lane, need: Need::Any, standing });
         true
-    }
-
-    /// Says whether a client's user may use one more backend for the statement that waits. A question for the schema of logins
-    /// counts for nobody.
-    pub(crate) fn user_may_use_one_more(&self, key: ClientKey) -> bool {
-        let client = &self.clients[key];
-        let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
-        let since = request.turn.arrival.at;
-        let usage = self.logins.identities.usage(identity, &self.pool.workers.users);
-        usage.may_have_one_more(self.pool.bound_of_users(&self.settings), self.pool.worker, since)
-            || self.logins.checks_schema(key)
-            || self.keeps_no_backend(key)
-    }
-
-    pub(super) fn keeps_no_backend(&self, key: ClientKey) -> bool {
-        self.clients[key].keeps_no_backend(&self.settings, &self.servers, &self.sessions.states)
-    }
-
-    /// Lets users go on that have some free backends again.
-    pub(super) fn let_users_go_on(&mut self) {
-        if self.scheduling.shares.held_up.is_empty() {
-            return;
-        }
-        let bound = self.pool.bound_of_users(&self.settings);
-        let (shares, worker) = (&self.scheduling.shares, self.pool.worker);
-        let goes_on = |user: &Name, usage: &Usage| {
-            !shares.held_up_now.contains(user)
-                && shares.oldest_of(user).is_none_or(|since| usage.may_have_one_more(bound, worker, since))
-        };
-        let go_on = shares.held_up.iter().filter(|(user, (usage, _))| goes_on(user, usage));
-        let go_on: Vec<_> = go_on.map(|(user, (usage, _))| (user.clone(), usage.clone())).collect();
-        for (user, usage) in go_on {
-            usage.waits(worker, None);
-            self.scheduling.shares.let_go_on(&user);
-        }
-    }
-
-    /// Tells other workers which users have new work here that waits for a backend, once all that could go on has. True where
-    /// nobody did before.
-    pub(super) fn say_who_is_held_up(&self) -> bool {
-        for (user, (usage, _)) in &self.scheduling.shares.held_up {
-            usage.waits(self.pool.worker, self.scheduling.shares.oldest_of(user));
-        }
-        self.pool.workers.users.hold_up(self.pool.worker, !self.scheduling.shares.held_up.is_empty())
-    }
-
-    /// Gives up what has waited too long for its user to use fewer backends.
-    pub(crate) fn give_up_held_up(&mut self) {
-        let limit = self.settings.backend_connect_timeout;
-        while let Some((key, since)) = self.scheduling.shares.oldest_held_up() {
-            if since + limit > self.now {
-                break;
-            }
-            let percent = self.settings.user_backends_share;
-            let identity = self.clients[key].identity.expect("it has a user");
-            let backends = self.logins.identities.usage(identity, &self.pool.workers.users).backends();
-            let user = String::from_utf8_lossy(&self.logins.identities.identity(identity).account.user);
-            let error = MySqlError::user_backends(&user, backends, percent);
-            self.views.limit_reached(self.now, Limit::UserBackendsShare, u64::from(percent));
-            self.cancel_queued(key, &error);
-        }
     }
 }
 
 impl Shares {
     /// How many users have new work that waits for one of their backends, and since when the first of them has.
     pub(crate) fn held_up_since(&self) -> (usize, Option<Instant>) {
-        (self.held_up.len(), self.held_up.values().map(|&(_, since)| since).min())
+        (self.held_up.users.len(), self.held_up.users.values().map(|&(_, since)| since).min())
     }
 
     /// Says whether new work of this user waits for one of its backends.
     pub(super) fn holds_up(&self, user: &[u8]) -> bool {
-        !self.held_up.is_empty() && self.held_up.contains_key(user)
+        !self.held_up.users.is_empty() && self.held_up.users.contains_key(user)
+    }
+
+    /// Lets users go on that have some free backends again.
+    pub(super) fn let_users_go_on(&mut self, bound: Bound, worker: usize) {
+        if self.held_up.users.is_empty() {
+            return;
+        }
+        let goes_on = |user: &Name, usage: &Usage| {
+            !self.held_up.in_this_round.contains(user)
+                && self.oldest_of(user).is_none_or(|since| usage.may_have_one_more(bound, worker, since))
+        };
+        let go_on = self.held_up.users.iter().filter(|(user, (usage, _))| goes_on(user, usage));
+        let go_on: Vec<_> = go_on.map(|(user, (usage, _))| (user.clone(), usage.clone())).collect();
+        for (user, usage) in go_on {
+            usage.waits(worker, None);
+            self.let_go_on(&user);
+        }
+    }
+
+    /// Tells other workers which users have new work here that waits for a backend, once all that could go on has. True where
+    /// nobody did before.
+    pub(crate) fn say_who_is_held_up(&self, pool: &Pool) -> bool {
+        for (user, (usage, _)) in &self.held_up.users {
+            usage.waits(pool.worker, self.oldest_of(user));
+        }
+        pool.workers.users.hold_up(pool.worker, !self.held_up.users.is_empty())
+    }
+
+    /// A round of dispatching is over: who was held up in it may go on in the next.
+    pub(crate) fn end_round(&mut self) {
+        self.held_up.in_this_round.clear();
     }
 }
 
@@ -138,12 +130,14 @@ mod tests {
     use wire::StatusFlags;
 
     use super::*;
+    use crate::Engine;
     use crate::client::commands::tests::{connection, engine, engine_among};
     use crate::ids::client_key;
     use crate::learned::digests::tests::execution;
     use crate::scheduler::Class;
     use crate::session::{Charset, SessionState};
     use crate::settings::Settings;
+    use crate::shares::tests::park_again;
     use crate::shares::{FairShare, SharesSettings};
     use crate::workers::Place;
 
@@ -182,11 +176,11 @@ mod tests {
             }
             let key = client_key(client);
             engine.scheduling.change_lane(engine.now, key, &mut engine.clients[key], Lane::Long);
-            engine.park_again(client_key(client), at(100), Lane::Long, Standing::default());
+            park_again(&mut engine, key, at(100), Lane::Long);
         }
         let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
         let usage = engine.logins.identities.usage(identity, &engine.pool.workers.users).clone();
-        let bound = engine.pool.bound_of_users(&engine.settings);
+        let bound = engine.queues().1.bound_of_users();
         let mut used = Vec::new();
         while usage.may_have_one_more(bound, 0, at(0)) {
             used.push(usage.begin(0));
@@ -213,7 +207,8 @@ mod tests {
         engine.handle(Instant::START, Input::TurnEnd);
         assert_eq!(parked(&engine), 1);
         used.clear();
-        engine.let_users_go_on();
+        let (scheduling, parties, ..) = engine.queues();
+        scheduling.shares.let_users_go_on(parties.bound_of_users(), 0);
         assert_eq!(engine.scheduling.shares.held_up_since().0, 0);
         send(&mut engine, 1, b"LOCK TABLES t WRITE");
         assert_eq!(parked(&engine), 2, "it stands behind the first");

@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::{AT_ONCE, FairShare, Room};
-use crate::engine::Engine;
-use crate::ids::ClientKey;
+use super::{AT_ONCE, FairShare, Parties, Room};
+use crate::accounts::Identities;
+use crate::client::Client;
+use crate::ids::{ClientKey, Table};
 use crate::scheduler::{Class, Standing};
 use crate::scheduling::Scheduling;
+use crate::servers::Servers;
 use crate::settings::Settings;
 
 /// Somebody has to have waited for so long: what waits for less is no queue that anybody notices, but the order of a turn or two.
@@ -62,15 +64,22 @@ pub(super) const LIGHT_WEIGHT: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct Crowding {
     /// New work waits for its share, and not with the scheduler.
-    pub(super) engaged: bool,
+    engaged: bool,
     /// True while statements that waited before the change are still being moved.
-    pub(super) moving: bool,
+    moving: bool,
     look_at: Instant,
 }
 
 impl Default for Crowding {
     fn default() -> Self {
         Self { engaged: false, moving: false, look_at: Instant::START }
+    }
+}
+
+impl Crowding {
+    /// Says whether statements are still being moved.
+    pub(super) fn goes_on(&self) -> bool {
+        self.moving
     }
 }
 
@@ -88,117 +97,104 @@ impl Scheduling {
             || Class::ALL.into_iter().flat_map(|class| self.scheduler.some_plain(class, LOOKED_AT));
         next || handed_on().any(|client| self.shares.is_light(client))
     }
-}
 
-impl Engine {
     /// Begins and ends it: before dispatching.
-    pub(super) fn follow_crowding(&mut self) {
-        let wanted = self.settings.shares_by_crowding();
-        if wanted && !self.scheduling.shares.crowding.engaged {
-            self.look_for_crowding();
+    pub(crate) fn follow_crowding(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &mut Servers,
+    ) {
+        let (now, workers) = (parties.now, &parties.pool.workers);
+        let wanted = parties.settings.shares_by_crowding();
+        if wanted && !self.shares.crowding.engaged {
+            self.look_for_crowding(parties, clients, servers);
         }
         if wanted
-            && self.scheduling.shares.crowding.engaged
-            && self.now >= self.pool.workers.crowded_until()
-            && self.scheduling.a_light_user_waits()
+            && self.shares.crowding.engaged
+            && now >= workers.crowded_until()
+            && self.a_light_user_waits()
         {
-            self.pool.workers.prolong_crowding(self.now + LASTS);
+            workers.prolong_crowding(now + LASTS);
         }
-        let engaged = wanted && self.now < self.pool.workers.crowded_until();
-        if engaged != self.scheduling.shares.crowding.engaged {
-            self.scheduling.shares.crowding.engaged = engaged;
-            self.scheduling.scheduler.hold_order(engaged);
-            self.scheduling.shares.crowding.moving = true;
+        let engaged = wanted && now < workers.crowded_until();
+        if engaged != self.shares.crowding.engaged {
+            self.shares.crowding.engaged = engaged;
+            self.scheduler.hold_order(engaged);
+            self.shares.crowding.moving = true;
         }
-        if self.scheduling.shares.crowding.moving {
+        if self.shares.crowding.moving {
             let moved = match engaged {
-                true => self.park_what_waits(),
-                false if self.settings.shares.is_on() => 0,
-                false => self.hand_back(),
+                true => self.park_what_waits(parties, clients),
+                false if parties.settings.shares.is_on() => 0,
+                false => self.hand_back(parties, clients, servers),
             };
-            self.scheduling.shares.crowding.moving = moved == AT_ONCE;
+            self.shares.crowding.moving = moved == AT_ONCE;
         }
     }
 
     /// A statement has come that waits for its share.
-    pub(super) fn prolong_crowding(&self, client: ClientKey) {
-        let ends = self.pool.workers.crowded_until();
-        if self.now + LASTS / 2 < ends || !self.scheduling.shares.is_light(client) {
+    pub(super) fn prolong_crowding(&self, parties: &Parties<'_>, client: ClientKey) {
+        let (now, workers) = (parties.now, &parties.pool.workers);
+        if now + LASTS / 2 < workers.crowded_until() || !self.shares.is_light(client) {
             return;
         }
-        let stands = |(_, since)| self.now.since(since) >= STANDS;
-        if Class::ALL.into_iter().filter_map(|class| self.scheduling.shares.oldest(class)).any(stands) {
-            self.pool.workers.prolong_crowding(self.now + LASTS);
+        let stands = |(_, since)| now.since(since) >= STANDS;
+        if Class::ALL.into_iter().filter_map(|class| self.shares.oldest(class)).any(stands) {
+            workers.prolong_crowding(now + LASTS);
         }
     }
 
-    fn look_for_crowding(&mut self) {
-        if self.now < self.scheduling.shares.crowding.look_at {
+    fn look_for_crowding(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &Servers,
+    ) {
+        let now = parties.now;
+        if now < self.shares.crowding.look_at {
             return;
         }
         let (mut stands, mut counted) = (false, 0);
         // Each queue for itself: who waits for long ones to end is not crowded out by short ones.
         for class in Class::ALL {
-            let oldest = self.scheduling.scheduler.oldest_plain(class);
-            let waited = oldest.map_or(Duration::ZERO, |(_, since)| self.now.since(since));
+            let oldest = self.scheduler.oldest_plain(class);
+            let waited = oldest.map_or(Duration::ZERO, |(_, since)| now.since(since));
             if waited < STANDS {
                 continue;
             }
             stands = true;
-            if !self.waiting_of_users(class, LOOKED_AT).has(is_light) {
+            let identities = &parties.logins.identities;
+            let of_users = |most| OfUsers::new(self.scheduler.some_plain(class, most), clients, identities);
+            if !of_users(LOOKED_AT).has(is_light) {
                 continue;
             }
-            let mut users = self.waiting_of_users(class, COUNTED);
+            let mut users = of_users(COUNTED);
             counted += users.all();
-            self.add_in_flight(&mut users);
+            users.add_in_flight(servers, identities);
             if users.has(|of_user, all, users| stands_out(of_user, all, users, waited)) {
-                self.pool.workers.prolong_crowding(self.now + LASTS);
+                parties.pool.workers.prolong_crowding(now + LASTS);
             }
         }
         if stands {
-            self.scheduling.shares.crowding.look_at = self.now + until_next_look(counted);
-        }
-    }
-
-    /// How many statements of a class wait of each user, of which no more than `most` are looked at.
-    fn waiting_of_users(&self, class: Class, most: usize) -> OfUsers<'_> {
-        let mut users = OfUsers::default();
-        for client in self.scheduling.scheduler.some_plain(class, most) {
-            if let Some(identity) = self.clients[client].identity {
-                *users.0.entry(&self.logins.identities.identity(identity).account.user).or_default() += 1;
-            }
-        }
-        users
-    }
-
-    /// Counts what is in flight too, of those of whom something waits: who has few that wait since all of his have been sent together is not
-    /// crowded out.
-    fn add_in_flight(&self, users: &mut OfUsers<'_>) {
-        for (_, backend) in self.servers.backends() {
-            let user = &self.logins.identities.identity(backend.account.identity).account.user;
-            if let Some(count) = users.0.get_mut(&**user) {
-                *count += backend.in_flight.len() as u64;
-            }
+            self.shares.crowding.look_at = now + until_next_look(counted);
         }
     }
 
     /// Moves statements that wait with the scheduler to wait for their share: at most [`AT_ONCE`] of them in a turn. Returns how
     /// many were moved.
-    fn park_what_waits(&mut self) -> usize {
+    fn park_what_waits(&mut self, parties: &Parties<'_>, clients: &Table<ClientKey, Client>) -> usize {
         let mut moved = 0;
         for class in Class::ALL {
             // Beside those are some that have had their turn here, and wait for a backend.
-            for client in self.scheduling.scheduler.some_plain(class, 4 * AT_ONCE) {
-                if moved == AT_ONCE
-                    || self.scheduling.shares.counts(client)
-                    || self.logins.checks_schema(client)
-                {
+            for client in self.scheduler.some_plain(class, 4 * AT_ONCE) {
+                if moved == AT_ONCE || self.shares.counts(client) || parties.logins.checks_schema(client) {
                     continue;
                 }
-                let Some(since) = self.scheduling.scheduler.take_plain(class, client) else { continue };
-                let flow = self.flow_of(client);
-                let settings = &self.settings.shares;
-                self.scheduling.shares.park(settings, flow, since, client, class.lane(), Standing::default());
+                let Some(since) = self.scheduler.take_plain(class, client) else { continue };
+                let flow = parties.flow_of(&clients[client]);
+                let settings = &parties.settings.shares;
+                self.shares.park(settings, flow, since, client, class.lane(), Standing::default());
                 moved += 1;
             }
         }
@@ -206,14 +202,19 @@ impl Engine {
     }
 
     /// Moves statements that wait for their share back to the scheduler, as many in a turn. Returns how many were moved.
-    fn hand_back(&mut self) -> usize {
+    fn hand_back(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &mut Servers,
+    ) -> usize {
         let mut moved = 0;
         while moved < AT_ONCE
-            && let Some(parked) = self.next_of_shares(Room::ALL, None)
+            && let Some(parked) = self.shares.next_of(parties, Room::ALL, None)
         {
             // Should it have to wait for its share again, it is like all others.
-            self.scheduling.shares.ended(&self.settings.shares, parked.client, self.now);
-            self.enqueue_parked(parked);
+            self.shares.ended(&parties.settings.shares, parked.client, parties.now);
+            self.enqueue_parked(parties.now, clients, servers, parked);
             moved += 1;
         }
         moved
@@ -224,7 +225,29 @@ impl Engine {
 #[derive(Default)]
 struct OfUsers<'a>(BTreeMap<&'a [u8], u64>);
 
-impl OfUsers<'_> {
+impl<'a> OfUsers<'a> {
+    /// How many statements of each user these clients have.
+    fn new(waiting: Vec<ClientKey>, clients: &Table<ClientKey, Client>, identities: &'a Identities) -> Self {
+        let mut users = Self::default();
+        for client in waiting {
+            if let Some(identity) = clients[client].identity {
+                *users.0.entry(&identities.identity(identity).account.user).or_default() += 1;
+            }
+        }
+        users
+    }
+
+    /// Counts what is in flight too, of those of whom something waits: who has few that wait since all of his have been sent together is not
+    /// crowded out.
+    fn add_in_flight(&mut self, servers: &Servers, identities: &Identities) {
+        for (_, backend) in servers.backends() {
+            let user = &identities.identity(backend.account.identity).account.user;
+            if let Some(count) = self.0.get_mut(&**user) {
+                *count += backend.in_flight.len() as u64;
+            }
+        }
+    }
+
     /// How many all have together.
     fn all(&self) -> u64 {
         self.0.values().sum()
@@ -364,7 +387,8 @@ mod tests {
             );
         }
         engine.now = Instant::START + STANDS;
-        engine.look_for_crowding();
+        let (scheduling, parties, clients, servers) = engine.queues();
+        scheduling.look_for_crowding(&parties, clients, servers);
         assert_eq!(engine.pool.workers.crowded_until(), engine.now + LASTS);
         assert_eq!(engine.scheduling.shares.crowding.look_at, engine.now + 2 * LOOK_AGAIN);
     }

@@ -96,9 +96,8 @@ impl Shares {
 
     /// New work of a user waits from now on until it uses fewer backends.
     pub(super) fn hold_up(&mut self, user: &Name, usage: Usage, now: Instant) {
-        let &mut (_, since) = self.held_up.entry(user.clone()).or_insert((usage, now));
+        let since = self.held_up.add(user, usage, now);
         self.ages.hold_up(user, Some(since));
-        self.held_up_now.insert(user.clone());
     }
 
     /// The user waits for backends no more.

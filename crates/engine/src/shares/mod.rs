@@ -25,24 +25,27 @@ mod crowding;
 mod gates;
 mod line;
 mod named_numbers;
+mod parties;
 mod queue;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use named_numbers::{NamedNumbers, NoNamedNumber, named_parts};
+pub(crate) use parties::Parties;
 pub(crate) use queue::{Parked, Room, Turn};
 pub(crate) use table::{Flow, Shares};
 
 use std::time::Duration;
 
-use seam::{Instant, Peer};
+use seam::Instant;
 
+use crate::client::Client;
 use crate::client::delay::Delayed;
-use crate::engine::Engine;
-use crate::ids::ClientKey;
+use crate::ids::{ClientKey, Table};
 use crate::scheduler::{Class, Lane, Need, Standing};
 use crate::scheduling::Scheduling;
+use crate::servers::Servers;
 use crate::settings::Settings;
 
 settings! {
@@ -82,6 +85,17 @@ const AT_ONCE: usize = 1_024;
 /// So many of the latest statements are looked at for one whose refusal is its own user's alone.
 const LOOK_BACK: usize = 32;
 
+/// A statement that comes to the queues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arriving {
+    /// It has waited since then.
+    pub(crate) since: Instant,
+    pub(crate) client: ClientKey,
+    pub(crate) lane: Lane,
+    pub(crate) need: Need,
+    pub(crate) standing: Standing,
+}
+
 impl SharesSettings {
     /// Says whether new work always waits for its share.
     pub(crate) fn is_on(&self) -> bool {
@@ -105,11 +119,11 @@ impl Scheduling {
 
     /// When more of what waits for its share is to be looked at, where that was not all of it.
     pub(crate) fn next_release(&self, now: Instant) -> Option<Instant> {
-        (self.shares.goes_on || self.shares.crowding.moving).then_some(now)
+        (self.shares.goes_on || self.shares.crowding.goes_on()).then_some(now)
     }
 
     /// New work that waits with the scheduler for permits.
-    fn new_with_scheduler(&self) -> usize {
+    pub(crate) fn new_with_scheduler(&self) -> usize {
         self.scheduler.takes_room() + self.scheduler.new_of(Class::Long)
     }
 
@@ -117,173 +131,181 @@ impl Scheduling {
     pub(crate) fn newest_of_share_may_go_first(&self, settings: &Settings) -> bool {
         settings.newest_of_share_may_go_first() && self.shares_are_on(settings)
     }
-}
 
-impl Engine {
     /// Queues a client's statement: at once, or after its delay.
-    pub(crate) fn enqueue(&mut self, key: ClientKey, lane: Lane, standing: Standing) {
-        let holds = self.clients[key].backend.is_some();
-        let client = self.clients.ref_to(key);
-        if holds || !self.scheduling.hold_back(self.now, &self.settings, client, lane, standing) {
+    pub(crate) fn enqueue(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &mut Servers,
+        key: ClientKey,
+        (lane, standing): (Lane, Standing),
+    ) {
+        let holds = clients[key].backend.is_some();
+        let client = clients.ref_to(key);
+        if holds || !self.hold_back(parties.now, parties.settings, client, lane, standing) {
             let need = if holds { Need::Holds } else { Need::Any };
-            self.queue_for_share(self.now, key, lane, need, standing);
+            let arriving = Arriving { since: parties.now, client: key, lane, need, standing };
+            self.queue_for_share(parties, clients, servers, &arriving);
         }
     }
 
     /// Queues those whose delay is over.
-    pub(crate) fn end_delays(&mut self) {
-        while let Some(delayed) = self.scheduling.end_delay(self.now, &self.clients) {
+    pub(crate) fn end_delays(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &mut Servers,
+    ) {
+        while let Some(delayed) = self.end_delay(parties.now, clients) {
             let Delayed { client, lane, standing, .. } = delayed;
-            self.queue_for_share(self.now, client.key, lane, Need::Any, standing);
+            let since = parties.now;
+            let arriving = Arriving { since, client: client.key, lane, need: Need::Any, standing };
+            self.queue_for_share(parties, clients, servers, &arriving);
         }
     }
 
-    /// Queues a client's statement, which has waited since then, with the scheduler, or for its share.
+    /// Queues a client's statement with the scheduler, or for its share.
     pub(crate) fn queue_for_share(
         &mut self,
-        since: Instant,
-        client: ClientKey,
-        lane: Lane,
-        need: Need,
-        standing: Standing,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &mut Servers,
+        arriving: &Arriving,
     ) {
-        let settings = &self.settings.shares;
-        let checks_schema = self.logins.checks_schema(client);
-        let held_up = need == Need::Any && self.is_held_up(client);
-        if (self.scheduling.shares_are_on(&self.settings) || held_up) && !checks_schema {
-            let flow = self.flow_of(client);
+        let &Arriving { since, client: key, lane, need, standing } = arriving;
+        let (client, settings) = (&clients[key], &parties.settings.shares);
+        let checks_schema = parties.logins.checks_schema(key);
+        let held_up = need == Need::Any && self.is_held_up(parties, client, servers);
+        if (self.shares_are_on(parties.settings) || held_up) && !checks_schema {
+            let flow = parties.flow_of(client);
             if need == Need::Any {
-                self.scheduling.shares.park(settings, flow, since, client, lane, standing);
-                return self.prolong_crowding(client);
+                self.shares.park(settings, flow, since, key, lane, standing);
+                return self.prolong_crowding(parties, key);
             }
-            self.scheduling.shares.pass(settings, flow, client);
+            self.shares.pass(settings, flow, key);
         }
-        self.servers.note_for_affinity(self.now, &self.clients, client, (lane, need));
-        self.scheduling.scheduler.enqueue(since, client, lane, need, standing);
-    }
-
-    /// Dispatches, with as much of what waits for its share as there is room for.
-    pub(crate) fn dispatch_shares(&mut self) {
-        self.follow_crowding();
-        self.dispatch_in_turns();
-        // Said first and tried again: a worker that gives backends back in between tells nobody who has not said so.
-        if self.say_who_is_held_up() {
-            self.dispatch_in_turns();
-            self.say_who_is_held_up();
-        }
-    }
-
-    fn dispatch_in_turns(&mut self) {
-        let mut rounds = 0;
-        loop {
-            rounds += 1;
-            debug_assert!(rounds <= self.clients.len() + 2, "each starts a statement or holds up a user");
-            let released = self.release_shares();
-            let before = self.scheduling.new_with_scheduler();
-            self.dispatch();
-            if !released || self.scheduling.shares.goes_on || self.scheduling.new_with_scheduler() >= before {
-                break;
-            }
-        }
-        self.scheduling.shares.held_up_now.clear();
+        servers.note_for_affinity(parties.now, clients, key, (lane, need));
+        self.scheduler.enqueue(since, key, lane, need, standing);
     }
 
     /// Hands on the statements whose turn it is, until as many wait with the scheduler as may. True where there was one.
-    fn release_shares(&mut self) -> bool {
+    pub(crate) fn release_shares(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &mut Table<ClientKey, Client>,
+        servers: &mut Servers,
+    ) -> bool {
+        let (now, settings, workers) = (parties.now, parties.settings, &parties.pool.workers);
         let mut released = false;
-        self.let_users_go_on();
-        let most = self.pool.workers.permits().div_ceil(self.pool.workers.count()) as usize;
-        let mut parked_again = self.leave_long_lane_of_shares();
-        while self.scheduling.shares.holds_any() && parked_again < AT_ONCE {
+        self.shares.let_users_go_on(parties.bound_of_users(), parties.pool.worker);
+        let most = workers.permits().div_ceil(workers.count()) as usize;
+        let mut parked_again = self.leave_long_lane_of_shares(parties, clients);
+        while self.shares.holds_any() && parked_again < AT_ONCE {
             let room = Room {
-                short: self.scheduling.scheduler.takes_room() < most,
+                short: self.scheduler.takes_room() < most,
                 // They end so seldom that only those are handed on that may start, and one that is the next.
-                long: self.scheduling.scheduler.new_of(Class::Long)
-                    < self.scheduling.scheduler.free_long_permits().max(1),
+                long: self.scheduler.new_of(Class::Long) < self.scheduler.free_long_permits().max(1),
             };
-            let overdue_after = self
-                .scheduling
-                .newest_of_share_may_go_first(&self.settings)
-                .then_some(self.settings.prio_kickup_timer);
-            let Some(parked) = self.next_of_shares(room, overdue_after) else { break };
-            if self.enter_long_lane(parked.client) {
+            let overdue_after =
+                self.newest_of_share_may_go_first(settings).then_some(settings.prio_kickup_timer);
+            let Some(parked) = self.shares.next_of(parties, room, overdue_after) else { break };
+            let client = &mut clients[parked.client];
+            if self.enter_long_lane(now, settings, workers, parked.client, client) {
                 parked_again += 1;
-                self.park_again(parked.client, parked.since, Lane::Long, parked.standing);
+                self.park_again(parties, client, Arriving { lane: Lane::Long, ..parked.into() });
                 continue;
             }
             released = true;
-            self.enqueue_parked(parked);
+            self.enqueue_parked(now, clients, servers, parked);
         }
-        self.scheduling.shares.goes_on = parked_again >= AT_ONCE;
+        self.shares.goes_on = parked_again >= AT_ONCE;
         released
     }
 
+    /// Says whether more is to be handed on in the same turn: of what was, less has remained with the scheduler than there was before.
+    pub(crate) fn goes_round_again(&self, before: usize) -> bool {
+        !self.shares.goes_on && self.new_with_scheduler() < before
+    }
+
     /// Moves statements out of the long lane that have turned out to be short. Returns how many.
-    fn leave_long_lane_of_shares(&mut self) -> usize {
+    fn leave_long_lane_of_shares(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &mut Table<ClientKey, Client>,
+    ) -> usize {
         let mut moved = 0;
         while moved < AT_ONCE
-            && let Some((client, since)) = self.scheduling.shares.oldest(Class::Long)
-            && !self.scheduling.is_still_long(&self.settings, &self.clients[client])
+            && let Some((key, since)) = self.shares.oldest(Class::Long)
+            && !self.is_still_long(parties.settings, &clients[key])
         {
-            self.scheduling.change_lane(self.now, client, &mut self.clients[client], Lane::Low);
-            self.park_again(client, since, Lane::Low, Standing::default());
+            let client = &mut clients[key];
+            self.change_lane(parties.now, key, client, Lane::Low);
+            let (lane, standing) = (Lane::Low, Standing::default());
+            self.park_again(
+                parties,
+                client,
+                Arriving { since, client: key, lane, need: Need::Any, standing },
+            );
             moved += 1;
         }
         moved
     }
 
-    /// A statement waits for its share, and has before, or was handed on: with the others of this lane from now on.
-    fn park_again(&mut self, client: ClientKey, since: Instant, lane: Lane, standing: Standing) {
-        let flow = self.flow_of(client);
-        self.scheduling.shares.ended(&self.settings.shares, client, self.now);
-        self.scheduling.shares.park(&self.settings.shares, flow, since, client, lane, standing);
+    /// A client's statement waits for its share, and has before, or was handed on: with the others of this lane from now on.
+    fn park_again(&mut self, parties: &Parties<'_>, client: &Client, again: Arriving) {
+        let (settings, flow) = (&parties.settings.shares, parties.flow_of(client));
+        self.shares.ended(settings, again.client, parties.now);
+        self.shares.park(settings, flow, again.since, again.client, again.lane, again.standing);
     }
 
-    /// Takes out the statement whose turn it is.
-    fn next_of_shares(&mut self, room: Room, overdue_after: Option<Duration>) -> Option<Parked> {
-        let turn = Turn { now: self.now, workers: self.pool.workers.count(), room, overdue_after };
-        self.scheduling.shares.next(&self.settings.shares, &turn)
-    }
-
-    fn enqueue_parked(&mut self, parked: Parked) {
+    fn enqueue_parked(
+        &mut self,
+        now: Instant,
+        clients: &Table<ClientKey, Client>,
+        servers: &mut Servers,
+        parked: Parked,
+    ) {
         // Those that it has been put before may have come first, and must not overtake it in the next queue.
-        let standing = Standing { began: self.scheduling.scheduler.arrival(), ..parked.standing };
-        self.servers.note_for_affinity(self.now, &self.clients, parked.client, (parked.lane, Need::Any));
-        self.scheduling.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
+        let standing = Standing { began: self.scheduler.arrival(), ..parked.standing };
+        servers.note_for_affinity(now, clients, parked.client, (parked.lane, Need::Any));
+        self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
     }
 
     /// The new work of a class that came last, or one before it: a statement that answers others' too is the last to go.
-    pub(crate) fn newest_new(&self, class: Class) -> Option<ClientKey> {
-        let latest =
-            || self.scheduling.shares.latest(class).chain(self.scheduling.scheduler.latest_new(class));
-        let alone = latest().take(LOOK_BACK).find(|&client| !self.leads_others(client));
+    pub(crate) fn newest_new(&self, clients: &Table<ClientKey, Client>, class: Class) -> Option<ClientKey> {
+        let latest = || self.shares.latest(class).chain(self.scheduler.latest_new(class));
+        let alone = latest().take(LOOK_BACK).find(|&client| !self.coalescer.leads_others(clients, client));
         alone.or_else(|| latest().next())
     }
 
     /// Says whether a client's new work has to wait: its user has to use fewer backends first, or other work of the user waits
     /// here for its turn behind that.
-    fn is_held_up(&self, key: ClientKey) -> bool {
-        let identity = self.clients[key].identity.filter(|_| self.scheduling.shares.holds_any());
+    fn is_held_up(&self, parties: &Parties<'_>, client: &Client, servers: &Servers) -> bool {
+        let identity = client.identity.filter(|_| self.shares.holds_any());
         identity.is_some_and(|identity| {
-            self.scheduling.shares.has_parked(&self.logins.identities.identity(identity).account.user)
-                && !self.keeps_no_backend(key)
+            self.shares.has_parked(&parties.logins.identities.identity(identity).account.user)
+                && !parties.keeps_no_backend(client, servers)
         })
     }
+}
 
-    fn flow_of(&self, key: ClientKey) -> Flow {
-        let client = &self.clients[key];
-        let settings = &self.settings.shares;
-        let user =
-            client.identity.map(|identity| (*self.logins.identities.identity(identity).account.user).into());
-        let by_schema = settings.fair_share == FairShare::Schema || !settings.schema_permits.is_empty();
-        let session = client.session.id.filter(|_| by_schema);
-        let schema =
-            session.and_then(|session| self.sessions.states.state(session).schema.as_deref().map(Into::into));
-        let address = match client.peer {
-            Peer::Tcp(address) if !settings.address_permits.is_empty() => Some(address.ip()),
-            _ => None,
-        };
-        // Of which class it is, its lane says where it is parked.
-        Flow { user: user.unwrap_or_default(), schema, address, class: Class::default() }
+impl Shares {
+    /// Takes out the statement whose turn it is.
+    fn next_of(
+        &mut self,
+        parties: &Parties<'_>,
+        room: Room,
+        overdue_after: Option<Duration>,
+    ) -> Option<Parked> {
+        let turn = Turn { now: parties.now, workers: parties.pool.workers.count(), room, overdue_after };
+        self.next(&parties.settings.shares, &turn)
+    }
+}
+
+impl From<Parked> for Arriving {
+    fn from(parked: Parked) -> Self {
+        let Parked { client, lane, standing, since, .. } = parked;
+        Self { since, client, lane, need: Need::Any, standing }
     }
 }

@@ -96,8 +96,6 @@ pub(crate) struct Shares {
     pub(super) underway: BTreeMap<Gate, u32>,
     /// Users whose new work waits until they use fewer backends.
     pub(super) held_up: HeldUp,
-    /// Users that were found to be held up while dispatching: they are not let go on in the same round, or it would not end.
-    pub(super) held_up_now: BTreeSet<Name>,
     pub(super) crowding: Crowding,
     /// How much the one that went last had had. A user who comes back after a pause begins here, and not with the time that he
     /// has saved up.
@@ -125,8 +123,7 @@ impl Default for Shares {
             most_meters: MANY_METERS,
             handed_on: BTreeMap::new(),
             underway: BTreeMap::new(),
-            held_up: HeldUp::new(),
-            held_up_now: BTreeSet::new(),
+            held_up: HeldUp::default(),
             crowding: Crowding::default(),
             clock: 0,
             active: 0,

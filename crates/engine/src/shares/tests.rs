@@ -4,6 +4,7 @@ use std::time::Duration;
 use seam::{Input, Instant, Program};
 
 use super::*;
+use crate::Engine;
 use crate::client::commands::tests::{connection, engine};
 use crate::ids::{ClientKey, Key, client_key};
 use crate::settings::Settings;
@@ -258,6 +259,13 @@ fn users_take_turns_among_long_statements() {
     assert_eq!(order[..10].iter().filter(|&&client| client >= 15).count(), 5, "{order:?}");
 }
 
+/// A client's statement has been handed on, and waits for its share again.
+pub(super) fn park_again(engine: &mut Engine, client: ClientKey, since: Instant, lane: Lane) {
+    let (scheduling, parties, clients, _) = engine.queues();
+    let again = Arriving { since, client, lane, need: Need::Any, standing: Standing::default() };
+    scheduling.park_again(&parties, &clients[client], again);
+}
+
 #[test]
 fn what_waits_among_long_statements_and_has_turned_out_short_waits_with_those() {
     let mut engine = engine(2, Settings { shares: fair(""), ..Settings::default() });
@@ -271,10 +279,11 @@ fn what_waits_among_long_statements_and_has_turned_out_short_waits_with_those() 
             &mut engine.clients[client_key(client)],
             Lane::Long,
         );
-        engine.park_again(client_key(client), at(0), Lane::Long, Standing::default());
+        park_again(&mut engine, client_key(client), at(0), Lane::Long);
     }
     assert_eq!(Class::ALL.map(|class| engine.scheduling.shares.waiting(class)), [0, 2]);
-    assert_eq!(engine.leave_long_lane_of_shares(), 2, "their like have never been long");
+    let (scheduling, parties, clients, _) = engine.queues();
+    assert_eq!(scheduling.leave_long_lane_of_shares(&parties, clients), 2, "their like have never been long");
     assert_eq!(Class::ALL.map(|class| engine.scheduling.shares.waiting(class)), [2, 0]);
 }
 
