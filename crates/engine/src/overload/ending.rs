@@ -17,7 +17,8 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::Limit;
-use crate::request::Request;
+use crate::request::{Request, RequestKind};
+use crate::scheduler::Class;
 use crate::workers::letter::Ending;
 
 /// A statement whose client has gone may run for so long before a KILL is sent: most end by themselves, and the KILL takes a
@@ -46,8 +47,40 @@ impl Engine {
         }
     }
 
+    /// Refuses what has waited too long, and what is too much. After dispatching.
+    pub(crate) fn refuse_overload(&mut self) {
+        self.give_up_held_up();
+        for class in Class::ALL {
+            while let Some((client, bound)) = self.scheduling.next_late(self.now, &self.settings, class) {
+                self.refuse_new(client, &bound);
+            }
+            while let Some((client, bound)) =
+                self.scheduling.next_surplus(&self.settings, &self.pool, &self.clients, class)
+            {
+                self.refuse_new(client, &bound);
+            }
+        }
+        if let Some(longest) = self.scheduling.unfair_patience(self.now, &self.settings) {
+            while let Some((client, bound)) =
+                self.scheduling.next_passed_over(self.now, &self.settings, longest)
+            {
+                self.refuse_new(client, &bound);
+            }
+        }
+    }
+
+    fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
+        self.views.note_refused(self.now, bound.reached(), &self.clients[client], &self.logins.identities);
+        let login = self.clients[client]
+            .request
+            .as_ref()
+            .is_some_and(|request| request.command == RequestKind::LoginSchema);
+        let error = if login { MySqlError::login_refused(bound) } else { MySqlError::refused(bound) };
+        self.cancel_queued(client, &error);
+    }
+
     /// Gives up what has waited too long for its user to use fewer backends.
-    pub(super) fn give_up_held_up(&mut self) {
+    fn give_up_held_up(&mut self) {
         let percent = self.settings.user_backends_share;
         while let Some(key) = self.scheduling.held_up_too_long(self.now, &self.settings) {
             let identity = self.clients[key].identity.expect("it has a user");
@@ -140,8 +173,8 @@ impl Engine {
 
     /// A statement starts, which may be the first of a transaction.
     pub(crate) fn note_begun(&mut self, client: ClientKey, request: &Request) {
-        self.note_queue_delay(client, request);
         let now = self.now;
+        self.scheduling.note_queue_delay(now, &self.settings, &self.clients[client], request);
         self.scheduling.shares.started(client, now);
         let state = &mut self.clients[client];
         if !state.in_transaction() {

@@ -26,12 +26,11 @@ pub(crate) use queue_lengths::QueueLengths;
 use unfair::StartsLately;
 use would_refuse::WouldRefuse;
 
-use crate::client::Phase;
-use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::ClientKey;
+use crate::client::{Client, Phase};
+use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
-use crate::request::{Request, RequestKind};
+use crate::pool::Pool;
+use crate::request::Request;
 use crate::scheduler::{Class, Lane};
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
@@ -141,95 +140,77 @@ impl Scheduling {
         };
         Class::ALL.into_iter().filter_map(due).chain(self.next_unfair(now, settings)).min()
     }
-}
 
-impl Engine {
-    /// Refuses what has waited too long, and what is too much. After dispatching.
-    pub(crate) fn refuse_overload(&mut self) {
-        self.give_up_held_up();
-        for class in Class::ALL {
-            self.refuse_late(class);
-            self.refuse_surplus(class);
-        }
-        if let Some(longest) = self.scheduling.unfair_patience(self.now, &self.settings) {
-            self.refuse_unfair(longest);
-        }
-    }
-
-    /// Refuses new work that has been passed over for longer than this.
-    fn refuse_unfair(&mut self, longest: Duration) {
-        let limit = self.settings.overload.unfair_wait_limit;
-        while let Some((client, since)) = self.scheduling.oldest_unfair(&self.settings)
-            && since + longest <= self.now
-        {
-            self.refuse_new(client, &Bound::time(Limit::UnfairWaitLimit, limit));
-        }
-    }
-
-    /// New work starts: what it has waited tells whether there is a standing delay, and how fast the queues move.
-    fn note_queue_delay(&mut self, client: ClientKey, request: &Request) {
+    /// New work of a client starts: what it has waited tells whether there is a standing delay, and how fast the queues move.
+    fn note_queue_delay(&mut self, now: Instant, settings: &Settings, client: &Client, request: &Request) {
         // Who follows another's statement has not come through the queue.
-        let queued = !matches!(self.clients[client].phase(), Phase::Following { .. });
-        let Some(lane) = request.turn.lane.filter(|_| queued && self.clients[client].backend.is_none())
-        else {
-            return;
-        };
-        self.scheduling.note_would_refuse(self.now, &self.settings, Class::of(lane), request);
+        let queued = !matches!(client.phase(), Phase::Following { .. });
+        let Some(lane) = request.turn.lane.filter(|_| queued && client.backend.is_none()) else { return };
+        self.note_would_refuse(now, settings, Class::of(lane), request);
         if Class::of(lane) == Class::Long {
             return;
         }
         if lane != Lane::Contended {
-            self.scheduling.new_work.starts_lately.note(self.now);
+            self.new_work.starts_lately.note(now);
         }
-        let overload = &self.settings.overload;
-        let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
+        let (target, interval) =
+            (settings.overload.queue_delay_target, settings.overload.queue_delay_interval);
         if !target.is_zero() {
-            let waited =
-                request.turn.waited.max(self.scheduling.passed_over_for(self.now, &self.settings, request));
-            self.scheduling.new_work.delay.note_start(self.now, waited > target, interval);
+            let waited = request.turn.waited.max(self.passed_over_for(now, settings, request));
+            self.new_work.delay.note_start(now, waited > target, interval);
         }
     }
 
-    fn refuse_late(&mut self, class: Class) {
-        let Some((time, option)) = self.scheduling.longest_wait(&self.settings, class) else { return };
-        while let Some((client, since)) = self.scheduling.oldest_new(class) {
-            if self.scheduling.new_work.starts_lately.counted_from(since) + time > self.now {
-                break;
+    /// The next new work of a class to be refused since it has waited too long. To be asked until there is none.
+    fn next_late(&mut self, now: Instant, settings: &Settings, class: Class) -> Option<(ClientKey, Bound)> {
+        let (time, option) = self.longest_wait(settings, class)?;
+        let late = self
+            .oldest_new(class)
+            .filter(|&(_, since)| self.new_work.starts_lately.counted_from(since) + time <= now);
+        match late {
+            Some(_) if class == Class::Short => self.new_work.delay.note_refusal(now),
+            None if class == Class::Short => {
+                self.new_work.delay.pass(now, settings.overload.queue_delay_interval);
             }
-            if class == Class::Short {
-                self.scheduling.new_work.delay.note_refusal(self.now);
-            }
-            self.refuse_new(client, &Bound::time(option, time));
+            _ => {}
         }
-        if class == Class::Short {
-            self.scheduling.new_work.delay.pass(self.now, self.settings.overload.queue_delay_interval);
-        }
+        late.map(|(client, _)| (client, Bound::time(option, time)))
     }
 
-    fn refuse_surplus(&mut self, class: Class) {
-        let overload = &self.settings.overload;
+    /// The next new work of a class to be refused since more waits than may. To be asked until there is none.
+    fn next_surplus(
+        &self,
+        settings: &Settings,
+        pool: &Pool,
+        clients: &Table<ClientKey, Client>,
+        class: Class,
+    ) -> Option<(ClientKey, Bound)> {
+        let overload = &settings.overload;
         let (limit, option) = match class {
             Class::Short => (overload.queue_limit, Limit::QueueLimit),
             Class::Long => (overload.long_queue_limit, Limit::LongQueueLimit),
         };
         if limit == 0 {
-            return;
+            return None;
         }
-        let others = self.pool.workers.queue_lengths.others(self.pool.worker, class);
-        while self.scheduling.waiting_of(class) + others > limit as usize {
-            let Some(client) = self.scheduling.newest_new(&self.clients, class) else { break };
-            self.refuse_new(client, &Bound::count(option, limit));
+        let (lengths, waiting) = (&pool.workers.queue_lengths, self.waiting_of(class));
+        let too_many = waiting + lengths.others(pool.worker, class) > limit as usize;
+        let surplus = if too_many { self.newest_new(clients, class) } else { None };
+        if surplus.is_none() {
+            lengths.note(pool.worker, class, waiting);
         }
-        self.pool.workers.queue_lengths.note(self.pool.worker, class, self.scheduling.waiting_of(class));
+        surplus.map(|client| (client, Bound::count(option, limit)))
     }
 
-    fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
-        self.views.note_refused(self.now, bound.reached(), &self.clients[client], &self.logins.identities);
-        let login = self.clients[client]
-            .request
-            .as_ref()
-            .is_some_and(|request| request.command == RequestKind::LoginSchema);
-        let error = if login { MySqlError::login_refused(bound) } else { MySqlError::refused(bound) };
-        self.cancel_queued(client, &error);
+    /// The next new work to be refused since it has been passed over for longer than this.
+    fn next_passed_over(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        longest: Duration,
+    ) -> Option<(ClientKey, Bound)> {
+        let (client, since) = self.oldest_unfair(settings)?;
+        let bound = Bound::time(Limit::UnfairWaitLimit, settings.overload.unfair_wait_limit);
+        (since + longest <= now).then_some((client, bound))
     }
 }
