@@ -146,7 +146,7 @@ impl Engine {
                 let (settings, servers) = (&self.settings, &self.servers);
                 self.scheduling.next_stall(self.now, settings, &self.pool, servers, &self.clients, identities)
             }
-            Timer::Rescue => self.next_rescue(),
+            Timer::Rescue => self.servers.next_rescue(self.now, &self.settings, &self.clients),
             Timer::Standing => self.scheduling.next_look_at_standing(self.now),
             Timer::Place => {
                 self.servers.iter().filter_map(|server| server.next_look_for_places(self.now)).min()

@@ -16,13 +16,16 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::{Backend, Ends, InFlight, Owner};
-use crate::client::{Phase, Running};
-use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey};
+use crate::client::{Client, Phase, Running};
+use crate::coalescing::Group;
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::STUCK;
 use crate::request::RequestKind;
 use crate::scheduler::{Lane, Need, Standing};
+use crate::scheduling::Scheduling;
+use crate::server::Server;
+use crate::servers::Servers;
+use crate::settings::Settings;
 
 /// Of so many reads that shared a backend and were answered, one may be sent again: a server that is slow as a whole gets a
 /// thirty-second more to do by it.
@@ -114,48 +117,88 @@ impl Rescues {
     }
 }
 
-impl Engine {
-    /// Lets reads go on elsewhere that stand behind a stuck one.
-    pub(crate) fn rescue_reads(&mut self) {
-        let stuck: Vec<_> = self
-            .servers
-            .sharing()
-            .filter(|&key| self.rescue_due(key).is_some_and(|due| due <= self.now))
-            .collect();
-        for key in stuck {
-            // By then all had been sent that are behind it.
-            let stuck_at = self.servers[key].first.since + STUCK;
-            if self.servers.of_mut(key).rescues.are_harmless(stuck_at) {
-                self.rescue_behind_first(key);
-            } else {
-                self.note_stuck(key);
-            }
-        }
+/// A read that was taken off the backend on which it stood behind a stuck one.
+pub(super) struct Rescued {
+    pub(super) client: ClientKey,
+    /// How it was to end.
+    pub(super) ends: Ends,
+    /// Those that wait for its answer.
+    pub(super) group: Option<Box<Group>>,
+}
+
+impl Servers {
+    /// The backends on which reads stand behind a stuck one.
+    pub(super) fn with_stuck_reads(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        clients: &Table<ClientKey, Client>,
+    ) -> Vec<BackendKey> {
+        let is_due =
+            |&key: &BackendKey| self.of(key).rescue_due(settings, clients, key).is_some_and(|due| due <= now);
+        self.sharing().filter(is_due).collect()
     }
 
-    /// When [`Self::rescue_reads`] has something to do.
-    pub(crate) fn next_rescue(&self) -> Option<Instant> {
+    /// When [`Self::with_stuck_reads`] finds another.
+    pub(crate) fn next_rescue(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        clients: &Table<ClientKey, Client>,
+    ) -> Option<Instant> {
         // What is due has been done, or waits for an answer of the server, which makes a turn.
-        self.servers.sharing().filter_map(|key| self.rescue_due(key)).filter(|&due| due > self.now).min()
+        let due = self.sharing().filter_map(|key| self.of(key).rescue_due(settings, clients, key));
+        due.filter(|&due| due > now).min()
     }
+}
 
+impl Server {
     /// When the first statement on a backend will have been stuck for so long that others behind it go elsewhere.
-    fn rescue_due(&self, key: BackendKey) -> Option<Instant> {
-        let backend = &self.servers[key];
-        let others = || backend.in_flight.iter().skip(1).any(|other| self.may_be_rescued(backend, other));
-        (self.settings.rescue_reads && self.servers.of(key).rescues.may_have_one() && others())
+    fn rescue_due(
+        &self,
+        settings: &Settings,
+        clients: &Table<ClientKey, Client>,
+        key: BackendKey,
+    ) -> Option<Instant> {
+        let backend = &self.backends[key];
+        let others = || backend.in_flight.iter().skip(1).any(|other| backend.may_lose(clients, other));
+        (settings.rescue_reads && self.rescues.may_have_one() && others())
             .then(|| backend.first.since + STUCK)
     }
 
+    /// Takes the reads off a backend that stand behind the stuck one, as many as may be sent again.
+    pub(super) fn rescue(&mut self, key: BackendKey, clients: &Table<ClientKey, Client>) -> Vec<Rescued> {
+        let backend = &mut self.backends[key];
+        // By then all had been sent that are behind it.
+        if !self.rescues.are_harmless(backend.first.since + STUCK) {
+            return Vec::new();
+        }
+        let mut rescued = Vec::new();
+        for place in 1..backend.in_flight.len() {
+            if !backend.may_lose(clients, &backend.in_flight[place]) || !self.rescues.take_one() {
+                continue;
+            }
+            let statement = &mut backend.in_flight[place];
+            let Some(client) = statement.owner.client() else { continue };
+            // What the server says to it is for nobody, and counts nowhere.
+            statement.owner = Owner::Abandoned;
+            statement.fingerprint = 0;
+            rescued.push(Rescued { client, ends: statement.ends, group: statement.group.take() });
+        }
+        rescued
+    }
+}
+
+impl Backend {
     /// Reads of another kind than the first, or in another schema: its own kind would meet the same lock, on a backend of its own each.
-    fn may_be_rescued(&self, backend: &Backend, statement: &InFlight) -> bool {
+    fn may_lose(&self, clients: &Table<ClientKey, Client>, statement: &InFlight) -> bool {
         let Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } = statement.owner
         else {
             return false;
         };
-        let client = &self.clients[client];
-        let in_its_state = |other: ClientKey| self.clients[other].session.id == client.session.id;
-        let of_its_kind = backend.in_flight.front().is_some_and(|first| {
+        let client = &clients[client];
+        let in_its_state = |other: ClientKey| clients[other].session.id == client.session.id;
+        let of_its_kind = self.in_flight.front().is_some_and(|first| {
             first.fingerprint == statement.fingerprint && first.owner.client().is_none_or(in_its_state)
         });
         let has_text = client.request.as_ref().is_some_and(|request| !request.raw.is_empty());
@@ -165,57 +208,29 @@ impl Engine {
             && !client.loss.killed
             && has_text
     }
+}
 
+impl Scheduling {
     /// The first statement on a backend is stuck.
-    fn note_stuck(&mut self, key: BackendKey) {
-        let first = self.servers[key].in_flight.front();
+    pub(super) fn note_stuck(&mut self, now: Instant, backend: &Backend) {
         // Not where it is its client that is slow, in taking the answer.
-        if let Some(first) = first.filter(|first| first.summary.relayed == 0) {
-            self.scheduling.digests.note_stuck(self.now, first.fingerprint);
+        if let Some(first) = backend.in_flight.front().filter(|first| first.summary.relayed == 0) {
+            self.digests.note_stuck(now, first.fingerprint);
         }
     }
 
-    fn rescue_behind_first(&mut self, key: BackendKey) {
-        self.note_stuck(key);
-        for place in 1..self.servers[key].in_flight.len() {
-            let backend = &self.servers[key];
-            if !self.may_be_rescued(backend, &backend.in_flight[place])
-                || !self.servers.of_mut(key).rescues.take_one()
-            {
-                continue;
-            }
-            let statement = &mut self.servers[key].in_flight[place];
-            let Some(client) = statement.owner.client() else { continue };
-            // What the server says to it is for nobody, and counts nowhere.
-            statement.owner = Owner::Abandoned;
-            statement.fingerprint = 0;
-            let group = statement.group.take();
-            let ends = statement.ends;
-            self.views.totals.rescues += 1;
-            self.queue_again(client, ends);
-            // Others that wait for the same answer ask for themselves.
-            for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
-                self.goes_alone(follower);
-            }
-        }
-    }
-
-    /// A client's statement goes back to where it stood in its queue, unless a KILL QUERY waits to end it: then it is over.
-    pub(crate) fn queue_again(&mut self, key: ClientKey, ends: Ends) {
-        let client = &mut self.clients[key];
+    /// A client's statement goes back to where it stood in its queue.
+    pub(super) fn queue_again(&mut self, now: Instant, key: ClientKey, client: &mut Client) {
         client.backend = None;
         client.queue_again();
         let began = client.transaction.began;
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;
         request.turn.started = false;
-        request.turn.arrival = self.scheduling.holdups.change_queue(&request.turn.arrival, self.now, false);
+        request.turn.arrival = self.holdups.change_queue(&request.turn.arrival, now, false);
         let (since, lane) = (request.turn.arrival.at, request.turn.lane.unwrap_or(Lane::Low));
         let standing = Standing { began, ..Standing::default() };
-        self.scheduling.scheduler.enqueue(since, key, lane, Need::Any, standing);
-        if ends == Ends::WhenAlone {
-            self.cancel_queued(key, &MySqlError::interrupted());
-        }
+        self.scheduler.enqueue(since, key, lane, Need::Any, standing);
     }
 }
 

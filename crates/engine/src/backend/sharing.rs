@@ -16,9 +16,11 @@ use seam::Instant;
 use wire::{Capabilities, StatusFlags};
 
 use super::dispatch::{LARGEST_JOINED, can_be_joined};
-use super::{Afterwards, InFlight};
+use super::rescue::Rescued;
+use super::{Afterwards, Ends, InFlight};
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history::SHORT;
 use crate::request::{Request, RequestKind, may_be_several};
@@ -208,6 +210,29 @@ impl Scheduling {
 }
 
 impl Engine {
+    /// Lets reads go on elsewhere that stand behind a stuck one.
+    pub(super) fn rescue_reads(&mut self) {
+        for key in self.servers.with_stuck_reads(self.now, &self.settings, &self.clients) {
+            self.scheduling.note_stuck(self.now, &self.servers[key]);
+            for Rescued { client, ends, group } in self.servers.of_mut(key).rescue(key, &self.clients) {
+                self.views.totals.rescues += 1;
+                self.queue_again(client, ends);
+                // Others that wait for the same answer ask for themselves.
+                for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
+                    self.goes_alone(follower);
+                }
+            }
+        }
+    }
+
+    /// A client's statement goes back to where it stood in its queue, unless a KILL QUERY waits to end it: then it is over.
+    pub(crate) fn queue_again(&mut self, key: ClientKey, ends: Ends) {
+        self.scheduling.queue_again(self.now, key, &mut self.clients[key]);
+        if ends == Ends::WhenAlone {
+            self.cancel_queued(key, &MySqlError::interrupted());
+        }
+    }
+
     /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is
     /// left: it shares that backend's permit.
     pub(super) fn start_shared(&mut self, key: ClientKey) -> Sharing {
