@@ -536,7 +536,14 @@ impl Engine {
             facts.accounts = accounts;
         }
         if let Some(before) = before {
-            self.server_replaced(server, &before);
+            let facts = self.servers[server].facts.as_ref().expect("it has just been set");
+            let (is_another, disappoints) = (before.is_another(facts), before.disappoints_clients(facts));
+            if disappoints {
+                self.disappoint_clients();
+            }
+            if is_another {
+                self.renew_backends_on(server);
+            }
         }
         if news {
             self.server_found(server);

@@ -21,17 +21,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use seam::Instant;
+use seam::{ConnectionId, Instant};
 use wire::Capabilities;
 
 use super::opening::{LONGEST_WAIT, Login};
 use super::{Afterwards, Backend};
-use crate::engine::{Engine, Role};
-use crate::ids::{BackendKey, ClientKey, ServerKey};
+use crate::accounts::Identities;
+use crate::ids::BackendKey;
 use crate::logins::Logins;
-use crate::outside::event::Event;
+use crate::pool::Pool;
 use crate::server::Server;
-use crate::server_login::ServerLogin;
+use crate::server_login::{Credentials, ServerLogin};
+use crate::servers::Servers;
+use crate::settings::Settings;
 use crate::workers::places::Origin;
 
 /// For so long a user's backends log in after a change that did not work: a backend a minute is not much to lose.
@@ -79,6 +81,19 @@ impl FailedChanges {
 }
 
 impl Backend {
+    /// It is not opened, but takes over the connection of another one, which changes its account to these credentials' and is no more.
+    pub(super) fn take_over(&mut self, before: Self, credentials: Credentials) -> Option<ConnectionId> {
+        let established = before.login.established.expect("an idle backend has logged in");
+        let login = ServerLogin::change(credentials, &established, &mut self.out);
+        self.log_in(login);
+        self.connection = before.connection;
+        self.login.thread_id = before.login.thread_id;
+        // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().
+        self.session.multi_statements = before.session.multi_statements;
+        self.session.diagnostics_area = before.session.diagnostics_area;
+        self.connection
+    }
+
     /// Says whether the backend has changed its account, and nothing has run on it since.
     pub(crate) fn is_changing(&self) -> bool {
         self.opened.origin == Origin::Changed && !self.is_ready()
@@ -97,6 +112,30 @@ impl Server {
             && !COMPRESSED.into_iter().any(|compressed| backend.login.capabilities.contains(compressed))
     }
 
+    /// Says whether idle backends may become this login's now.
+    pub(super) fn may_change_to(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        identities: &Identities,
+        pool: &Pool,
+        (identity, class): Login,
+    ) -> bool {
+        let Some(facts) = &self.facts else { return false };
+        let to = identities.identity(identity);
+        let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
+        let under_way =
+            |(_, other): (BackendKey, &Backend)| other.account.identity == identity && other.is_changing();
+        settings.change_accounts
+            && !settings.proxy_to_server
+            && self.control.defaults.allow_changes()
+            && !interactive
+            && !to.has_role
+            && !self.opening.failed_changes.forbid(now, &to.user)
+            && !self.backends.iter().any(under_way)
+            && self.slow_changes(now) <= pool.workers.places.limit() as usize / SLOW_PART
+    }
+
     /// How many backends have been changing their account for longer than anybody should wait.
     pub(super) fn slow_changes(&self, now: Instant) -> usize {
         let slow = |(_, backend): &(BackendKey, &Backend)| {
@@ -106,77 +145,25 @@ impl Server {
     }
 }
 
+impl Servers {
+    /// A backend has ended before it was ready. True where that was a change of its account, which says nothing of the server or the
+    /// account: a login will.
+    pub(super) fn change_failed(&mut self, now: Instant, key: BackendKey, identities: &Identities) -> bool {
+        let backend = &self[key];
+        if !backend.is_changing() {
+            return false;
+        }
+        let user = &identities.identity(backend.account.identity).user;
+        self.of_mut(key).opening.failed_changes.add(now, user);
+        true
+    }
+}
+
 impl Logins {
     /// Why a backend is lost that was to change its account.
     pub(super) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
         let user = String::from_utf8_lossy(&self.identities.identity(backend.account.identity).user);
         format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")
-    }
-}
-
-impl Engine {
-    /// Says whether idle backends on a server may become this login's now.
-    pub(super) fn may_change_to(&self, server: ServerKey, (identity, class): Login) -> bool {
-        let server = &self.servers[server];
-        let Some(facts) = &server.facts else { return false };
-        let to = self.logins.identities.identity(identity);
-        let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
-        let under_way =
-            |(_, other): (BackendKey, &Backend)| other.account.identity == identity && other.is_changing();
-        self.settings.change_accounts
-            && !self.settings.proxy_to_server
-            && server.control.defaults.allow_changes()
-            && !interactive
-            && !to.has_role
-            && !server.opening.failed_changes.forbid(self.now, &to.user)
-            && !server.backends.iter().any(under_way)
-            && server.slow_changes(self.now) <= self.pool.workers.places.limit() as usize / SLOW_PART
-    }
-
-    /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
-    pub(super) fn change_account(&mut self, key: BackendKey, client: ClientKey) {
-        let client = &self.clients[client];
-        let (class, collation) = (client.class(), client.login.collation);
-        let identity = client.identity.expect("a client that waits for a backend has logged in");
-        let new = self.new_backend(key.server(), identity, class, collation, Origin::Changed);
-        let mut backend = new.expect("a server with backends is known");
-        let before = self.take_backend_out(key);
-        let credentials = self.credentials_of(key.server(), &backend);
-        let established = before.login.established.expect("an idle backend has logged in");
-        let login = ServerLogin::change(credentials, &established, &mut backend.out);
-        backend.log_in(login);
-        backend.connection = before.connection;
-        backend.login.thread_id = before.login.thread_id;
-        // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().
-        backend.session.multi_statements = before.session.multi_statements;
-        backend.session.diagnostics_area = before.session.diagnostics_area;
-        self.views.totals.account_changes += 1;
-        let server = self.servers.of_mut(key);
-        let key = server.backends.insert(backend);
-        server.mark_dirty(key);
-        let connection = before.connection.expect("an idle backend is connected");
-        self.io.set_role(connection, Role::Backend(key));
-    }
-
-    /// A backend has ended before it was ready. True where that was a change of its account, which says nothing of the server or the
-    /// account: a login will.
-    pub(super) fn change_failed(&mut self, key: BackendKey) -> bool {
-        let backend = &self.servers[key];
-        if !backend.is_changing() {
-            return false;
-        }
-        let user = &self.logins.identities.identity(backend.account.identity).user;
-        self.servers.of_mut(key).opening.failed_changes.add(self.now, user);
-        self.views.totals.failed_account_changes += 1;
-        true
-    }
-
-    /// Gives up a backend whose change has failed. Its connection has been closed.
-    pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
-        let backend = &self.servers[key];
-        let (thread_id, reason) = (backend.login.thread_id, self.logins.failure_of_change(backend, reason));
-        self.remove_backend(key);
-        self.views.event(Event::BackendClosed { thread_id, reason });
     }
 }
 

@@ -26,7 +26,7 @@ use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outside::event::Event;
 use crate::request::QueryAttributes;
 use crate::server::Server;
-use crate::server_login::{Credentials, OF_BACKENDS, Outcome, ServerLogin};
+use crate::server_login::{Credentials, Established, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
 use crate::stored_code::Hidden;
 use crate::workers::places::Origin;
@@ -473,6 +473,39 @@ impl Engine {
             self.io.outbox.close(connection);
         }
         self.remove_backend(key);
+    }
+
+    /// See [`crate::servers::Servers::change_failed`].
+    pub(super) fn change_failed(&mut self, key: BackendKey) -> bool {
+        let failed = self.servers.change_failed(self.now, key, &self.logins.identities);
+        self.views.totals.failed_account_changes += u64::from(failed);
+        failed
+    }
+
+    /// Gives up a backend whose change has failed. Its connection has been closed.
+    pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
+        let backend = &self.servers[key];
+        let (thread_id, reason) = (backend.login.thread_id, self.logins.failure_of_change(backend, reason));
+        self.remove_backend(key);
+        self.views.event(Event::BackendClosed { thread_id, reason });
+    }
+
+    /// A backend's login says what the server is. True where it is not the one that is known: then the backend is gone, and the
+    /// service account has to find out.
+    fn meets_another_server(&mut self, key: BackendKey, established: &Established) -> bool {
+        let Some(version) = self.servers.of(key).is_replaced_by(established) else { return false };
+        if let Some(connection) = self.servers[key].connection {
+            self.io.outbox.close(connection);
+        }
+        self.remove_backend(key);
+        let reason = format!("it has been replaced by {version}");
+        // Where the service account is just asking the new one, backends wait for that.
+        if self.servers.of(key).control.can_refresh() && self.servers.of(key).pending_facts.is_none() {
+            self.control_lost(key.server(), &reason);
+        } else if self.servers.of(key).pending_facts.is_none() {
+            self.server_failed(key.server(), reason);
+        }
+        true
     }
 
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.

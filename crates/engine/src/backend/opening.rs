@@ -15,7 +15,7 @@ use super::Backend;
 use super::account_affinity::AccountAffinity;
 use super::change::FailedChanges;
 use crate::accounts::IdentityId;
-use crate::engine::Engine;
+use crate::engine::{Engine, Role};
 use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::server::Server;
 use crate::workers::places::Origin;
@@ -200,7 +200,8 @@ impl Engine {
             return Some(Place::New(origin));
         }
         let server = self.servers.serving(&self.clients[key]);
-        let by_change = self.may_change_to(server, login);
+        let (settings, identities) = (&self.settings, &self.logins.identities);
+        let by_change = self.servers[server].may_change_to(self.now, settings, identities, &self.pool, login);
         let worth = self.servers[server].opening.worth(by_change);
         let lacks_for = self.now.since(self.servers[server].opening.lacks(self.now, login));
         let expects = lacks_for < LONGEST_WAIT && self.expects_one(key);
@@ -234,6 +235,23 @@ impl Engine {
         }
         self.quit_backend(taken);
         self.pool.take_place(self.now).map(Place::New)
+    }
+
+    /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
+    fn change_account(&mut self, key: BackendKey, client: ClientKey) {
+        let client = &self.clients[client];
+        let (class, collation) = (client.class(), client.login.collation);
+        let identity = client.identity.expect("a client that waits for a backend has logged in");
+        let new = self.new_backend(key.server(), identity, class, collation, Origin::Changed);
+        let mut backend = new.expect("a server with backends is known");
+        let before = self.take_backend_out(key);
+        let credentials = self.credentials_of(key.server(), &backend);
+        let connection = backend.take_over(before, credentials).expect("an idle backend is connected");
+        self.views.totals.account_changes += 1;
+        let server = self.servers.of_mut(key);
+        let key = server.backends.insert(backend);
+        server.mark_dirty(key);
+        self.io.set_role(connection, Role::Backend(key));
     }
 
     /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond

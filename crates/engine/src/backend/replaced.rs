@@ -7,88 +7,30 @@
 use wire::Capabilities;
 
 use crate::client::login::OFFERED;
-use crate::client::{Lost, Phase as ClientPhase};
 use crate::control::facts::Facts;
-use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ServerKey};
-use crate::outside::named::ClosedFor;
+use crate::server::Server;
 use crate::server_login::Established;
 
 impl Facts {
     /// Whether what answers now is another server than this. The last numbers of a version change nothing here, and nodes
     /// behind one address may differ in them.
-    fn is_another(&self, found: &Self) -> bool {
+    pub(crate) fn is_another(&self, found: &Self) -> bool {
         self.version.major() != found.version.major() || self.disappoints_clients(found)
     }
 
     /// Whether clients that were greeted in the name of this server may count on what another one has not.
-    fn disappoints_clients(&self, found: &Self) -> bool {
+    pub(crate) fn disappoints_clients(&self, found: &Self) -> bool {
         let promised = OFFERED & self.capabilities;
         self.is_mariadb() != found.is_mariadb() || promised.without(found.capabilities) != Capabilities::NONE
     }
 }
 
-impl Engine {
-    /// A backend's login says what the server is. True where it is not the one that is known: then the backend is gone, and the
-    /// service account has to find out.
-    pub(crate) fn meets_another_server(&mut self, key: BackendKey, established: &Established) -> bool {
+impl Server {
+    /// A backend's login says what the server is: the version of that, where it is not the one that is known.
+    pub(super) fn is_replaced_by(&self, established: &Established) -> Option<String> {
         let found = Facts::new(established);
-        if !self.servers.of(key).facts.as_ref().is_some_and(|facts| facts.is_another(&found)) {
-            return false;
-        }
-        if let Some(connection) = self.servers[key].connection {
-            self.io.outbox.close(connection);
-        }
-        self.remove_backend(key);
-        let version = String::from_utf8_lossy(found.version.text());
-        let reason = format!("it has been replaced by {version}");
-        // Where the service account is just asking the new one, backends wait for that.
-        if self.servers.of(key).control.can_refresh() && self.servers.of(key).pending_facts.is_none() {
-            self.control_lost(key.server(), &reason);
-        } else if self.servers.of(key).pending_facts.is_none() {
-            self.server_failed(key.server(), reason);
-        }
-        true
-    }
-
-    /// The service account has found another server than before, whose facts are in place.
-    pub(crate) fn server_replaced(&mut self, server: ServerKey, before: &Facts) {
-        let facts = self.servers[server].facts.as_ref().expect("set by the caller");
-        if !before.is_another(facts) {
-            return;
-        }
-        if before.disappoints_clients(facts) {
-            self.disappoint_clients();
-        }
-        self.renew_backends_on(server);
-    }
-
-    fn disappoint_clients(&mut self) {
-        let keys: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            // Closing one may take others with it.
-            let Some(client) = self.clients.get_mut(key) else { continue };
-            match *client.phase() {
-                ClientPhase::AwaitingServer => {}
-                ClientPhase::Login(_) => self.close_client(
-                    key,
-                    ClosedFor::ServerReplaced,
-                    "the server was replaced during its login",
-                ),
-                ClientPhase::Queued => {
-                    if !client.loss.wants_end {
-                        self.cancel_queued(key, &MySqlError::server_replaced());
-                    }
-                    self.close_client(
-                        key,
-                        ClosedFor::ServerReplaced,
-                        "the server was replaced by another kind",
-                    );
-                }
-                _ => client.loss.lost = Some(Lost::Server),
-            }
-        }
+        let replaced = self.facts.as_ref().is_some_and(|facts| facts.is_another(&found));
+        replaced.then(|| String::from_utf8_lossy(found.version.text()).into_owned())
     }
 }
 

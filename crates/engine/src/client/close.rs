@@ -44,6 +44,34 @@ impl Engine {
         self.close_client(key, ClosedFor::WaitTimeout, reason);
     }
 
+    /// Another kind of server than that in whose name clients were greeted has taken its place: they are told, and go.
+    pub(crate) fn disappoint_clients(&mut self) {
+        let keys: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            // Closing one may take others with it.
+            let Some(client) = self.clients.get_mut(key) else { continue };
+            match *client.phase() {
+                Phase::AwaitingServer => {}
+                Phase::Login(_) => self.close_client(
+                    key,
+                    ClosedFor::ServerReplaced,
+                    "the server was replaced during its login",
+                ),
+                Phase::Queued => {
+                    if !client.loss.wants_end {
+                        self.cancel_queued(key, &MySqlError::server_replaced());
+                    }
+                    self.close_client(
+                        key,
+                        ClosedFor::ServerReplaced,
+                        "the server was replaced by another kind",
+                    );
+                }
+                _ => client.loss.lost = Some(Lost::Server),
+            }
+        }
+    }
+
     /// Closes a client once what was sent to it is out.
     pub(crate) fn drop_client(&mut self, key: ClientKey) {
         if self.is_reader() {
