@@ -10,6 +10,7 @@ pub(crate) mod secret;
 pub(crate) mod task;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -20,8 +21,7 @@ use wire::sha2_password;
 use crate::accounts::hosts::{Place, host_matches};
 use crate::accounts::method::Method;
 use crate::accounts::requirement::Requirement;
-use crate::accounts::secret::Secret;
-use crate::workers::letter::Proved;
+use crate::accounts::secret::{IdentityKey, Secret};
 use crate::workers::users::{Usage, Users};
 
 /// One account of the server.
@@ -325,8 +325,20 @@ impl Identity {
     }
 }
 
-/// The user name given, and the account's user and host.
-pub(crate) type IdentityKey = (Vec<u8>, Vec<u8>, String);
+/// The proof of a login.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proved {
+    /// The name that was given, and the account's user and host.
+    pub(crate) identity: IdentityKey,
+    pub(crate) secret: Secret,
+}
+
+impl fmt::Debug for Proved {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proved").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
 
 /// The identities of the clients and backends there are, each stored once.
 #[derive(Default)]

@@ -30,17 +30,15 @@ use crate::control::peers::{Peers, PeersQuestion};
 use crate::control::position::PositionWatch;
 use crate::control::question::Question;
 use crate::control::room::Room;
-use crate::engine::{Engine, Role};
+use crate::engine::Engine;
 use crate::ids::ServerKey;
+use crate::io::{CONTROL_TOKEN, Role};
 use crate::learned::lock_waits::{LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
 use crate::server::Server;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
 use crate::stored_code::watch::Watch;
 use crate::workers::letter::Letter;
-
-/// Names the service account's connection towards the driver; backends count up from 1.
-pub(crate) const CONTROL_TOKEN: u64 = 0;
 
 /// Where there are several servers, each attempt has a name of its own, from here on: four billion for each of them.
 const CONTROL_TOKENS: u64 = 1 << 62;

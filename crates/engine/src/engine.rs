@@ -14,9 +14,9 @@ use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;
 use crate::cluster::follow::Following;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientIds, ClientKey, ServerKey, Table};
+use crate::ids::{BackendKey, ClientIds, ClientKey, Table};
 use crate::invariants;
-use crate::io::Io;
+use crate::io::{Io, Role};
 use crate::learned::digests::Digests;
 use crate::logins::Logins;
 use crate::outside::event::Event;
@@ -86,18 +86,6 @@ pub struct Snapshot {
     pub session_states: usize,
     /// Bytes of statements that wait or are not yet whole.
     pub buffered: usize,
-}
-
-/// What a connection is to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Free,
-    Client(ClientKey),
-    Backend(BackendKey),
-    /// The service account's connection to this server.
-    Control(ServerKey),
-    /// The check of the server at this place.
-    Check(usize),
 }
 
 /// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients

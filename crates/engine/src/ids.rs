@@ -5,8 +5,6 @@ use std::fmt::Debug;
 use std::num::NonZeroU8;
 use std::ops::{Index, IndexMut};
 
-use crate::client::Client;
-
 /// The ids of clients.
 #[derive(Debug)]
 pub(crate) struct ClientIds {
@@ -192,23 +190,6 @@ impl<K: Key, T> Table<K, T> {
     }
 }
 
-impl Table<ClientKey, Client> {
-    /// The client that has the slot now.
-    pub(crate) fn ref_to(&self, key: ClientKey) -> ClientRef {
-        ClientRef { key, id: self[key].id }
-    }
-
-    /// A client that may have gone since.
-    pub(crate) fn find(&self, client: ClientRef) -> Option<&Client> {
-        self.get(client.key).filter(|found| found.id == client.id)
-    }
-
-    /// Finds the client likewise, to change it.
-    pub(crate) fn find_mut(&mut self, client: ClientRef) -> Option<&mut Client> {
-        self.get_mut(client.key).filter(|found| found.id == client.id)
-    }
-}
-
 impl<K: Key, T> Index<K> for Table<K, T> {
     type Output = T;
 
@@ -254,6 +235,7 @@ mod tests {
     use seam::{Instant, Peer};
 
     use super::*;
+    use crate::client::Client;
     use crate::client::commands::tests::{connection, engine};
     use crate::settings::Settings;
 

@@ -4,9 +4,23 @@ use seam::ConnectionId;
 
 use crate::accounts::entropy::Entropy;
 use crate::accounts::task::Tasks;
-use crate::control::CONTROL_TOKEN;
-use crate::engine::Role;
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outbox::Outbox;
+
+/// What a connection is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Free,
+    Client(ClientKey),
+    Backend(BackendKey),
+    /// The service account's connection to this server.
+    Control(ServerKey),
+    /// The check of the server at this place.
+    Check(usize),
+}
+
+/// Names the service account's connection towards the driver; backends count up from 1.
+pub(crate) const CONTROL_TOKEN: u64 = 0;
 
 /// The engine's side of the driver.
 pub(crate) struct Io {

@@ -214,8 +214,9 @@ mod tests {
     use super::*;
     use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
     use crate::control::facts::Facts;
-    use crate::engine::{Engine, Role};
+    use crate::engine::Engine;
     use crate::ids::client_key;
+    use crate::io::Role;
     use crate::server_login::Established;
     use crate::settings::Settings;
 

@@ -135,8 +135,11 @@ const NOT_CARRIED: [&[u8]; 16] = [
     b"sql_slave_skip_counter",
     b"statement_id",
     b"timestamp",
-    crate::client::wait_timeout::NAME,
+    WAIT_TIMEOUT,
 ];
+
+/// What a client sets of its own, and is kept apart from the rest.
+pub(crate) const WAIT_TIMEOUT: &[u8] = b"wait_timeout";
 
 /// Two names of one variable, or of two of which each sets the other: the one that was set last counts.
 const TWO_NAMES: [(&[u8], &[u8]); 11] = [

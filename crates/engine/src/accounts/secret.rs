@@ -8,7 +8,8 @@ use seam::Instant;
 use wire::sha2_password::{self, Digest1};
 use zeroize::Zeroizing;
 
-use crate::accounts::IdentityKey;
+/// The user name given, and the account's user and host.
+pub(crate) type IdentityKey = (Vec<u8>, Vec<u8>, String);
 
 /// A password in the clear, from a login that sent it. Wiped when the last holder goes.
 pub struct Password {

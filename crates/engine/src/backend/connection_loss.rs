@@ -79,7 +79,7 @@ impl Engine {
         let backend = &self.servers[key];
         let in_login = !backend.is_ready() && !backend.is_changing();
         self.servers[key].connection = self.servers[key].connection.take().inspect(|&connection| {
-            self.io.set_role(connection, crate::engine::Role::Free);
+            self.io.set_role(connection, crate::io::Role::Free);
         });
         // What ends at a former address says nothing of the server where it is now.
         let in_work = !self.servers[key].in_flight.is_empty() && !self.servers[key].place.is_former();

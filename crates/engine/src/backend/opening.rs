@@ -15,8 +15,9 @@ use super::Backend;
 use super::account_affinity::AccountAffinity;
 use super::change::FailedChanges;
 use crate::accounts::IdentityId;
-use crate::engine::{Engine, Role};
+use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey, ServerKey};
+use crate::io::Role;
 use crate::server::Server;
 use crate::workers::places::Origin;
 

@@ -8,9 +8,10 @@ use super::login::Login;
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, InFlight, Owner};
 use crate::control::facts::Facts;
-use crate::engine::{Engine, Role};
+use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
+use crate::io::Role;
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit};
 

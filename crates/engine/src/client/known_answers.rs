@@ -12,11 +12,11 @@ use sql::{CharsetSetting, Kind};
 use wire::StatusFlags;
 
 use super::Client;
-use super::wait_timeout::{self, WaitTimeout};
+use super::wait_timeout::WaitTimeout;
 use crate::backend::Summary;
 use crate::request::{Request, Statement};
 use crate::session::SessionTables;
-use crate::session::{SessionId, Sessions, other_name};
+use crate::session::{SessionId, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
 
 /// So many are remembered: a few texts in each of a few states are what an application says, and a host of tenants with a
@@ -185,7 +185,7 @@ impl SessionTables {
                 || (none && of_transaction(name))
         };
         let charset = statement.charset != CharsetSetting::Untouched || before.charset == after.charset;
-        let timeout = timeout.then_some(wait_timeout::NAME);
+        let timeout = timeout.then_some(WAIT_TIMEOUT);
         charset && before.schema == after.schema && before.changed_variables(after).chain(timeout).all(named)
     }
 }
@@ -315,7 +315,7 @@ impl Client {
                 // The others are as on the server when a backend connected: nobody knows for how long.
                 let is_known = |name: &[u8]| {
                     variables.contains_key(name)
-                        || (name == wait_timeout::NAME && self.session.wait_timeout.is_some())
+                        || (name == WAIT_TIMEOUT && self.session.wait_timeout.is_some())
                 };
                 if !shown.iter().all(|name| is_known(name)) {
                     return None;

@@ -13,11 +13,11 @@ use super::compression;
 use super::priority::Priority;
 use super::security::Security;
 use super::{Client, Phase};
-use crate::accounts::Account;
 use crate::accounts::failed_logins::LateRefusal;
 use crate::accounts::hosts::host_name;
 use crate::accounts::method::Method;
 use crate::accounts::secret::Secret;
+use crate::accounts::{Account, Proved};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -29,7 +29,7 @@ use crate::outside::waits::WaitReason;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
 use crate::session::{SessionState, is_utf8};
-use crate::workers::letter::{Letter, Proved};
+use crate::workers::letter::Letter;
 
 /// How far a login is.
 #[derive(Debug)]
@@ -518,7 +518,7 @@ impl Engine {
         client.security = Security::of_listener(&self.settings, listener);
         let key = self.clients.insert(client);
         self.ids.keys.insert(id, key);
-        self.io.set_role(connection, crate::engine::Role::Client(key));
+        self.io.set_role(connection, crate::io::Role::Client(key));
         self.begin_login(key);
         if self.servers.primary().facts.is_some() {
             self.greet(key);

@@ -56,7 +56,7 @@ use crate::accounts::IdentityId;
 use crate::backend::Permit;
 use crate::backend::unreported_variables::Unreported;
 use crate::client::client_memory::Counted;
-use crate::ids::BackendKey;
+use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::outside::named::ClosedFor;
 use crate::request::Request;
 use crate::server::Server;
@@ -239,6 +239,23 @@ impl ClientSession {
     pub(crate) fn reset(&mut self, status: StatusFlags) {
         let (aftermath, statements) = (self.aftermath.of_reset(), self.statements.take());
         *self = Self { id: self.id, status, aftermath, statements, ..Self::new() };
+    }
+}
+
+impl Table<ClientKey, Client> {
+    /// The client that has the slot now.
+    pub(crate) fn ref_to(&self, key: ClientKey) -> ClientRef {
+        ClientRef { key, id: self[key].id }
+    }
+
+    /// A client that may have gone since.
+    pub(crate) fn find(&self, client: ClientRef) -> Option<&Client> {
+        self.get(client.key).filter(|found| found.id == client.id)
+    }
+
+    /// Finds the client likewise, to change it.
+    pub(crate) fn find_mut(&mut self, client: ClientRef) -> Option<&mut Client> {
+        self.get_mut(client.key).filter(|found| found.id == client.id)
     }
 }
 

@@ -15,12 +15,10 @@ use super::{Client, Phase};
 use crate::backend::{Backend, Change};
 use crate::request::{Request, RequestKind, Statement};
 use crate::servers::Servers;
+use crate::session::WAIT_TIMEOUT;
 
 /// Seconds, 1 to 31,536,000; `None` for what a new connection has.
 pub(crate) type WaitTimeout = Option<NonZeroU32>;
-
-/// The variable's name.
-pub(crate) const NAME: &[u8] = b"wait_timeout";
 
 /// Sets it to the global value, as a new connection of the backend's kind has it.
 pub(crate) const RESTORE: &[u8] = b"SET @@session.wait_timeout=DEFAULT";
@@ -57,7 +55,7 @@ impl Client {
 
     /// A variable has this value on the client's backend, because the client has set it.
     pub(crate) fn note_wait_timeout(&mut self, backend: &mut Backend, name: &[u8], value: &[u8]) {
-        if name.eq_ignore_ascii_case(NAME) {
+        if name.eq_ignore_ascii_case(WAIT_TIMEOUT) {
             let value = seconds(value);
             self.session.wait_timeout = value;
             backend.session.wait_timeout = value;

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use super::Control;
-use crate::learned::lock_waits::LockWaits;
-
 /// Stored code of one kind, with all that the server says along with it: looking through so much takes some ten milliseconds of
 /// the worker that does it.
 const MOST_CODE: usize = 8 << 20;
@@ -56,12 +53,5 @@ impl wire::ReplySink for Kept {
             let message = String::from_utf8_lossy(error.message).into_owned();
             self.error = Some(NoAnswer::Refused { code: error.code, message });
         }
-    }
-}
-
-impl Control {
-    /// What has been found of lock waits; the next to be found are these.
-    pub(crate) fn take_lock_waits(&mut self, next: LockWaits) -> LockWaits {
-        std::mem::replace(&mut self.lock_waits, next)
     }
 }

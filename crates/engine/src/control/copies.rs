@@ -5,6 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::{Control, State};
+use crate::learned::lock_waits::LockWaits;
 
 /// Bad logins ask for fresh copies of the accounts: this many a second at most.
 pub(super) const SHORTEST_REFRESH: Duration = Duration::from_millis(20);
@@ -33,5 +34,12 @@ impl Control {
     pub(crate) fn next_refresh(&self, every: Duration) -> Option<Instant> {
         let pause = if self.wanted { SHORTEST_REFRESH } else { every };
         matches!(self.state, State::Idle).then_some(self.last_copy + pause)
+    }
+}
+
+impl Control {
+    /// What has been found of lock waits; the next to be found are these.
+    pub(crate) fn take_lock_waits(&mut self, next: LockWaits) -> LockWaits {
+        std::mem::replace(&mut self.lock_waits, next)
     }
 }

@@ -4,8 +4,9 @@ use std::ops::AddAssign;
 
 use crate::backend::Backend;
 use crate::client::{Client, Phase};
-use crate::engine::{Engine, Role};
+use crate::engine::Engine;
 use crate::ids::ClientKey;
+use crate::io::Role;
 use crate::outside::named::MemoryPart;
 
 /// Bytes by what they are for, from the capacities of what holds them. What the allocator adds to each block is not among

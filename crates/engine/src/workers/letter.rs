@@ -1,13 +1,11 @@
 //! Messages between workers. Everything else they have in common is in [`crate::Workers`].
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Address;
 
-use crate::accounts::secret::Secret;
-use crate::accounts::{Account, IdentityKey};
+use crate::accounts::{Account, Proved};
 use crate::control::peers::mail::Sender;
 use crate::ids::{ClientRef, ServerKey};
 use crate::learned::lock_waits::{LockHolders, LockWaits};
@@ -60,21 +58,6 @@ pub enum Letter {
         /// What it says.
         letter: Box<Letter>,
     },
-}
-
-/// The proof of a login.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Proved {
-    /// The name that was given, and the account's user and host.
-    pub(crate) identity: IdentityKey,
-    pub(crate) secret: Secret,
-}
-
-impl fmt::Debug for Proved {
-    /// Without the secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proved").field("identity", &self.identity).finish_non_exhaustive()
-    }
 }
 
 /// KILL of a client that another worker has.
