@@ -9,6 +9,7 @@ mod preparing;
 pub(crate) mod sql_states;
 pub(crate) mod statements;
 mod table;
+pub(crate) mod unreported;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -14,7 +14,7 @@ use crate::control::peers::sealed::LetterKey;
 use crate::learned::limit::{Range, Worth};
 use crate::outside::slow_log::SlowLogSettings;
 use crate::overload::OverloadSettings;
-use crate::readers::ReadSettings;
+use crate::readers::settings::ReadSettings;
 use crate::shares::{FairShare, SharesSettings};
 
 settings! {

@@ -1,15 +1,15 @@
 //! A backend's beginning and orderly end.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{ConnectionId, HOST_NOT_FOUND, Instant};
+use seam::ConnectionId;
 use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::diagnostics_area::DiagnosticsArea;
 use super::prepared::Prepared;
+use super::reachability::{NO_ANSWER, connect_error};
 use super::rights::Rights;
 use super::state::State;
 use super::{
@@ -31,96 +31,6 @@ use crate::server_login::{Credentials, Established, OF_BACKENDS, Outcome, Server
 use crate::session::SessionState;
 use crate::stored_code::Hidden;
 use crate::workers::places::Origin;
-
-/// Whether the server can be reached, and when to try again.
-pub(crate) struct Reachability {
-    state: Reach,
-    /// Which of the configured addresses is in use.
-    pub(crate) address: usize,
-    /// When it was last said that it does not get a password.
-    pub(crate) withheld_at: Option<Instant>,
-}
-
-enum Reach {
-    /// Nobody has tried yet.
-    Untried,
-    Up,
-    /// Attempts have failed: the next one is due at `retry`.
-    Down {
-        retry: Instant,
-        pause: Duration,
-        reason: String,
-    },
-}
-
-/// The first pause after a failed attempt; a restarting server answers within seconds, so begin well below one.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause: short enough that clients hardly notice the server's return, long enough not to flood its log.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// Why a server that takes connections and says nothing cannot be used.
-pub(crate) const NO_ANSWER: &str = "no answer within backend_connect_timeout";
-
-impl Reachability {
-    pub(crate) fn new() -> Self {
-        Self { state: Reach::Untried, address: 0, withheld_at: None }
-    }
-
-    pub(crate) fn is_up(&self) -> bool {
-        matches!(self.state, Reach::Up)
-    }
-
-    /// Whether an attempt makes sense now.
-    pub(crate) fn may_connect(&self, now: Instant) -> bool {
-        self.next_attempt().is_none_or(|retry| retry <= now)
-    }
-
-    /// When the next attempt is due; `None` while the server is up.
-    pub(crate) fn next_attempt(&self) -> Option<Instant> {
-        match self.state {
-            Reach::Up => None,
-            Reach::Untried => Some(Instant::START),
-            Reach::Down { retry, .. } => Some(retry),
-        }
-    }
-
-    /// Why the server cannot be reached.
-    pub(crate) fn reason(&self) -> &str {
-        match &self.state {
-            Reach::Up => "it is up",
-            Reach::Untried => "not tried yet",
-            Reach::Down { reason, .. } => reason,
-        }
-    }
-
-    /// Whether the latest attempts have failed.
-    pub(crate) fn is_down(&self) -> bool {
-        matches!(self.state, Reach::Down { .. })
-    }
-
-    pub(crate) fn answered(&mut self) {
-        self.state = Reach::Up;
-    }
-
-    /// The server is at another address from now on, where nobody has tried yet.
-    pub(crate) fn move_to(&mut self, address: usize) {
-        self.address = address;
-        self.state = Reach::Untried;
-    }
-
-    /// An attempt failed: the pause doubles. True where this is news.
-    pub(crate) fn failed(&mut self, now: Instant, reason: String, next_address: Option<usize>) -> bool {
-        let (pause, news) = match self.state {
-            Reach::Up | Reach::Untried => (FIRST_PAUSE, true),
-            // Several attempts under way fail together: only the first one counts.
-            Reach::Down { retry, pause, .. } if retry > now => (pause, false),
-            Reach::Down { pause, .. } => ((pause * 2).min(LONGEST_PAUSE), false),
-        };
-        self.state = Reach::Down { retry: now + pause, pause, reason };
-        self.address = next_address.unwrap_or(self.address);
-        news
-    }
-}
 
 impl Server {
     /// A backend's password has been encrypted for the server.
@@ -576,21 +486,6 @@ impl Engine {
             self.pool.workers.way.forget();
             self.views.event(Event::ServerLost { address, reason });
         }
-    }
-}
-
-/// What the system says of a connection that did not come about, and what to look at first.
-pub(crate) fn connect_error(errno: i32) -> String {
-    let error = std::io::Error::from_raw_os_error(errno);
-    match error.kind() {
-        _ if errno == HOST_NOT_FOUND => String::from(
-            "its host cannot be found: check the name; it is looked for every backend_lookup_interval",
-        ),
-        // No socket of that name; nobody listens on it, or on that port.
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-            format!("{error}: is it running, and listening there?")
-        }
-        _ => error.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::connect::NO_ANSWER;
+use super::reachability::NO_ANSWER;
 use super::{Backend, InFlight, Owner, Phase};
 use crate::client::delegation::Unproved;
 use crate::client::{Lost, Phase as ClientPhase, Running};

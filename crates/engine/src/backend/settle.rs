@@ -19,6 +19,7 @@ use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, List, OF_SQL_MODE};
 use crate::session::pins::Pins;
+use crate::session::unreported::cannot_wait;
 use crate::session::{Charset, SessionState};
 use crate::stored_code::Hidden;
 use crate::workers::letter::Letter;
@@ -355,11 +356,11 @@ impl Engine {
             && state.session.aftermath.insert_id_at != Some(key);
         let on_backend = matches!(state.session.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if !shared && !state.session.pins.is_empty() {
-            let has_to_ask = super::unreported_variables::cannot_wait(&state.session.unreported) || asks_id;
+            let has_to_ask = cannot_wait(&state.session.unreported) || asks_id;
             if !error && has_to_ask && on_backend {
                 return self.save_diagnostics(key, client);
             }
-            if !error && super::unreported_variables::cannot_wait(&state.session.unreported) {
+            if !error && cannot_wait(&state.session.unreported) {
                 state.settle();
                 self.ask_unreported(key, client);
                 return;

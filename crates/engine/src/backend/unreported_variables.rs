@@ -24,24 +24,12 @@ use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
 use crate::session::aftermath::WHATEVER_LIMIT;
 use crate::session::pins::Pins;
+use crate::session::unreported::SCHEMA;
 use crate::stored_code::Hidden;
-
-/// The names of such variables of a client, in lower case, and [`SCHEMA`].
-pub(crate) type Unreported = Option<Box<BTreeSet<Box<[u8]>>>>;
 
 /// So many are asked for at a time; the texts of programs leave a handful. With more, which nobody sets by accident, the client
 /// keeps its backend.
 const MOST_UNREPORTED: usize = 64;
-
-/// Stands for the default schema, which is asked for like a variable.
-const SCHEMA: &[u8] = b"database()";
-
-/// Whether they have to be asked for before the next statement: trackers are among them, of which ours are set anew ahead of it, or
-/// the schema, which no reset brings back.
-pub(crate) fn cannot_wait(unreported: &Unreported) -> bool {
-    let cannot = |name: &[u8]| name == SCHEMA || TrackerVariable::of(name).is_some();
-    unreported.as_ref().is_some_and(|names| names.iter().any(|name| cannot(name)))
-}
 
 /// Whether tables' triggers may run in it.
 fn may_fire_triggers(statement: &Statement) -> bool {
@@ -444,6 +432,7 @@ fn without_named(mut names: BTreeSet<Box<[u8]>>, message: &[u8]) -> BTreeSet<Box
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::unreported::cannot_wait;
 
     fn statement(text: &str) -> Statement {
         Statement::of_text(text.as_bytes(), sql::LexMode::default())

@@ -54,7 +54,6 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::backend::Permit;
-use crate::backend::unreported_variables::Unreported;
 use crate::client::client_memory::Counted;
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::outside::named::ClosedFor;
@@ -63,6 +62,7 @@ use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
+use crate::session::unreported::Unreported;
 use crate::session::{SessionId, Sessions};
 use crate::workers::onramps::millis_of;
 use named_resources::NamedResources;

@@ -4,7 +4,7 @@ use sql::{Kind, LexMode, PoolSet, PoolSetError, PoolValue, PoolVariable, READ_HI
 
 use super::Client;
 use crate::errors::MySqlError;
-use crate::readers::ReadSettings;
+use crate::readers::settings::ReadSettings;
 use crate::request::{Request, RequestKind, Statement};
 use crate::scheduler::Lane;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};

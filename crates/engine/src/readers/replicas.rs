@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 
-use super::{ReadSettings, settings_at};
+use super::settings::{ReadSettings, settings_at};
 use crate::settings::Settings;
 use crate::workers::Workers;
 use crate::workers::onramps::Onramps;

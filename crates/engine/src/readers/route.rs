@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::settings::{ReadSettings, ReadSplit};
 use super::view::{NotSplit, Readable};
 use super::weights::{Candidate, by_weight};
-use super::{ReadSettings, ReadSplit, Reader, Readers};
+use super::{Reader, Readers};
 use crate::accounts::Account;
 
 /// So long a read waits for a replica of Onramp's own zone alone, where one of another zone may have what it has to see.

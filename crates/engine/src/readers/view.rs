@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use seam::{Address, Instant};
 
+use super::by_server::Zone;
 use super::lending::Lent;
-use super::{ReadSettings, ReadSplit, Reader, Readers, Zone};
+use super::settings::{ReadSettings, ReadSplit};
+use super::{Reader, Readers};
 use crate::engine::Engine;
 use crate::outside::histogram::Histogram;
 use crate::outside::measures::{Command, Holders};

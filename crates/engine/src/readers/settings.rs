@@ -1,0 +1,84 @@
+//! Which reads go to replicas, and what they have to see.
+
+use std::time::Duration;
+
+use sql::ReadHint;
+
+use super::by_server::{ByServer, Zone};
+use crate::settings::Settings;
+
+settings! {
+    /// Which reads go to replicas.
+    #[derive(Clone, Debug)]
+    pub struct ReadSettings / ReadChange {
+        /// Whether any do.
+        pub split: ReadSplit = ReadSplit::Off, start;
+        /// What they have to see.
+        pub consistency: ReadConsistency = ReadConsistency::Session, live;
+        /// How long a read waits for a replica to have what it has to see. Then it goes to the primary.
+        // A replica that keeps up takes milliseconds. One that does not keeps a page waiting for so long at most.
+        pub wait_limit: Duration = Duration::from_secs(1), live;
+        /// A replica whose data may be older is not read from.
+        // Two of the usual checks late is no fault yet; a replica that has stopped is left out before users notice.
+        pub max_lag: Duration = Duration::from_secs(10), live;
+        /// In proportion to what servers get reads; 1 for one that is not named, and 0 for none at all.
+        pub weights: ByServer<u32> = ByServer::default(), live;
+        /// Where this Onramp is: reads stay there while a server there may take them.
+        pub zone: Option<Zone> = None, live;
+        /// Where servers are.
+        pub zones: ByServer<Zone> = ByServer::default(), live;
+    }
+}
+
+/// Which servers take reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadSplit {
+    /// The primary takes all.
+    Off,
+    /// Replicas take those that may go there; the primary only where there is none for it.
+    Replicas,
+    /// Replicas and the primary take them, whichever is likely to answer first.
+    All,
+}
+
+/// What a read on a replica has to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadConsistency {
+    /// All that its own session has written.
+    Session,
+    /// All that any client of this Onramp had been told to be written when it came.
+    Global,
+    /// Whatever the replica has.
+    Eventual,
+}
+
+impl ReadSettings {
+    /// What holds for who has said nothing.
+    pub(crate) fn hint(&self) -> ReadHint {
+        match (self.split, self.consistency) {
+            (ReadSplit::Off, _) => ReadHint::Primary,
+            (_, ReadConsistency::Session) => ReadHint::Session,
+            (_, ReadConsistency::Global) => ReadHint::Global,
+            (_, ReadConsistency::Eventual) => ReadHint::Eventual,
+        }
+    }
+
+    /// Whether the servers at these addresses have readers.
+    pub(crate) fn are_split(settings: &Settings) -> bool {
+        settings.cluster.several && settings.reads.split != ReadSplit::Off
+    }
+}
+
+/// The settings of the reader at the server with this address: of a server by itself, of which all clients are lent.
+pub(crate) fn settings_at(settings: &Settings, place: usize) -> Settings {
+    let mut own = settings.clone();
+    own.server = vec![settings.server[place].clone()];
+    own.server_names = settings.server_names.get(place).cloned().into_iter().collect();
+    own.cluster.several = false;
+    own.reads.split = ReadSplit::Off;
+    // Slots, and with them the ids of clients, are of the primary.
+    own.counts_peers = false;
+    // They have been counted where they came in.
+    own.max_connections = u32::MAX;
+    own
+}
