@@ -8,7 +8,7 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program, Sig
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Task};
 use crate::client::client_memory::ClientMemory;
-use crate::client::commands::Resume;
+use crate::client::resume::Resume;
 use crate::client::{Client, Phase, Running};
 use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;

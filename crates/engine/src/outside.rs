@@ -9,6 +9,7 @@ pub(crate) mod memory;
 pub(crate) mod named;
 pub(crate) mod orders;
 pub(crate) mod refusals;
+pub(crate) mod shown_text;
 pub(crate) mod slow_log;
 pub(crate) mod snapshot;
 pub(crate) mod taken_for;

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use sql::{Effects, Kind, Reads};
+use sql::Reads;
 use wire::{Capabilities, CommandKind, Expect, ReplyReader, StatusFlags};
 
-use super::message::reply_options;
+use super::message::{LARGEST_JOINED, can_be_joined, reply_options};
 use super::opening::LONGEST_WAIT;
 use super::sharing::Sharing;
 use super::{Backend, Ends, InFlight, Owner, Permit, PreludeEffects, Summary};
@@ -17,10 +17,6 @@ use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::{Grant, Lane};
 use crate::session::pins::Pins;
-
-/// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
-/// might exceed the server's max_allowed_packet.
-pub(crate) const LARGEST_JOINED: usize = 1 << 20;
 
 /// How far down the queue statements of other users are looked for when the first one finds no backend.
 const LOOK_BEHIND: usize = 32;
@@ -568,15 +564,6 @@ impl Ahead {
     fn count(&self) -> u8 {
         u8::try_from(self.texts.len()).expect("nine kinds of statements go ahead")
     }
-}
-
-/// A COM_QUERY whose text can stand behind others in one packet. An empty statement would be swallowed behind a
-/// semicolon, and LOAD DATA LOCAL counts packets in both directions.
-pub(super) fn can_be_joined(request: &Request) -> bool {
-    request.command == RequestKind::Query
-        && !matches!(request.statement.kind, Kind::Empty | Kind::Load)
-        && !request.statement.effects.contains(Effects::UNKNOWN)
-        && request.text().is_some_and(|text| text.len() <= LARGEST_JOINED)
 }
 
 impl Backend {

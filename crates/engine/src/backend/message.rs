@@ -3,7 +3,7 @@
 //! Query attributes are agreed on at a login. Backends have the capability wherever the server has it; clients' commands are
 //! kept without it, but for attributes that there are.
 
-use sql::Kind;
+use sql::{Effects, Kind};
 use wire::{Capabilities, ClientMetadata, CommandKind, NO_QUERY_ATTRIBUTES, ReplyOptions, StatusFlags};
 use zeroize::Zeroize;
 
@@ -22,6 +22,19 @@ const BEFORE_VALUES: usize = 1 + 4 + 1 + 4;
 
 /// A backend's buffer is given back beyond this: one large statement must not stay in the resident size.
 const BUFFER_KEPT: usize = 64 << 10;
+
+/// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
+/// might exceed the server's max_allowed_packet.
+pub(crate) const LARGEST_JOINED: usize = 1 << 20;
+
+/// A COM_QUERY whose text can stand behind others in one packet. An empty statement would be swallowed behind a
+/// semicolon, and LOAD DATA LOCAL counts packets in both directions.
+pub(super) fn can_be_joined(request: &Request) -> bool {
+    request.command == RequestKind::Query
+        && !matches!(request.statement.kind, Kind::Empty | Kind::Load)
+        && !request.statement.effects.contains(Effects::UNKNOWN)
+        && request.text().is_some_and(|text| text.len() <= LARGEST_JOINED)
+}
 
 impl Server {
     /// Sends the bytes that a turn has collected for backends, in one write for each of them.

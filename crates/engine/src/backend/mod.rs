@@ -35,6 +35,7 @@ pub(crate) mod shared_backends;
 pub(crate) mod sharing;
 pub(crate) mod stall;
 mod state;
+mod taking_places;
 pub(crate) mod unreported_variables;
 
 use std::collections::VecDeque;

@@ -11,15 +11,10 @@ use std::time::Duration;
 use seam::Instant;
 use wire::Capabilities;
 
-use super::Backend;
 use super::account_affinity::AccountAffinity;
 use super::change::FailedChanges;
 use crate::accounts::IdentityId;
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey, ServerKey};
-use crate::io::Role;
 use crate::server::Server;
-use crate::workers::places::Origin;
 
 /// The state of opening backends.
 #[derive(Default)]
@@ -87,7 +82,7 @@ impl Opening {
     }
 
     /// A login lacks a backend. Returns since when it has.
-    fn lacks(&mut self, now: Instant, login: Login) -> Instant {
+    pub(super) fn lacks(&mut self, now: Instant, login: Login) -> Instant {
         self.has_looked = true;
         let same = |&&(other, _): &&(Login, Instant)| other == login;
         if let Some(&(_, since)) = self.lacking.iter().find(same) {
@@ -106,14 +101,6 @@ impl Opening {
     }
 }
 
-/// Where a backend comes from.
-enum Place {
-    /// The backend is a new one.
-    New(Origin),
-    /// This idle one changes its account.
-    Of(BackendKey),
-}
-
 /// The login that decides which clients a backend serves.
 pub(super) type Login = (IdentityId, Capabilities);
 
@@ -129,199 +116,5 @@ impl Server {
         let waits = [self.opening.worth(true), self.opening.worth(false), LONGEST_WAIT];
         let dues = self.opening.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
         dues.filter(|&due| due > now).min()
-    }
-}
-
-impl Engine {
-    /// A client's statement is the first in need and finds no backend. Returns for how long its login has had none.
-    pub(super) fn note_lack(&mut self, key: ClientKey) -> Duration {
-        let client = &self.clients[key];
-        let Some(identity) = client.identity else { return Duration::ZERO };
-        let (server, login) = (self.servers.serving(&self.clients[key]), (identity, client.class()));
-        let since = self.servers[server].opening.lacks(self.now, login);
-        self.now.since(since)
-    }
-
-    /// Opens backends for those of waiting statements, in their order, that neither find an idle one nor will have one that is being
-    /// opened; in all no more than could run at once.
-    pub(crate) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
-        for server in self.servers.keys() {
-            self.open_backends_on(server, waiting);
-        }
-    }
-
-    /// The same for those whose statements go to one server.
-    fn open_backends_on(&mut self, server: ServerKey, waiting: &[ClientKey]) {
-        // While the server is not known to answer, one attempt is enough.
-        let most = if self.servers[server].reachability.is_up() {
-            self.scheduling.scheduler.free_permits().max(1)
-        } else {
-            1
-        };
-        let opening = |(_, backend): &(BackendKey, &Backend)| !backend.is_ready();
-        let mut to_come: Vec<_> =
-            self.servers[server].backends.iter().filter(opening).map(|(key, _)| key).collect();
-        // A MariaDB takes a second to refuse a change: others do not wait for that.
-        let under_way = to_come.len() - self.servers[server].slow_changes(self.now);
-        let mut room = most.saturating_sub(under_way);
-        to_come.extend(self.servers[server].idle.iter());
-        for &key in waiting {
-            if self.servers.serving(&self.clients[key]) != server {
-                continue;
-            }
-            let client = &self.clients[key];
-            let Some(login) = client.identity.map(|identity| (identity, client.class())) else { continue };
-            if let Some(own) = to_come.iter().position(|&own| self.sessions.fits(&self.servers[own], client))
-            {
-                to_come.swap_remove(own);
-                continue;
-            }
-            if room == 0 || !self.may_open_as(server, login.0) {
-                continue;
-            }
-            match self.place_for(key, login, waiting, &mut to_come) {
-                Some(Place::New(origin)) => self.open_backend(key, origin),
-                Some(Place::Of(other)) => self.change_account(other, key),
-                None => continue,
-            }
-            room -= 1;
-        }
-    }
-
-    /// A place for a backend of this login: a free one, or that of an idle backend of another login, which does not come for
-    /// anybody then, or of another worker's.
-    fn place_for(
-        &mut self,
-        key: ClientKey,
-        login: Login,
-        waiting: &[ClientKey],
-        to_come: &mut Vec<BackendKey>,
-    ) -> Option<Place> {
-        if let Some(origin) = self.pool.take_place(self.now) {
-            return Some(Place::New(origin));
-        }
-        let server = self.servers.serving(&self.clients[key]);
-        let (settings, identities) = (&self.settings, &self.logins.identities);
-        let by_change = self.servers[server].may_change_to(self.now, settings, identities, &self.pool, login);
-        let worth = self.servers[server].opening.worth(by_change);
-        let lacks_for = self.now.since(self.servers[server].opening.lacks(self.now, login));
-        let expects = lacks_for < LONGEST_WAIT && self.expects_one(key);
-        if expects && lacks_for < worth {
-            return None;
-        }
-        let may_be_taken = |&idle: &BackendKey| {
-            let backend = &self.servers[idle];
-            let in_use = expects && self.now.since(backend.since) < worth;
-            // One that has been opened for a statement is not lost before that has run: two could take it from each other for ever.
-            let awaited = backend.opened.fresh && self.now.since(backend.since) < LONGEST_WAIT;
-            let wanted = (lacks_for < worth || awaited)
-                && waiting.iter().any(|&other| self.sessions.fits(backend, &self.clients[other]));
-            !in_use && !wanted
-        };
-        let mut free = self.servers[server].idle.iter().copied().filter(may_be_taken);
-        let Some(longest) = free.next() else {
-            self.pool.ask_for_backends();
-            return None;
-        };
-        let changes = |&idle: &BackendKey| by_change && self.servers[server].may_change(idle, login);
-        // One that can change costs less, but nobody loses a backend for that which is in use.
-        let unused = |&idle: &BackendKey| self.now.since(self.servers[idle].since) >= worth;
-        let instead = || free.take_while(unused).find(changes);
-        let taken = Some(longest).filter(changes).or_else(instead);
-        let (taken, changes) = (taken.unwrap_or(longest), taken.is_some());
-        self.servers[server].opening.affinity.place_taken(self.now);
-        to_come.retain(|&own| own != taken);
-        if changes {
-            return Some(Place::Of(taken));
-        }
-        self.quit_backend(taken);
-        self.pool.take_place(self.now).map(Place::New)
-    }
-
-    /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
-    fn change_account(&mut self, key: BackendKey, client: ClientKey) {
-        let client = &self.clients[client];
-        let (class, collation) = (client.class(), client.login.collation);
-        let identity = client.identity.expect("a client that waits for a backend has logged in");
-        let new = self.new_backend(key.server(), identity, class, collation, Origin::Changed);
-        let mut backend = new.expect("a server with backends is known");
-        let before = self.take_backend_out(key);
-        let credentials = self.credentials_of(key.server(), &backend);
-        let connection = backend.take_over(before, credentials).expect("an idle backend is connected");
-        self.views.totals.account_changes += 1;
-        let server = self.servers.of_mut(key);
-        let key = server.backends.insert(backend);
-        server.mark_dirty(key);
-        self.io.set_role(connection, Role::Backend(key));
-    }
-
-    /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond
-    /// a statement.
-    fn expects_one(&self, key: ClientKey) -> bool {
-        let passes = |backend: &Backend| {
-            let holder = backend.holder.and_then(|client| self.clients.get(client));
-            holder.is_none_or(|client| client.session.pins.is_empty() && !client.in_transaction())
-        };
-        let client = &self.clients[key];
-        let server = &self.servers[self.servers.serving(&self.clients[key])];
-        server.backends.iter().any(|(_, backend)| self.sessions.fits(backend, client) && passes(backend))
-    }
-
-    /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
-    pub(crate) fn open_backend_for_urgent(&mut self, key: ClientKey) {
-        let client = &self.clients[key];
-        if let Some(identity) = client.identity {
-            self.open_urgently(
-                self.servers.serving(&self.clients[key]),
-                identity,
-                client.class(),
-                client.login.collation,
-            );
-        }
-    }
-
-    /// Opens a backend with the login of another one, likewise.
-    pub(crate) fn open_backend_like(&mut self, key: BackendKey) {
-        let other = &self.servers[key];
-        self.open_urgently(key.server(), other.account.identity, other.login.class, other.login.collation);
-    }
-
-    fn open_urgently(&mut self, server: ServerKey, identity: IdentityId, class: Capabilities, collation: u8) {
-        let fits = |backend: &Backend| backend.account.identity == identity && backend.login.class == class;
-        let under_way =
-            self.servers[server].backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
-        if under_way || !self.may_open_as(server, identity) {
-            return;
-        }
-        let place = self
-            .pool
-            .take_place(self.now)
-            .or_else(|| self.close_idle_backend().then(|| self.pool.take_place(self.now))?)
-            // A server that is full has no room for one more either, however urgent.
-            .or_else(|| {
-                let places = &self.pool.workers.places;
-                (!places.server_is_full()).then(|| places.take(self.now, self.pool.worker, 1))?
-            });
-        if let Some(origin) = place {
-            self.open_backend_as(server, identity, class, collation, origin);
-        }
-    }
-
-    /// Says whether an attempt to connect with this login makes sense now.
-    fn may_open_as(&self, server: ServerKey, identity: IdentityId) -> bool {
-        let refused = self.logins.identities.identity(identity).refused_until;
-        self.may_connect_now(server) && refused.is_none_or(|until| until <= self.now)
-    }
-
-    /// Says whether an attempt to connect to a server makes sense now: where it is known which one is the primary.
-    pub(crate) fn may_connect_now(&self, server: ServerKey) -> bool {
-        self.servers[server].may_connect_now(self.now) && self.knows_primary()
-    }
-
-    /// Closes the backend that has been idle longest; false where none is.
-    pub(crate) fn close_idle_backend(&mut self) -> bool {
-        let Some(longest) = self.servers.longest_idle() else { return false };
-        self.quit_backend(longest);
-        true
     }
 }

@@ -13,7 +13,7 @@ use std::cell::LazyCell;
 use seam::Instant;
 use wire::{Capabilities, StatusFlags};
 
-use super::dispatch::{LARGEST_JOINED, can_be_joined};
+use super::message::{LARGEST_JOINED, can_be_joined};
 use super::rescue::Rescued;
 use super::shared_backends::{Share, Sharers};
 use super::{Afterwards, Ends, InFlight};

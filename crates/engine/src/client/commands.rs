@@ -37,41 +37,6 @@ const BINLOG_DUMP: u8 = CommandKind::BinlogDump as u8;
 const BINLOG_DUMP_GTID: u8 = CommandKind::BinlogDumpGtid as u8;
 const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
 
-/// Clients that may have sent ahead, by their slots.
-#[derive(Default)]
-pub(crate) struct Resume {
-    now: Vec<ClientKey>,
-    /// In the next turn.
-    later: Vec<ClientKey>,
-}
-
-impl Resume {
-    /// It goes on in this turn.
-    pub(crate) fn push(&mut self, client: ClientKey) {
-        self.now.push(client);
-    }
-
-    /// It goes on in the next turn: it has had its share of this one.
-    fn push_later(&mut self, client: ClientKey) {
-        self.later.push(client);
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<ClientKey> {
-        self.now.pop()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.now.is_empty()
-    }
-
-    /// What was for the next turn is for this one.
-    pub(crate) fn begin_later(&mut self) {
-        self.now.append(&mut self.later);
-        self.now.sort_unstable();
-        self.now.dedup();
-    }
-}
-
 impl Engine {
     /// Bytes of a client, cut anywhere.
     pub(crate) fn client_bytes(&mut self, key: ClientKey, bytes: &[u8]) {

@@ -17,7 +17,7 @@ use crate::backend::prepared::Serves;
 use crate::client::client_memory::Counted;
 use crate::client::counters::{Counter, Counters};
 use crate::client::execution::Execution;
-use crate::client::statements::{ClientStatement, ClientStatements, LongData};
+use crate::client::statements::{ClientStatement, ClientStatements, LentStatement, LongData};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -25,10 +25,10 @@ use crate::found::Found;
 use crate::ids::ClientKey;
 use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind, RequestRows};
 use crate::server::Server;
+use crate::session::SessionTables;
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
-use crate::session::statements::{Definition, DefinitionId, Template};
-use crate::session::{SessionState, SessionTables};
+use crate::session::statements::{Definition, DefinitionId};
 
 impl Server {
     fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {
@@ -60,16 +60,6 @@ impl SessionTables {
             ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
         }
     }
-}
-
-/// A prepared statement of a client that is lent, as plain data ([`crate::readers`]).
-pub(crate) struct LentStatement {
-    text: Rc<[u8]>,
-    /// The session state in which it is prepared.
-    pub(crate) session: SessionState,
-    parameters: u16,
-    template: Template,
-    types: Option<Rc<[u8]>>,
 }
 
 impl Engine {

@@ -6,7 +6,8 @@ use crate::client::Client;
 use crate::client::client_memory::Counted;
 use crate::client::counters::Counters;
 use crate::errors::MySqlError;
-use crate::session::statements::DefinitionId;
+use crate::session::SessionState;
+use crate::session::statements::{DefinitionId, Template};
 
 /// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
 const LAST: u32 = u32::MAX;
@@ -51,6 +52,16 @@ pub(super) enum LongData {
     },
     /// What was wrong with one: each execution says so, until COM_STMT_RESET.
     Wrong(MySqlError),
+}
+
+/// A prepared statement of a client that is lent, as plain data ([`crate::readers`]).
+pub(crate) struct LentStatement {
+    pub(super) text: Rc<[u8]>,
+    /// The session state in which it is prepared.
+    pub(crate) session: SessionState,
+    pub(super) parameters: u16,
+    pub(super) template: Template,
+    pub(super) types: Option<Rc<[u8]>>,
 }
 
 impl ClientStatements {

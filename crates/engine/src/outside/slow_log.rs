@@ -13,7 +13,7 @@ use crate::backend::{InFlight, Owner};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::Queue;
-use crate::outside::snapshot::{hides_its_text, lossy, may_hold_password};
+use crate::outside::shown_text::{hides_its_text, lossy, may_hold_password};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind};
 

@@ -7,7 +7,6 @@
 //! the next begins. Who is there all the time appears exactly once.
 
 use seam::Address;
-use sql::Kind;
 
 use crate::accounts::Account;
 use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase, Place};
@@ -16,19 +15,18 @@ use crate::cluster::view::{FailoverView, ServerView};
 use crate::control::peers::PeerView;
 use crate::engine::Engine;
 use crate::ids::ClientKey;
-use crate::learned::digests::text::end_before_password;
 use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::waiting::WHOLE;
 use crate::outside::measures::{Holders, Measures};
 use crate::outside::named::{
     BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue, Queued, Use,
 };
+use crate::outside::shown_text::{hides_its_text, lossy, shown_text};
 use crate::outside::taken_for::TakenFor;
 use crate::outside::tallies::TalliesByName;
 use crate::outside::totals::Totals;
 use crate::outside::waits::WaitReason;
 use crate::readers::view::{ReaderView, Routed};
-use crate::request::{RequestKind, may_be_several};
 use crate::scheduler::Class;
 use crate::scheduling::Scheduling;
 use crate::session::pin_counts::PinReport;
@@ -37,9 +35,6 @@ use crate::settings::ThreadHandling;
 pub use self::rows::{
     BackendView, ClientView, DigestView, LockWaitView, RoutedView, StoredCodeView, WorkerView,
 };
-
-/// Of a statement's text so many bytes are shown at most: what a screen takes.
-const LONGEST_TEXT: usize = 1024;
 
 /// A part of a table.
 #[derive(Clone, Debug)]
@@ -478,36 +473,11 @@ impl Engine {
     }
 }
 
-/// Statements of these kinds may hold a password in clear text (CREATE USER, GRANT, SET PASSWORD), and commands other than
-/// these two have no text.
-pub(crate) fn hides_its_text(kind: Kind, command: RequestKind) -> bool {
-    use Kind::{Admin, Ddl, Execute, Other, Prepare, Set};
-    matches!(kind, Admin | Ddl | Execute | Other | Prepare | Set)
-        || !matches!(command, RequestKind::Query | RequestKind::Prepare)
-}
-
-/// The kind is that of a text's first statement; what follows, or stands behind an EXPLAIN, may be of any. What is shown of it is its
-/// beginning.
-pub(crate) fn may_hold_password(text: &[u8], shown: &[u8]) -> bool {
-    may_be_several(text) || end_before_password(&lossy(shown).to_ascii_lowercase()).is_some()
-}
-
-/// What is shown of a text.
-pub(crate) fn shown_text(text: &[u8]) -> Option<String> {
-    let shown = &text[..text.len().min(LONGEST_TEXT)];
-    (!text.is_empty() && !may_hold_password(text, shown)).then(|| lossy(shown))
-}
-
 fn account_name(account: &Account) -> String {
     format!("{}@{}", String::from_utf8_lossy(&account.user), account.host)
 }
 
-/// What is not UTF-8 is shown as U+FFFD.
-pub(crate) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-mod rows;
+pub(crate) mod rows;
 mod together;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::guest::{Ended, Guest, Returned};
 use super::replicas::Fitness;
 use super::route::{Asked, HEAD_START, Route};
 use super::view::NotSplit;
-use crate::backend::dispatch::LARGEST_JOINED;
+use crate::backend::message::LARGEST_JOINED;
 use crate::client::client_memory::Counted;
 use crate::client::reading::TEXT_AT;
 use crate::client::{Client, Phase};

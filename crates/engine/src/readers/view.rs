@@ -13,7 +13,8 @@ use crate::engine::Engine;
 use crate::outside::histogram::Histogram;
 use crate::outside::measures::{Command, Holders};
 use crate::outside::named::{Limit, Use, named};
-use crate::outside::snapshot::{ClientView, shown_text};
+use crate::outside::shown_text::shown_text;
+use crate::outside::snapshot::rows::ClientView;
 
 named! {
     /// Why a statement went to the primary.

@@ -15,7 +15,7 @@ use crate::backend::{Afterwards, InFlight};
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outside::event::Event;
-use crate::outside::snapshot::StoredCodeView;
+use crate::outside::snapshot::rows::StoredCodeView;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
