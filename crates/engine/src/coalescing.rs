@@ -29,7 +29,7 @@ use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
-use crate::scheduler::{Lane, Need, Standing};
+use crate::scheduler::{Lane, Standing};
 use crate::scheduling::Scheduling;
 use crate::session::aftermath::Diagnostics;
 use crate::shares::Arriving;
@@ -234,7 +234,7 @@ impl Engine {
         let began = self.clients[key].transaction.began;
         let standing = Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
         let (scheduling, parties, clients, servers) = self.queues();
-        let arriving = Arriving { since, client: key, lane, need: Need::Any, standing };
+        let arriving = Arriving::new_work(since, key, lane, standing);
         scheduling.queue_for_share(&parties, clients, servers, &arriving);
     }
 

@@ -262,7 +262,7 @@ impl Engine {
         &mut self,
     ) -> (&mut Scheduling, Parties<'_>, &mut Table<ClientKey, Client>, &mut Servers) {
         let Self { now, settings, pool, logins, sessions, scheduling, clients, servers, .. } = self;
-        (scheduling, Parties { now: *now, settings, pool, logins, sessions }, clients, servers)
+        (scheduling, Parties::new(*now, settings, pool, logins, sessions), clients, servers)
     }
 
     fn connected(&mut self, token: u64, connection: ConnectionId) {

@@ -89,11 +89,18 @@ const LOOK_BACK: usize = 32;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arriving {
     /// It has waited since then.
-    pub(crate) since: Instant,
-    pub(crate) client: ClientKey,
-    pub(crate) lane: Lane,
-    pub(crate) need: Need,
-    pub(crate) standing: Standing,
+    since: Instant,
+    client: ClientKey,
+    lane: Lane,
+    need: Need,
+    standing: Standing,
+}
+
+impl Arriving {
+    /// New work that has waited since then, of a client that holds nothing.
+    pub(crate) fn new_work(since: Instant, client: ClientKey, lane: Lane, standing: Standing) -> Self {
+        Self { since, client, lane, need: Need::Any, standing }
+    }
 }
 
 impl SharesSettings {

@@ -15,14 +15,24 @@ use crate::workers::users::Bound;
 
 /// What is looked at, and not changed, where statements wait for their shares.
 pub(crate) struct Parties<'a> {
-    pub(crate) now: Instant,
-    pub(crate) settings: &'a Settings,
-    pub(crate) pool: &'a Pool,
-    pub(crate) logins: &'a Logins,
-    pub(crate) sessions: &'a SessionTables,
+    pub(super) now: Instant,
+    pub(super) settings: &'a Settings,
+    pub(super) pool: &'a Pool,
+    pub(super) logins: &'a Logins,
+    pub(super) sessions: &'a SessionTables,
 }
 
-impl Parties<'_> {
+impl<'a> Parties<'a> {
+    pub(crate) fn new(
+        now: Instant,
+        settings: &'a Settings,
+        pool: &'a Pool,
+        logins: &'a Logins,
+        sessions: &'a SessionTables,
+    ) -> Self {
+        Self { now, settings, pool, logins, sessions }
+    }
+
     /// Whose a client's statement is.
     pub(super) fn flow_of(&self, client: &Client) -> Flow {
         let settings = &self.settings.shares;
