@@ -59,9 +59,11 @@ const TRACKERS: [TrackerVariable; 3] =
     [TrackerVariable::Schema, TrackerVariable::StateChange, TrackerVariable::SystemVariables];
 
 /// The global values of both hold for new connections: an account that is left out could not log in, and a question of many
-/// rows would be refused (ER_TOO_BIG_SELECT). A server that knows neither goes on without.
+/// rows would be refused (ER_TOO_BIG_SELECT). A server that knows neither goes on without. No table has as many rows as the
+/// largest signed number; with the largest unsigned one, their default, servers that count rows in signed numbers refuse all
+/// questions behind it. Seen with go-mysql-server 0.20.0.
 pub(crate) const NO_LIMITS: &str =
-    "SET @@session.sql_select_limit = 18446744073709551615, @@session.sql_big_selects = 1";
+    "SET @@session.sql_select_limit = 9223372036854775807, @@session.sql_big_selects = 1";
 
 /// Collations that fit the one byte of a handshake. MariaDB's context-independent ones have no id.
 pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
@@ -401,6 +403,13 @@ mod tests {
         assert!(
             !vague("5.5.5-10.11.14-MariaDB-0+deb12u2") && !vague("9.7.4-2") && !vague("8.0.11-TiDB-v8.5.0")
         );
+    }
+
+    #[test]
+    fn the_limit_of_answers_fits_a_signed_number() {
+        let digits = NO_LIMITS.split(|sign: char| !sign.is_ascii_digit());
+        let largest = digits.filter_map(|digits| digits.parse::<u64>().ok()).max();
+        assert!(largest.is_some_and(|largest| i64::try_from(largest).is_ok()));
     }
 
     #[test]
