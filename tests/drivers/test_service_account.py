@@ -9,6 +9,7 @@ import pytest
 from harness import mysql as private_mysql
 from harness import raw
 from harness.server import ADMIN, OTHER
+from harness.waiting import until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "ACCOUNTS.md"
 PASSWORD = "service-of-the-page"
@@ -74,3 +75,21 @@ def test_limits_that_hold_for_all(own_server, own_onramp):
         onramp = own_onramp(own_server)
         with raw.connect(onramp, *OTHER) as client:
             assert client.query("SELECT @@max_join_size, @@sql_select_limit").rows == [(b"5", b"1")]
+
+
+def test_too_few_rights_are_said_once(own_server, own_admin, own_onramp):
+    """It logs in, and may not read the accounts: that is tried again with growing pauses, and said once."""
+    own_admin.query(f"CREATE USER 'poor'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'")
+    onramp = own_onramp(own_server, wait=False, service=("poor", PASSWORD))
+    onramp.says("cannot be used")
+
+    def attempts():
+        return int(own_admin.query("SHOW GLOBAL STATUS LIKE 'Connections'").rows[0][1])
+
+    before = attempts()
+    until(lambda: attempts() >= before + 3, onramp.log_text)
+    onramp.says("cannot be used", 1)
+    # With the rights it is found.
+    own_admin.query("GRANT SELECT ON mysql.* TO 'poor'@'127.0.0.1'")
+    with raw.connect(onramp) as client:
+        assert client.value("SELECT CURRENT_USER()") == b"app@%"

@@ -277,7 +277,6 @@ impl Engine {
             State::LoggingIn(login) => match login.read(bytes, &mut control.out) {
                 Ok(None) => {}
                 Ok(Some(Outcome::Established(established))) => {
-                    self.servers[server].reachability.answered();
                     let connection =
                         self.servers[server].control.connection.expect("its bytes have just come");
                     self.servers[server].control.capabilities = established.capabilities;
@@ -520,6 +519,8 @@ impl Engine {
         let news = fresh.is_some();
         let before = fresh.and_then(|fresh| self.servers[server].facts.replace(fresh));
         if news {
+            // Not at the login: a server of which too little may be read would be tried again and again without a pause.
+            self.servers[server].reachability.answered();
             self.sessions.known_answers.clear(&mut self.sessions.states);
         }
         if news || bytes != self.servers[server].control.accounts_seen {
