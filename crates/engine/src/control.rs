@@ -558,6 +558,10 @@ impl Engine {
             accounts: facts.accounts.len(),
         };
         self.views.event(event);
+        if !facts.has_trackers() && self.pool.worker == 0 {
+            let version = String::from_utf8_lossy(facts.version.text()).into_owned();
+            self.views.event(Event::NoTrackers { version });
+        }
         if !self.knows_primary() {
             self.servers[server].rescues.want_to_know();
         }

@@ -115,6 +115,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::NoRoom { .. } => (Level::WARN, "no_room"),
         Event::PasswordWithheld { .. } => (Level::WARN, "password_withheld"),
         Event::LockWaitsHidden { .. } => (Level::WARN, "lock_waits_hidden"),
+        Event::NoTrackers { .. } => (Level::WARN, "no_trackers"),
         Event::RightsHidden { .. } => (Level::WARN, "rights_hidden"),
         Event::StoredCodeHidden { .. } => (Level::INFO, "stored_code_hidden"),
         Event::PeerCame { .. } => (Level::INFO, "peer_came"),

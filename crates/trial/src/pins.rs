@@ -10,7 +10,7 @@ pub struct Advice {
 }
 
 /// By the names of the admin port's table `pins`; the reasons that hold for each client of a trial are left out.
-const ALL: [(&str, Advice); 20] = [
+const ALL: [(&str, Advice); 21] = [
     (
         "user_variable",
         Advice {
@@ -128,6 +128,13 @@ const ALL: [(&str, Advice); 20] = [
         Advice {
             from: "tables used with autocommit off and no transaction",
             avoid: "COMMIT behind it, or autocommit",
+        },
+    ),
+    (
+        "no_trackers",
+        Advice {
+            from: "the server, which does not report what statements change of their session",
+            avoid: "a server that has CLIENT_SESSION_TRACK; else as many backends as clients are at work",
         },
     ),
 ];

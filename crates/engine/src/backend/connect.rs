@@ -241,7 +241,8 @@ impl Engine {
     /// the account has a role.
     fn send_setup(&mut self, key: BackendKey) {
         let facts = self.servers.of(key).facts.as_ref();
-        let who = if facts.is_some_and(Facts::is_mariadb) {
+        let has_trackers = facts.is_some_and(Facts::has_trackers);
+        let who = if facts.is_some_and(Facts::is_mariadb) || !has_trackers {
             "CURRENT_USER()"
         } else {
             // A MySQL server that maps proxy users (check_proxy_users) tells their own account here, in quotes.
@@ -249,8 +250,9 @@ impl Engine {
         };
         let asks = self.settings.change_accounts && facts.is_some_and(Facts::has_roles);
         let role = if asks { ",CURRENT_ROLE()" } else { "" };
-        let text = format!("{TRACKERS_ON};SELECT {who}{role}");
-        self.send_own(key, Owner::Setup, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 1);
+        let (ahead, skipped) = if has_trackers { (&*format!("{TRACKERS_ON};"), 1) } else { ("", 0) };
+        let text = format!("{ahead}SELECT {who}{role}");
+        self.send_own(key, Owner::Setup, CommandKind::Query, text.as_bytes(), Expect::ResultSets, skipped);
     }
 
     /// The answer to the setup.

@@ -179,7 +179,7 @@ pub(super) fn behind_pins(pins: Pins) -> Afterwards {
     // security context; that of a routine ends with it in MariaDB, not in MySQL); a prepared branch, which outlives its connection, and which MariaDB leaves
     // to others in good order only where that ends (after the command it is lost for whoever commits it); the texts of statements that
     // MariaDB's `profiling` and MySQL's `optimizer_trace` have kept. What was executed by name or in a routine, not understood, or read
-    // in a character set that hides quotes may have been any of these.
+    // in a character set that hides quotes may have been any of these. What it undoes on a server that is neither is not known.
     const UNDONE: Effects = Effects::USER_VARIABLE
         .union(Effects::TEMPORARY_TABLE)
         .union(Effects::LOCK_TABLES)
@@ -188,7 +188,7 @@ pub(super) fn behind_pins(pins: Pins) -> Afterwards {
         .union(Effects::FOUND_ROWS)
         .union(Effects::NEXT_TRANSACTION)
         .union(Effects::SEQUENCE);
-    match pins.effects().without(UNDONE).is_empty() && !pins.hides_statements() {
+    match pins.effects().without(UNDONE).is_empty() && !pins.hides_statements() && !pins.has_no_trackers() {
         true => Afterwards::Reset,
         false => Afterwards::Close,
     }
@@ -200,6 +200,7 @@ mod tests {
 
     use seam::{Input, Instant, Program};
 
+    use super::{Afterwards, Effects, Pins, behind_pins};
     use crate::backend::Phase;
     use crate::client::commands::tests::{connection, engine};
     use crate::ids::client_key;
@@ -207,6 +208,15 @@ mod tests {
     use crate::settings::Settings;
 
     /// Else it would be closed as soon as it stands, and asked for again at once, until nothing waits any more.
+    #[test]
+    fn what_a_reset_undoes_is_not_known_of_servers_without_trackers() {
+        assert_eq!(behind_pins(Effects::USER_VARIABLE.into()), Afterwards::Reset);
+        assert_eq!(
+            behind_pins(Pins::from(Effects::USER_VARIABLE).with(Pins::NO_TRACKERS)),
+            Afterwards::Close
+        );
+    }
+
     #[test]
     fn a_backend_stays_while_draining_for_who_may_not_start_now() {
         let mut engine = engine(1, Settings::default());

@@ -306,8 +306,10 @@ impl Engine {
         if summary.error.is_some() {
             return self.close_backend(key, "it could not be reset");
         }
+        // Where there are none, there is nothing to turn on again.
+        let has_none = self.servers.of(key).facts.as_ref().is_some_and(|facts| !facts.has_trackers());
         let backend = &mut self.servers[key];
-        backend.session.trackers = false;
+        backend.session.trackers = has_none;
         backend.session.variables = None;
         backend.session.wait_timeout = None;
         backend.session.failed = Hidden::NOTHING;

@@ -52,6 +52,9 @@ impl Client {
         if settings.thread_handling == ThreadHandling::OneThreadPerConnection {
             pins |= Pins::THREAD_HANDLING;
         }
+        if server.facts.as_ref().is_some_and(|facts| !facts.has_trackers()) {
+            pins |= Pins::NO_TRACKERS;
+        }
         if session.is_some_and(|state| is_unsafe_charset(&state.charset.client)) {
             pins |= Pins::CHARACTER_SET;
         }

@@ -48,11 +48,24 @@ pub(crate) struct Facts {
     collation_server: Vec<u8>,
 }
 
-/// Asks for everything but the accounts. One row; the names are the same in MySQL and MariaDB.
-pub(crate) const SERVER_QUERY: &str = "SELECT @@global.skip_name_resolve, @@global.sql_mode, \
-    @@global.max_connections, @@global.max_allowed_packet, @@global.collation_server, @@global.autocommit, \
-    @@global.max_prepared_stmt_count, @@global.session_track_schema, @@global.session_track_state_change, \
-    @@global.session_track_system_variables, @@global.session_track_transaction_info";
+/// One row; the names are the same in MySQL and MariaDB.
+macro_rules! server_query {
+    ($trackers:expr) => {
+        concat!(
+            "SELECT @@global.skip_name_resolve, @@global.sql_mode, @@global.max_connections, \
+             @@global.max_allowed_packet, @@global.collation_server, @@global.autocommit, \
+             @@global.max_prepared_stmt_count, ",
+            $trackers
+        )
+    };
+}
+
+const SERVER_QUERY: &str = server_query!(
+    "@@global.session_track_schema, @@global.session_track_state_change, \
+     @@global.session_track_system_variables, @@global.session_track_transaction_info"
+);
+
+const SERVER_QUERY_WITHOUT_TRACKERS: &str = server_query!("'OFF', 'OFF', '', 'OFF'");
 
 /// In the order in which they are asked for.
 const TRACKERS: [TrackerVariable; 3] =
@@ -100,6 +113,12 @@ impl Facts {
 
     pub(crate) fn is_mariadb(&self) -> bool {
         self.version.is_mariadb()
+    }
+
+    /// Says whether the server can tell what a statement changes of its session, as MySQL from 5.7 and MariaDB from 10.2 on do.
+    /// Others that speak their protocol may not, whatever version they say.
+    pub(crate) fn has_trackers(&self) -> bool {
+        self.capabilities.contains(Capabilities::SESSION_TRACK)
     }
 
     /// Says whether a tracker's report of a variable may mean another one. MariaDB from 11.1 on (where `tx_isolation` and
@@ -159,16 +178,22 @@ impl Facts {
         if self.is_mysql_since_8() { FUNCTIONS_QUERY_8 } else { FUNCTIONS_QUERY }
     }
 
-    /// Says whether the server knows CURRENT_ROLE(): each MariaDB that tracks sessions (from 10.2 on) does.
+    /// Says whether the server knows CURRENT_ROLE(): each MariaDB that tracks sessions (from 10.2 on) does. Servers that call
+    /// themselves MySQL 8 and have no trackers may not.
     pub(crate) fn has_roles(&self) -> bool {
-        self.is_mariadb() || self.is_mysql_since_8()
+        self.has_trackers() && (self.is_mariadb() || self.is_mysql_since_8())
+    }
+
+    /// Asks for everything but the accounts.
+    pub(crate) fn server_query(&self) -> &'static str {
+        if self.has_trackers() { SERVER_QUERY } else { SERVER_QUERY_WITHOUT_TRACKERS }
     }
 
     pub(crate) fn is_mysql_since_8(&self) -> bool {
         self.version.major() >= 8 && !self.is_mariadb()
     }
 
-    /// The row of [`SERVER_QUERY`].
+    /// The row of [`Self::server_query`].
     pub(crate) fn take_server_row(&mut self, row: &Row<'_>) -> Option<()> {
         let [skip_names, sql_mode, connections, packet, collation, autocommit, prepared, trackers @ ..] = row
         else {
@@ -403,6 +428,19 @@ mod tests {
         assert!(
             !vague("5.5.5-10.11.14-MariaDB-0+deb12u2") && !vague("9.7.4-2") && !vague("8.0.11-TiDB-v8.5.0")
         );
+    }
+
+    #[test]
+    fn a_server_without_trackers_is_asked_for_nothing_that_comes_with_them() {
+        let of = |capabilities| Facts::new(&Established::of_test("8.0.33", capabilities));
+        let (with, mut without) = (of(Capabilities::SESSION_TRACK), of(Capabilities::DEPRECATE_EOF));
+        assert!(with.has_trackers() && with.has_roles() && with.server_query().contains("session_track"));
+        assert!(!without.has_trackers() && !without.has_roles());
+        assert!(!without.server_query().contains("session_track"));
+        // Its row is of the same form.
+        let mut row = SERVER_ROW.map(Some);
+        row[7..].copy_from_slice(&[Some(b"OFF"), Some(b"OFF"), Some(b""), Some(b"OFF")]);
+        assert_eq!(without.take_server_row(&row), Some(()));
     }
 
     #[test]

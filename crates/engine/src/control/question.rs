@@ -6,7 +6,7 @@ use wire::{CommandKind, ReplyReader};
 use super::State;
 use super::answer::Kept;
 use super::defaults;
-use super::facts::{COLLATIONS_QUERY, NO_LIMITS, SERVER_QUERY};
+use super::facts::{COLLATIONS_QUERY, NO_LIMITS};
 use super::peers::PeersQuestion;
 use crate::backend::message::reply_options;
 use crate::cluster::reading::NO_SYNC_WAIT;
@@ -86,7 +86,7 @@ impl Server {
             Question::Limits => NO_LIMITS,
             Question::NoSyncWait => NO_SYNC_WAIT,
             Question::Collations => COLLATIONS_QUERY,
-            Question::Server => SERVER_QUERY,
+            Question::Server => facts.server_query(),
             Question::Changes => facts.changes_query(),
             Question::Accounts => facts.accounts_query(),
             Question::Probe => facts.accounts_probe(),

@@ -135,6 +135,11 @@ pub enum Event {
         /// The server's answer.
         reason: String,
     },
+    /// The server has no session trackers: each client keeps its backend.
+    NoTrackers {
+        /// The server's version, as it greets.
+        version: String,
+    },
     /// The service account may not read all rights of the accounts.
     RightsHidden {
         /// The server's answer.
@@ -225,21 +230,8 @@ impl fmt::Display for Event {
             Self::PasswordWithheld { user, reason: why } => {
                 write!(f, "backends of {user:?} cannot log in: {why}")
             }
-            Self::LockWaitsHidden { reason } => {
-                write!(
-                    f,
-                    "lock waits are not looked for ({}): grant the service account PROCESS, and on MySQL 8 SELECT on \
-                     performance_schema, or set lock_wait_interval = 0s",
-                    OneLine(reason)
-                )
-            }
-            Self::RightsHidden { reason } => {
-                write!(
-                    f,
-                    "not all rights of accounts can be read ({}), so that backends may outlive rights that were revoked: \
-                     give the service account the rights of docs/ACCOUNTS.md",
-                    OneLine(reason)
-                )
+            Self::LockWaitsHidden { .. } | Self::RightsHidden { .. } | Self::NoTrackers { .. } => {
+                self.say_what_is_missing(f)
             }
             Self::DefaultsChanged { names } => {
                 write!(
@@ -285,6 +277,38 @@ impl Event {
                     f,
                     "not all Onramps in front of the server can be counted ({}): each takes the server for its own, unless \
                      max_backends, permits_max and permits say otherwise (peers, docs/CLUSTERS.md)",
+                    OneLine(reason)
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What nobody tells of the server.
+    fn say_what_is_missing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LockWaitsHidden { reason } => {
+                write!(
+                    f,
+                    "lock waits are not looked for ({}): grant the service account PROCESS, and on MySQL 8 SELECT on \
+                     performance_schema, or set lock_wait_interval = 0s",
+                    OneLine(reason)
+                )
+            }
+            Self::NoTrackers { version } => {
+                write!(
+                    f,
+                    "the server ({}) has no session trackers (CLIENT_SESSION_TRACK, in MySQL since 5.7 and MariaDB since \
+                     10.2), so that nobody knows what clients change of their sessions: each keeps a backend from its first \
+                     statement to its end, and max_backends says how many can be at work (docs/DIFFERENCES.md)",
+                    OneLine(version)
+                )
+            }
+            Self::RightsHidden { reason } => {
+                write!(
+                    f,
+                    "not all rights of accounts can be read ({}), so that backends may outlive rights that were revoked: \
+                     give the service account the rights of docs/ACCOUNTS.md",
                     OneLine(reason)
                 )
             }

@@ -10,7 +10,7 @@ pub struct Pins {
     /// The effects that the lexer found in statements.
     effects: Effects,
     /// The reasons that only the engine knows: the bits of the constants below.
-    own: u8,
+    own: u16,
 }
 
 impl Pins {
@@ -40,7 +40,10 @@ impl Pins {
     /// definition locked to its end.
     pub const METADATA_LOCK: Self = Self::own(1 << 7);
 
-    const NAMES: [(Self, &'static str); 8] = [
+    /// The server has no session trackers: nobody knows what its statements change of their session.
+    pub const NO_TRACKERS: Self = Self::own(1 << 8);
+
+    const NAMES: [(Self, &'static str); 9] = [
         (Self::PREPARED_STATEMENT, "prepared_statement"),
         (Self::THREAD_HANDLING, "thread_handling"),
         (Self::CHARACTER_SET, "character_set"),
@@ -49,9 +52,10 @@ impl Pins {
         (Self::SAVEPOINT, "savepoint"),
         (Self::REPLICATION, "replication"),
         (Self::METADATA_LOCK, "metadata_lock"),
+        (Self::NO_TRACKERS, "no_trackers"),
     ];
 
-    const fn own(own: u8) -> Self {
+    const fn own(own: u16) -> Self {
         Self { effects: Effects::NONE, own }
     }
 
@@ -87,6 +91,11 @@ impl Pins {
         self.own & Self::CHARACTER_SET.own != 0
     }
 
+    /// Says whether [`Self::NO_TRACKERS`] is among the reasons.
+    pub(crate) const fn has_no_trackers(self) -> bool {
+        self.own & Self::NO_TRACKERS.own != 0
+    }
+
     /// Says whether [`Self::METADATA_LOCK`] is among the reasons.
     pub(crate) const fn holds_metadata_locks(self) -> bool {
         self.own & Self::METADATA_LOCK.own != 0
@@ -110,6 +119,7 @@ impl Pins {
         let harmless = Self::PREPARED_STATEMENT.own
             | Self::CHARACTER_SET.own
             | Self::THREAD_HANDLING.own
+            | Self::NO_TRACKERS.own
             | Self::CURSOR.own
             | Self::SAVEPOINT.own
             | Self::REPLICATION.own;

@@ -12,7 +12,7 @@ use crate::admin_port::values::digest_name;
 const CAUSES: usize = 5;
 
 /// What to do instead, by reason; docs/DIFFERENCES.md says why each of them pins.
-const ADVICE: [(&str, &str); 22] = [
+const ADVICE: [(&str, &str); 23] = [
     (
         "user_variable",
         "Pass values as parameters. Plain SET @x = literal travels with its client and pins nothing.",
@@ -63,6 +63,10 @@ const ADVICE: [(&str, &str); 22] = [
     ("savepoint", "It ends with COMMIT or ROLLBACK."),
     ("replication", "Readers of the binary log keep a connection of their own; so it is on the server, too."),
     ("metadata_lock", "COMMIT behind reads too, or use autocommit."),
+    (
+        "no_trackers",
+        "The server does not report what statements change of their session (CLIENT_SESSION_TRACK): raise max_backends.",
+    ),
 ];
 
 /// By fingerprint how often, and the text.
