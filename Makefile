@@ -5,7 +5,7 @@
 # make test-rest         those of them that make test leaves out
 # make check             formatting, lints, documentation, dependencies
 # make fuzz              every fuzz target for FUZZ_SECONDS each
-# make simulate          the engine on SEEDS seeds, alone and as one of three workers, with clusters of MariaDBs and of MySQLs; several Onramps in front of one server, and of a cluster, on a quarter of them
+# make simulate          the engine on SEEDS seeds, alone and as one of three workers, with clusters of MariaDBs and of MySQLs, and an eighth of them with a group of MySQLs; several Onramps in front of one server, and of a cluster, on a quarter of them
 # make micro             micro-benchmarks of the hot path: classification, replies, the engine's turns
 # make scheduling        the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
 # make differential      random programs of session-changing statements, direct and through, packet by packet
@@ -158,6 +158,7 @@ simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster --workers 3
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster --mysql
+	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 7 \) / 8) --cluster --group
 	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --onramps 2
 	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --onramps 3 --workers 2
 	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --cluster --onramps 2

@@ -26,6 +26,9 @@ const OF_READERS: u64 = 0x2ead_e125;
 /// For what is drawn where the servers are MySQLs.
 const OF_MYSQL: u64 = 0x0e5d_0804;
 
+/// For what is drawn where these are a group.
+const OF_GROUP: u64 = 0x96f0_1e5a;
+
 /// In so many of 100 runs for many checks of reads clients do what binds them to the primary.
 const RARELY: u64 = 25;
 
@@ -61,6 +64,8 @@ pub struct ClusterParameters {
     pub any_order: bool,
     /// On MySQL: one that has what the primary lacks becomes its replica as it is, where that goes.
     pub keeps_own: bool,
+    /// They are the members of one group.
+    pub group: Option<GroupParameters>,
     /// How many.
     pub servers: u8,
     /// Microseconds that a transaction takes to a replica, at most.
@@ -87,6 +92,23 @@ pub struct ClusterParameters {
     pub rules: Vec<Rules>,
     /// No text is too long to be looked at: longer ones are for the primary.
     pub looks_at_all: bool,
+}
+
+/// How the members of a group take it that one of them is not heard of, in microseconds. MySQL's own times are the longest of those that are drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupParameters {
+    /// Who is not heard of for so long is UNREACHABLE. MySQL does not let that be chosen: it is 5 seconds.
+    pub suspects: u64,
+    /// And after so much more is left out (`group_replication_member_expel_timeout`).
+    pub expels: u64,
+    /// Who has been without a majority for so long leaves the group (`group_replication_unreachable_majority_timeout`); it stays where there is none.
+    pub gives_up: Option<u64>,
+    /// Who leaves it against its will lets nobody log in (`group_replication_exit_state_action`); else it is read only.
+    pub goes_offline: bool,
+    /// And comes back by itself (`group_replication_autorejoin_tries`). Else an operator has it come back.
+    pub rejoins: bool,
+    /// A server that is started takes part by itself, and no writes before (`group_replication_start_on_boot`).
+    pub boots: bool,
 }
 
 /// What befalls servers.
@@ -133,6 +155,7 @@ impl ClusterParameters {
             has_tags: false,
             any_order: false,
             keeps_own: false,
+            group: None,
             servers: u8::try_from(random.between(2, 4)).expect("small"),
             lag: *random.pick(&[1_000, 50_000, 2_000_000]),
             at_once: 20,
@@ -267,6 +290,28 @@ impl Parameters {
         self
     }
 
+    /// The same run with three MySQLs that are the members of one group.
+    #[must_use]
+    pub fn with_group(mut self) -> Self {
+        self = self.with_mysql();
+        let mut random = Random::new(self.seed ^ OF_GROUP);
+        if let Some(cluster) = &mut self.cluster {
+            // Members commit in the order in which they have agreed on (replica_preserve_commit_order).
+            (cluster.any_order, cluster.keeps_own, cluster.servers) = (false, false, 3);
+            cluster.lasts += random.between(0, 20_000_000);
+            cluster.lag = cluster.lag.min(500_000);
+            cluster.group = Some(GroupParameters {
+                suspects: *random.pick(&[500_000, 2_000_000, 5_000_000]),
+                expels: *random.pick(&[0, 1_000_000, 5_000_000]),
+                gives_up: random.percent(50).then(|| random.between(200_000, 3_000_000)),
+                goes_offline: random.percent(50),
+                rejoins: random.percent(50),
+                boots: random.percent(50),
+            });
+        }
+        self.with_rules()
+    }
+
     /// Whether the servers are MySQLs.
     pub fn has_mysql(&self) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| cluster.kind == Kind::MySql)
@@ -299,13 +344,14 @@ impl fmt::Display for ClusterParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "  {} servers ({:?}, tags {}, any order {}, keeps own {}), lag up to {} us for {} transactions, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
+            "  {} servers ({:?}, tags {}, any order {}, keeps own {}, {:?}), lag up to {} us for {} transactions, check_interval {:?}, check_timeout {:?}, hold {:?}, takes_behind {}; {:?} at most {} us apart, \
              calm after {} us; {:?}; {:?}",
             self.servers,
             self.kind,
             self.has_tags,
             self.any_order,
             self.keeps_own,
+            self.group,
             self.lag,
             self.at_once,
             self.check_interval,

@@ -11,7 +11,7 @@ use simulator::ledger::Fates;
 use simulator::{Outcome, Parameters, Traced, run_engine_traced, run_pass_through};
 
 const USAGE: &str =
-    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--mysql] [--reads N]] [--onramps N] [--pass-through] [--strict] [--quiet]
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--mysql | --group] [--reads N]] [--onramps N] [--pass-through] [--strict] [--quiet]
   --seed N        run one seed and print its trace
   --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
   --jobs N        so many of them at a time, each on a thread of its own; 1 if not given
@@ -19,6 +19,7 @@ const USAGE: &str =
   --workers N     so many engines with common permits in the middle; 1 if not given
   --cluster       several servers, a primary and its replicas, and what befalls them
   --mysql         with --cluster: they are MySQLs, which replicate by sets of GTIDs
+  --group         with --cluster: they are three MySQLs, the members of one group, which elect their primary themselves
   --onramps N     2 to 4 Onramps in front of one server, or of the cluster's, with so many workers each, and what befalls them
   --reads N       more clients that write and read back at once, with reads split in each run; there is no end of runs before so
                   many reads behind writes have been checked. One is a plain SELECT that a replica answered, or could have: outside of
@@ -36,6 +37,7 @@ struct Arguments {
     workers: u32,
     cluster: bool,
     mysql: bool,
+    group: bool,
     /// So many Onramps; 0 for one alone.
     onramps: u8,
     /// So many checks of reads are wanted; 0 for whatever the seeds give.
@@ -92,7 +94,11 @@ impl Reads {
 impl Arguments {
     fn parameters(&self, seed: u64) -> Parameters {
         let parameters = self.of_mariadb(seed);
-        if self.mysql { parameters.with_mysql() } else { parameters }
+        match (self.group, self.mysql) {
+            (true, _) => parameters.with_group(),
+            (false, true) => parameters.with_mysql(),
+            (false, false) => parameters,
+        }
     }
 
     fn of_mariadb(&self, seed: u64) -> Parameters {
@@ -249,6 +255,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         workers: 1,
         cluster: false,
         mysql: false,
+        group: false,
         onramps: 0,
         reads: 0,
         pass_through: false,
@@ -274,6 +281,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             }
             "--cluster" => arguments.cluster = true,
             "--mysql" => arguments.mysql = true,
+            "--group" => arguments.group = true,
             "--onramps" => {
                 arguments.onramps =
                     u8::try_from(number()?).ok().filter(|onramps| (2..=4).contains(onramps))?;
@@ -292,8 +300,8 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         arguments.count = u64::MAX;
     }
     let several = arguments.onramps > 0 && (arguments.reads > 0 || arguments.pass_through);
-    let is_whole =
-        arguments.count > 0 && (arguments.cluster || (arguments.reads == 0 && !arguments.mysql)) && !several;
+    let of_cluster = arguments.reads > 0 || arguments.mysql || arguments.group;
+    let is_whole = arguments.count > 0 && (arguments.cluster || !of_cluster) && !several;
     is_whole.then_some(arguments)
 }
 
@@ -312,7 +320,11 @@ fn report(seed: u64, arguments: &Arguments, outcome: &Outcome) {
     };
     let onramps =
         if arguments.onramps == 0 { String::new() } else { format!(" --onramps {}", arguments.onramps) };
-    let mysql = if arguments.mysql { " --mysql" } else { "" };
+    let mysql = match (arguments.group, arguments.mysql) {
+        (true, _) => " --group",
+        (false, true) => " --mysql",
+        (false, false) => "",
+    };
     let strict = if arguments.strict { " --strict" } else { "" };
     println!(
         "replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{cluster}{mysql}{onramps}{mode}{strict}"

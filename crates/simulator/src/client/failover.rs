@@ -13,13 +13,15 @@ const NO_PRIMARY: u16 = 1158;
 const ROLLED_BACK: u16 = 1213;
 /// ER_OPTION_PREVENTS_STATEMENT: the server takes no writes.
 const READ_ONLY: u16 = 1290;
+/// ER_TRANSACTION_ROLLBACK_DURING_COMMIT: nobody knows whether the others of a group have it; the server that it was sent to has not.
+const UNDECIDED: u16 = 3101;
 /// CR_SERVER_LOST: nobody knows what became of the statement.
 pub(super) const LOST: u16 = 2013;
 
 impl Awaited {
     /// Whether its answer tells of what becomes of servers.
     pub(super) fn fails_with_servers(&self) -> bool {
-        matches!(self.error(), Some((NO_PRIMARY | ROLLED_BACK | READ_ONLY | LOST, _)))
+        matches!(self.error(), Some((NO_PRIMARY | ROLLED_BACK | READ_ONLY | UNDECIDED | LOST, _)))
     }
 }
 
@@ -47,7 +49,8 @@ impl Client {
         }
         let goes_on = is_whole && code != LOST && work.awaited.is_empty();
         let Some(before) = front.before.filter(|_| goes_on) else { return self.leave(now) };
-        let rolls_back = code == ROLLED_BACK || (code == READ_ONLY && commits(&before.session, &front.text));
+        let rolls_back = matches!(code, ROLLED_BACK | UNDECIDED)
+            || (code == READ_ONLY && commits(&before.session, &front.text));
         work.oracle = *before;
         work.wanted = front.wanted_before;
         work.oracle.fails(code, &message, rolls_back);

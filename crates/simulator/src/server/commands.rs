@@ -102,7 +102,13 @@ pub fn finish_load(
     let lines = String::from_utf8_lossy(contents);
     let values: Vec<Value> = lines.lines().map(|line| Some(line.to_owned())).collect();
     let count = values.len();
-    let result = statements::insert_rows(session, database, table, values).map(|answer| match answer {
+    // What a member of a group may not commit any more.
+    let refusal = database.seat().is_some().then(|| database.refusal(session, "load")).flatten();
+    let inserted = match refusal {
+        Some(refusal) => Err(refusal),
+        None => statements::insert_rows(session, database, table, values),
+    };
+    let result = inserted.map(|answer| match answer {
         Answer::Ok { affected, insert_id, .. } => {
             let info = format!("Records: {count}  Deleted: 0  Skipped: 0  Warnings: 0");
             Answer::Ok { affected, insert_id, info }

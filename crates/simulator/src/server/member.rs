@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::database::{Database, Table};
+use super::group::{GROUP, Seat};
 use super::kind::Kind;
 use super::lexer::{Lexeme, pieces};
 use super::mysql;
@@ -72,6 +73,8 @@ pub struct Member {
     /// What it says of how many seconds it is behind; `None` for 0, or NULL where it has stopped. That is the lie that servers tell: they
     /// reckon it by clocks and by what has come to them. Their GTIDs are what they have.
     pub said_lag: Option<u64>,
+    /// Its place in a group, where it is in one.
+    pub seat: Option<Seat>,
     /// All that it has, in the order in which it got it.
     log: Vec<Rc<Committed>>,
     has: Rc<BTreeSet<Gtid>>,
@@ -105,6 +108,7 @@ impl Member {
             source: None,
             replication: Replication::Runs,
             said_lag: None,
+            seat: None,
             log: Vec::new(),
             has: Rc::default(),
             own_commits: [0; 2],
@@ -189,10 +193,11 @@ impl Member {
         let is_tagged = self.has_tags && tokens.first().is_some_and(|token| token.key.client % 2 == 1);
         let own_commits = &mut self.own_commits[usize::from(is_tagged)];
         *own_commits += 1;
+        let (of_own, is_in_group) = (*own_commits, self.seat.is_some());
         let gtid = Gtid {
-            server: self.number,
+            server: if is_in_group { GROUP } else { self.number },
             of_domain: self.log.last().map_or(0, |last| last.gtid.of_domain) + 1,
-            of_server: *own_commits,
+            of_server: if is_in_group { self.number_in_group(of_own) } else { of_own },
             is_tagged,
         };
         let committed = Rc::new(Committed { gtid, tokens, changes });
@@ -225,7 +230,8 @@ impl Member {
                 ("innodb_read_only", "OFF".to_owned()),
             ],
         };
-        rows.into_iter().chain(own).map(|(name, value)| vec![Some(name.to_owned()), Some(value)]).collect()
+        let rows = rows.into_iter().chain(own).chain(self.variables_of_group());
+        rows.map(|(name, value)| vec![Some(name.to_owned()), Some(value)]).collect()
     }
 
     /// `SHOW ALL SLAVES STATUS`.
@@ -309,7 +315,10 @@ impl Database {
             return None;
         }
         let last = member.shows();
-        if let Some(came) = member.shown_on.insert(session.thread_id, last) {
+        // What one says that its group has left says nothing of what that has.
+        let counts = member.seat.as_ref().is_none_or(Seat::says_well);
+        let came = counts.then(|| member.shown_on.insert(session.thread_id, last)).flatten();
+        if let Some(came) = came {
             let shown = member.shown.entry(self.asker).or_default();
             *shown = [came, std::mem::take(&mut shown[0])];
         }
@@ -372,7 +381,8 @@ impl Database {
         let Some(member) = &mut self.member else { return };
         // Whoever does that knows what goes with what it had: as the program sees it, it has what it says now.
         let Member { kind, has_tags, number, read_only, source, own_commits, .. } = *member;
-        *member = Member { kind, has_tags, read_only, source, own_commits, ..Member::new(number) };
+        let seat = member.seat.take();
+        *member = Member { kind, has_tags, read_only, source, own_commits, seat, ..Member::new(number) };
         self.have_only(log);
     }
 
@@ -383,7 +393,8 @@ impl Database {
             let message = "Cannot execute statement in a READ ONLY transaction";
             return Some(ServerError::new(1792, "25006", message));
         }
-        if !self.member.as_ref().is_some_and(|member| member.read_only) {
+        let undecided = self.undecided();
+        if undecided.is_none() && !self.member.as_ref().is_some_and(|member| member.read_only) {
             return None;
         }
         let changed = session.transaction.as_ref().is_some_and(|it| !it.undo.is_empty());
@@ -392,11 +403,11 @@ impl Database {
             Does::Commits if changed => session.rollback(self),
             Does::Commits | Does::Neither => return None,
         }
-        Some(ServerError::new(1290, "HY000", self.kind.read_only_message()))
+        Some(undecided.unwrap_or_else(|| ServerError::new(1290, "HY000", self.kind.read_only_message())))
     }
 }
 
-enum Does {
+pub(super) enum Does {
     Writes,
     Commits,
     Neither,
@@ -408,7 +419,7 @@ pub fn commits(session: &Session, text: &str) -> bool {
 }
 
 /// What a text does to tables that all sessions see, by the words of the virtual server's language.
-fn what_it_does(session: &Session, text: &str) -> Does {
+pub(super) fn what_it_does(session: &Session, text: &str) -> Does {
     let words: Vec<String> = pieces(text)
         .unwrap_or_default()
         .into_iter()
@@ -423,6 +434,13 @@ fn what_it_does(session: &Session, text: &str) -> Does {
         "update" => word(1),
         "load" => return Does::Writes,
         "lock" => return Does::Writes,
+        "execute" => {
+            let prepared = session
+                .text_prepared
+                .get(word(1))
+                .filter(|text| !text.to_ascii_lowercase().starts_with("execute"));
+            return prepared.map_or(Does::Neither, |text| what_it_does(session, text));
+        }
         "commit" | "begin" | "start" => return Does::Commits,
         "set" if text.contains("autocommit=1") => return Does::Commits,
         _ => return Does::Neither,

@@ -4,6 +4,7 @@ pub mod commands;
 mod control;
 pub mod database;
 mod expression;
+pub mod group;
 pub mod kind;
 mod lexer;
 pub mod locks;
@@ -104,6 +105,8 @@ struct Conversation {
     commands: VecDeque<Packet>,
     phase: Phase,
     running: Option<Packet>,
+    /// That is held up, since no majority of a group would agree to it.
+    is_held_up: bool,
     /// Who held which lock as that began, where it asks for that.
     locks_before: Option<BTreeMap<String, Lock>>,
     /// By the server's clock, when the peer was heard last.
@@ -157,6 +160,7 @@ impl Server {
             commands: VecDeque::new(),
             phase: Phase::LoggingIn(login),
             running: None,
+            is_held_up: false,
             locks_before: None,
             heard: self.database.clock.unwrap_or(0),
             gone: false,
@@ -354,12 +358,22 @@ impl Server {
             return;
         }
         self.database.hot_waiters.remove(&thread_id);
+        if let Phase::Loading { .. } = conversation.phase {
+            return self.finish_load(link, packet.sequence);
+        }
         let Phase::Ready(session) = &mut conversation.phase else { return };
+        if self.database.holds_up(session, &packet.payload) {
+            (conversation.running, conversation.is_held_up) = (Some(packet.clone()), true);
+            self.actions.push((link, Action::WakeAfter(LOCK_RETRY)));
+            return;
+        }
+        self.database.give_up_held(std::mem::take(&mut conversation.is_held_up));
         let before = self.database.executions.len();
         let asked = || memmem::find_iter(&packet.payload, b"IS_USED_LOCK").count();
         let earlier = conversation.locks_before.take();
         self.database.locks.begin_look(earlier.map(|locks| (locks, self.random.index(asked() + 1))));
         let reply = commands::run(session, &mut self.database, &packet.payload);
+        self.database.give_up_held(false);
         for execution in &mut self.database.executions[before..] {
             execution.sent_at = (link, packet.offset);
         }
@@ -395,6 +409,7 @@ impl Server {
     fn continue_login(&mut self, link: Link, packet: &Packet) {
         let switches = self.random.percent(self.speed.switch_percent);
         let full = self.is_full();
+        let turned_away = self.database.turns_all_away();
         let Some(conversation) = self.conversations.get_mut(&link) else { return };
         let thread_id = conversation.thread_id;
         let (Phase::LoggingIn(login) | Phase::ChangingUser(_, login)) = &mut conversation.phase else {
@@ -404,6 +419,10 @@ impl Server {
             Verdict::Switch => {
                 let bytes = login.switch(packet.sequence.wrapping_add(1));
                 self.send(link, bytes);
+            }
+            Verdict::Right if turned_away.is_some() => {
+                let error = turned_away.expect("just seen");
+                self.refuse(link, packet.sequence.wrapping_add(1), &error);
             }
             Verdict::Right => {
                 let mut session = match &mut conversation.phase {
@@ -449,6 +468,12 @@ impl Server {
 
     fn finish_load(&mut self, link: Link, sequence: u8) {
         let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        if self.database.seat().is_some_and(|seat| seat.takes_part() && seat.is_alone) {
+            let packet = Packet { sequence, payload: Vec::new(), offset: 0 };
+            conversation.running = Some(packet);
+            self.actions.push((link, Action::WakeAfter(LOCK_RETRY)));
+            return;
+        }
         let Phase::Loading { session, table, contents } = &mut conversation.phase else { return };
         let bytes =
             commands::finish_load(session, &mut self.database, table, contents, sequence.wrapping_add(1));

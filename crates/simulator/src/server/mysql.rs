@@ -81,8 +81,12 @@ impl Member {
                 GTIDs than the source has, using the source's SERVER_UUID.'",
             );
         }
-        let lacks = source.log().iter().filter(|committed| !self.has(committed.gtid));
-        Ok(lacks.take(most).cloned().collect())
+        Ok(self.next_of_log(source.log(), most))
+    }
+
+    /// The next of what it lacks of these.
+    pub fn next_of_log(&self, log: &[Rc<Committed>], most: usize) -> Vec<Rc<Committed>> {
+        log.iter().filter(|committed| !self.has(committed.gtid)).take(most).cloned().collect()
     }
 
     /// `SHOW REPLICA STATUS`.

@@ -9,7 +9,7 @@ use crate::clusters::Trouble;
 use crate::subject::Subject;
 
 /// A server that was away is asked again after two seconds at most, and once the connection to it stands the first question takes some time.
-const ASKED_AGAIN: u64 = 3_000_000;
+pub(super) const ASKED_AGAIN: u64 = 3_000_000;
 
 impl<P: Subject> World<P> {
     /// Whether nothing has happened to a server, and to a program's way to it, since then and for as long as it takes to be known before.

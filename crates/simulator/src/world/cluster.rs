@@ -1,16 +1,18 @@
 //! What befalls several servers in a run, and what operators do about it who know nothing of the program.
 
+mod cuts;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::World;
+use super::group::GroupAct;
 use super::operator::Order;
-use super::servers::Way;
 use crate::clusters::{ClusterParameters, Trouble};
-use crate::network::Owner;
 use crate::random::Random;
 use crate::schedule::Happening;
-use crate::server::Link;
-use crate::server::member::{Member, Replication};
+use crate::server::group::Said;
+use crate::server::member::{Committed, Member, Replication};
 use crate::server::mysql::in_any_order;
 use crate::subject::Subject;
 
@@ -52,6 +54,8 @@ pub enum Act {
     Undrain,
     /// An operator says something else of servers that are read from: the rules at this place.
     Rule(usize),
+    /// Something happens among the members of a group.
+    Group(GroupAct),
 }
 
 /// Whose connections to a server pass nothing on.
@@ -93,8 +97,8 @@ pub(super) struct Cluster {
     /// Of each server when it was last not reached by everybody, and when anybody's role changed.
     pub(super) disturbed: Vec<u64>,
     pub(super) changed: u64,
-    /// What operators have made of each server when somebody looked last: whether it takes writes.
-    pub(super) roles: Vec<bool>,
+    /// What each server was when somebody looked last: whether it takes writes, and what it says of its group.
+    pub(super) roles: Vec<(bool, Option<Said>)>,
     /// What the program is doing for an operator.
     pub(super) order: Option<Order>,
     /// What these programs were to do was given up before roles changed, and they have not said again which is the primary: what is open
@@ -166,34 +170,6 @@ impl<P: Subject> World<P> {
         self.plan(delay, act);
     }
 
-    /// Whether this connection passes nothing on.
-    pub(super) fn is_cut(&self, way: Way) -> bool {
-        let Some(cluster) = &self.cluster else { return false };
-        cluster.cuts.iter().any(|cut| {
-            cut.server == way.server
-                && cut.site.is_none_or(|site| self.site_of(way.origin.program) == Some(site))
-                && match cut.whose {
-                    Whose::All => true,
-                    Whose::Checks => way.origin.is_check,
-                    Whose::Worker(worker) => way.origin.worker == worker && !way.origin.is_check,
-                }
-        })
-    }
-
-    /// Whether what is to arrive on a connection does not arrive now, in the direction of the server or of the program.
-    pub(super) fn holds_up(&self, link: Link, to_server: bool) -> bool {
-        if self.cluster.is_none() || self.network.owner(link) != Some(Owner::Server) {
-            return false;
-        }
-        self.ways.get(&link).is_some_and(|&way| self.is_cut(way) || (to_server && self.hangs(way.server)))
-    }
-
-    /// Whether a connection is one of a program at this site.
-    fn is_of(&self, link: Link, site: Option<usize>) -> bool {
-        let program = self.ways.get(&link).map(|way| way.origin.program);
-        site.is_none() || program.is_some_and(|program| self.site_of(program) == site)
-    }
-
     /// Notes what is not as it was when somebody looked last.
     pub(super) fn note_disturbances(&mut self) {
         if self.cluster.is_none() {
@@ -201,7 +177,7 @@ impl<P: Subject> World<P> {
         }
         let is_well = |place: usize| self.is_up[place] && !self.hangs(place);
         let well: Vec<bool> = (0..self.servers.len()).map(is_well).collect();
-        let roles: Vec<bool> = (0..self.servers.len()).map(|place| self.member(place).read_only).collect();
+        let roles: Vec<_> = (0..self.servers.len()).map(|place| Self::claims(self.member(place))).collect();
         let now = self.now;
         let Some(cluster) = &mut self.cluster else { return };
         for (place, disturbed) in cluster.disturbed.iter_mut().enumerate() {
@@ -226,6 +202,10 @@ impl<P: Subject> World<P> {
 
     /// Whether several servers take writes, and a program that asks them has had the time to find that out. A drained one does not count.
     pub(super) fn several_are_known(&mut self, program: usize) -> bool {
+        // In a group the others know which of them is to write.
+        if self.is_group() {
+            return false;
+        }
         let is_steady = (0..self.servers.len()).all(|place| self.is_up[place] && !self.hangs(place));
         let writers = (0..self.servers.len()).filter(|&place| !self.member(place).read_only).count();
         let now = self.now;
@@ -261,6 +241,7 @@ impl<P: Subject> World<P> {
             Act::Operate => self.operate(),
             Act::Heal => self.heal(),
             Act::Undrain => self.undrain(),
+            Act::Group(act) => self.act_in_group(act),
             _ if self.calm => {}
             Act::Trouble => self.trouble(),
             Act::Promote => self.promote_someone(),
@@ -275,7 +256,7 @@ impl<P: Subject> World<P> {
     }
 
     /// What has come, in the log of the run.
-    fn say(&mut self, place: usize, what: &str) {
+    pub(super) fn say(&mut self, place: usize, what: &str) {
         self.note(format_args!("server {} {what}", place + 1));
     }
 
@@ -290,6 +271,9 @@ impl<P: Subject> World<P> {
         let seconds = cluster.random.between(100_000, 8_000_000);
         let at_commit = cluster.random.percent(50);
         match trouble {
+            Trouble::Replica | Trouble::Mistake | Trouble::Change if self.group.is_some() => {
+                self.trouble_group(trouble, place, seconds);
+            }
             Trouble::Kill if at_commit => cluster.dies_at_commit = Some(place),
             Trouble::Kill => self.kill_server(place),
             Trouble::Hang if self.is_up[place] => {
@@ -336,6 +320,7 @@ impl<P: Subject> World<P> {
         }
         self.say(place, "dies");
         self.crash(place);
+        self.note_death(place);
         let Some(cluster) = &mut self.cluster else { return };
         let pause = cluster.random.between(300_000, 8_000_000);
         self.schedule.at(self.now + pause, Happening::ServerUp(place));
@@ -345,49 +330,9 @@ impl<P: Subject> World<P> {
     /// Somebody may notice that the primary is away, and promote another one.
     fn may_be_replaced(&mut self, place: usize) {
         let Some(cluster) = &mut self.cluster else { return };
-        if place == cluster.named && cluster.random.percent(70) {
+        if self.group.is_none() && place == cluster.named && cluster.random.percent(70) {
             self.plan_between(200_000, 5_000_000, Act::Promote);
         }
-    }
-
-    fn cut(&mut self, place: usize, lasts: u64) {
-        let workers = self.parameters.workers as usize;
-        let sites = self.onramps.as_ref().map(|onramps| onramps.sites.len());
-        let Some(cluster) = &mut self.cluster else { return };
-        let whose = match cluster.random.below(5) {
-            0 | 1 => Whose::All,
-            2 => Whose::Checks,
-            _ => Whose::Worker(cluster.random.index(workers)),
-        };
-        let of_one = sites.filter(|_| cluster.random.percent(60));
-        let site = of_one.map(|sites| cluster.random.index(sites));
-        let cut = Cut { server: place, whose, site };
-        cluster.cuts.push(cut);
-        self.say(place, &format!("is cut off: {cut:?}"));
-        self.plan(lasts, Act::Heal);
-        if whose == Whose::All {
-            self.may_be_replaced(place);
-        }
-    }
-
-    /// A cut ends: connections go on, or some of them are found to be gone.
-    fn heal(&mut self) {
-        let Some(cluster) = &mut self.cluster else { return };
-        if cluster.cuts.is_empty() {
-            return;
-        }
-        let cut = cluster.cuts.remove(0);
-        let (place, goes_on) = (cut.server, cluster.random.percent(50));
-        self.say(place, &format!("is reached again: {cut:?}"));
-        if !goes_on {
-            let is_cut = |link: &Link| self.is_of(*link, cut.site);
-            let links: Vec<Link> = self.servers[place].links().filter(is_cut).collect();
-            for link in links {
-                self.servers[place].drop_link(link);
-                self.network.peer_resets(self.now, &mut self.schedule, link);
-            }
-        }
-        self.plan_all_replication();
     }
 
     fn trouble_replica(&mut self, place: usize, lasts: u64) {
@@ -523,6 +468,9 @@ impl<P: Subject> World<P> {
             return;
         }
         self.note(format_args!("server up"));
+        if self.is_group() {
+            return self.restart_member(place);
+        }
         let Some(cluster) = &mut self.cluster else { return };
         let (named, as_it_was) = (cluster.named, cluster.random.percent(50));
         self.say(place, "is back");
@@ -544,7 +492,7 @@ impl<P: Subject> World<P> {
 
     /// The replica there gets what is next after a while, unless it is about to.
     pub(super) fn plan_replication(&mut self, place: usize) {
-        let is_replica = self.member(place).source.is_some();
+        let is_replica = self.member(place).source.is_some() || self.is_group();
         let Some(cluster) = &mut self.cluster else { return };
         if !is_replica || std::mem::replace(&mut cluster.replicates[place], true) {
             return;
@@ -558,6 +506,9 @@ impl<P: Subject> World<P> {
             cluster.replicates[place] = false;
         }
         let at_once = self.cluster.as_ref().map_or(0, |cluster| cluster.drawn.at_once);
+        if let Some(next) = self.next_in_group(place, at_once) {
+            return self.carry_out(place, next);
+        }
         let member = self.member(place);
         let Some(source) = member.source.map(|number| number as usize - 1) else { return };
         if !self.is_reached(place) || !self.is_reached(source) || member.replication != Replication::Runs {
@@ -569,13 +520,20 @@ impl<P: Subject> World<P> {
                     Some(cluster) if cluster.drawn.any_order => in_any_order(next, &mut cluster.random),
                     _ => next,
                 };
-                self.servers[place].database.replicate(next);
-                let has = self.member(place).log().len();
-                self.note(format_args!("server {} has {has} transactions", place + 1));
-                self.plan_replication(place);
+                self.carry_out(place, next);
             }
             Ok(_) => {}
             Err(why) => self.member_mut(place).replication = Replication::Failed(why),
+        }
+    }
+
+    /// A replica has got this.
+    fn carry_out(&mut self, place: usize, next: Vec<Rc<Committed>>) {
+        if !next.is_empty() {
+            self.servers[place].database.replicate(next);
+            let has = self.member(place).log().len();
+            self.note(format_args!("server {} has {has} transactions", place + 1));
+            self.plan_replication(place);
         }
     }
 
@@ -585,6 +543,10 @@ impl<P: Subject> World<P> {
         cluster.cuts.clear();
         cluster.hangs_until.fill(0);
         let named = cluster.named;
+        if self.is_group() {
+            self.calm_group();
+            return self.accept_what_lacks();
+        }
         self.is_up.fill(true);
         self.member_mut(named).read_only = false;
         for place in 0..self.servers.len() {

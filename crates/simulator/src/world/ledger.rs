@@ -21,6 +21,7 @@ impl<P: Subject> World<P> {
         let program = self.servers[place].database.asker;
         let is_lost = cluster.named != place || self.drivers[program].led_to != Some(place);
         for committed in news {
+            self.share(place, &committed);
             self.checkers.committed(&committed, is_lost);
         }
         for other in 0..self.servers.len() {
@@ -140,7 +141,7 @@ impl<P: Subject> World<P> {
     pub(super) fn note_asked(&mut self) {
         for ((table, id), version) in std::mem::take(&mut self.checkers.asked) {
             let lacks = |place: usize| {
-                let is_replica = self.member(place).source.is_some();
+                let is_replica = self.member(place).source.is_some() || self.is_group();
                 is_replica && self.servers[place].database.committed_version(&table, id) < version
             };
             self.checkers.reads.own_behind += u64::from((0..self.servers.len()).any(lacks));
@@ -168,6 +169,9 @@ impl<P: Subject> World<P> {
         let near = self.near_takes_reads(program);
         for (way, token) in std::mem::take(&mut self.sent) {
             let place = way.server;
+            if !goes_on {
+                self.check_sent_in_group(program, way, token);
+            }
             if way.origin.is_reader {
                 self.check_sent_to_reader(place, token);
                 self.check_rules(way, token, &near);

@@ -3,6 +3,7 @@
 mod agreement;
 mod cluster;
 mod driver;
+mod group;
 mod kills;
 mod ledger;
 mod onramps;
@@ -13,6 +14,7 @@ mod servers;
 mod turn;
 
 pub use self::cluster::Act;
+pub use self::group::GroupAct;
 pub use self::onramps::Fate;
 
 use std::collections::BTreeMap;
@@ -23,6 +25,7 @@ use seam::Signal;
 
 use self::cluster::Cluster;
 use self::driver::{Driver, Life, News};
+use self::group::Group;
 use self::kills::Overheard;
 use self::onramps::Onramps;
 use self::servers::{Way, new_servers};
@@ -93,6 +96,7 @@ pub struct World<P> {
     /// The way of each connection to a server.
     ways: BTreeMap<Link, Way>,
     cluster: Option<Cluster>,
+    group: Option<Group>,
     onramps: Option<Onramps<P>>,
     overheard: Overheard,
     /// Clients' statements that were sent in this turn, with the ways to the servers.
@@ -142,6 +146,7 @@ impl<P: Subject> World<P> {
             onramps: None,
             overheard: Overheard::default(),
             cluster: parameters.cluster.clone().map(|drawn| Cluster::new(drawn, parameters.seed)),
+            group: group_of(&parameters),
             parameters,
             servers,
             sent: Vec::new(),
@@ -180,6 +185,7 @@ impl<P: Subject> World<P> {
             self.schedule.at(at, Happening::Fault);
         }
         self.begin_cluster();
+        self.begin_group();
         self.begin_onramps();
         self.storm();
         if !self.parameters.drains_early && self.checkers.found().is_none() {
@@ -458,6 +464,11 @@ impl<P: Subject> World<P> {
     fn note(&mut self, text: fmt::Arguments<'_>) {
         self.trace.line(self.now, text);
     }
+}
+
+fn group_of(parameters: &Parameters) -> Option<Group> {
+    let cluster = parameters.cluster.as_ref()?;
+    Some(Group::new(cluster.group?, usize::from(cluster.servers), parameters.seed))
 }
 
 fn checkers_of(parameters: &Parameters, direct: bool) -> Checkers {

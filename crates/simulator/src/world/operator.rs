@@ -154,7 +154,7 @@ impl<P: Subject> World<P> {
             }
             Stage::Running(until, _) if self.now < until => {}
             Stage::Running(_, works) => {
-                if works && self.is_reached(order.from) && self.is_reached(order.to) {
+                if works && !self.is_group() && self.is_reached(order.from) && self.is_reached(order.to) {
                     self.change_roles(order);
                 }
                 return self.end_order();
@@ -180,7 +180,9 @@ impl<P: Subject> World<P> {
         order.stage = Stage::Running(self.now + takes, works);
         cluster.order = Some(order);
         // As its first step, the command sets the present one to read_only.
-        if works && self.is_reached(order.from) {
+        if works && self.is_group() {
+            self.set_as_primary(order.to);
+        } else if works && self.is_reached(order.from) {
             self.member_mut(order.from).read_only = true;
         }
         self.plan(takes, Act::Operate);
@@ -202,7 +204,9 @@ impl<P: Subject> World<P> {
         let Some(order) = cluster.order.take() else { return };
         let gives_up = !matches!(order.stage, Stage::Running(..));
         cluster.gave_up.extend(gives_up.then_some(order.program));
-        if cluster.named == order.from {
+        if self.group.is_some() {
+            self.give_up_change();
+        } else if cluster.named == order.from {
             self.member_mut(order.from).read_only = false;
         }
         if self.drivers[order.program].life != Life::Gone {

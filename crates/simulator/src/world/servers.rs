@@ -8,6 +8,7 @@ use crate::network::{Owner, Parcel};
 use crate::random::Random;
 use crate::schedule::Happening;
 use crate::server::database::Database;
+use crate::server::group::Seat;
 use crate::server::locks::EPOCH;
 use crate::server::member::Member;
 use crate::server::{Action, Link, Server, Speed};
@@ -53,6 +54,9 @@ pub(super) fn new_servers(parameters: &Parameters, direct: bool, random: &mut Ra
         let mut member = Member::new(u32::from(number));
         (member.kind, member.has_tags) = (cluster.kind, cluster.has_tags);
         (member.read_only, member.source) = (number > 1, (number > 1).then_some(1));
+        if cluster.group.is_some() {
+            (member.seat, member.source) = (Some(Seat::new(cluster.servers.into())), None);
+        }
         let mut database = database.clone();
         database.member = Some(member);
         database.kind = cluster.kind;
@@ -126,6 +130,7 @@ impl<P: Subject> World<P> {
     /// Something happens on a server: statements that run there are numbered with those of all others.
     pub(super) fn with_server(&mut self, place: usize, act: impl FnOnce(&mut Server)) {
         let clock = self.clock();
+        self.note_alone(place);
         let server = &mut self.servers[place];
         server.database.clock = clock;
         server.database.moment = self.checkers.moment;
