@@ -126,7 +126,9 @@ impl Server {
         let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
         let under_way =
             |(_, other): (BackendKey, &Backend)| other.account.identity == identity && other.is_changing();
+        // What COM_CHANGE_USER undoes on a server that is neither MySQL nor MariaDB is not known.
         settings.change_accounts
+            && facts.has_trackers()
             && !settings.proxy_to_server
             && self.control.defaults.allow_changes()
             && !interactive
