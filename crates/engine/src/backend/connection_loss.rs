@@ -24,6 +24,12 @@ use crate::workers::places::Origin;
 /// ER_CON_COUNT_ERROR: the server lives but takes no more connections.
 pub(crate) const SERVER_FULL: u16 = 1040;
 
+/// ER_SERVER_SHUTDOWN.
+pub(crate) const SHUTDOWN: u16 = 1053;
+
+/// ER_SERVER_OFFLINE_MODE: of a member that its group has left out.
+pub(crate) const OFFLINE: u16 = 3032;
+
 /// ER_TOO_MANY_USER_CONNECTIONS: it takes no more of this user.
 const USER_FULL: u16 = 1203;
 
@@ -293,6 +299,14 @@ impl Engine {
             !matches!(self.servers[key].phase(), Phase::Ready),
             "a login is refused before its end"
         );
+        // Another server is the primary soon, or this one is back: who waits, waits for that.
+        if matches!(code, OFFLINE | SHUTDOWN)
+            && self.settings.cluster.several
+            && !self.servers[key].is_changing()
+        {
+            self.close_backend(key, &message);
+            return self.server_failed(key.server(), format!("it lets nobody in: error {code}: {message}"));
+        }
         if let Some(connection) = connection {
             self.io.outbox.close(connection);
         }

@@ -13,7 +13,7 @@ use super::verdict::Verdict;
 use super::{Cluster, Effect, Step};
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Finding, Work};
-use crate::backend::connection_loss::SERVER_FULL;
+use crate::backend::connection_loss::{OFFLINE, SERVER_FULL, SHUTDOWN};
 use crate::backend::reachability::connect_error;
 use crate::backend::security::{proxy_header, server_name, wanted_tls, way_to};
 use crate::control::answer::Kept;
@@ -39,12 +39,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// After the server has refused the service account: attempts more often than so may lock it (failed_login_attempts of MySQL).
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-
-/// ER_SERVER_SHUTDOWN.
-const SHUTDOWN: u16 = 1053;
-
-/// ER_SERVER_OFFLINE_MODE: of a member that its group has left out.
-const OFFLINE: u16 = 3032;
 
 /// Refusals that say nothing of the account, and that end by themselves.
 const OF_THE_SERVER: [u16; 3] = [SERVER_FULL, SHUTDOWN, OFFLINE];

@@ -165,6 +165,29 @@ fn what_is_lost_ahead_of_a_statement_leaves_it_waiting() {
     assert!(!waits, "the client has got a part of it");
 }
 
+/// As a group's former primary does that has been left out, and has ended its clients' connections.
+#[test]
+fn who_waits_for_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
+    for (several, code) in [(true, 3032), (true, 1053), (false, 3032), (true, 1045)] {
+        let mut engine = with_backends();
+        engine.settings.cluster.several = several;
+        let primary = engine.servers.primary().key;
+        let client = client_key(0);
+        let held = engine.clients[client].backend.take().expect("it holds one");
+        engine.servers[held].holder = None;
+        let all: Vec<_> = engine.servers.primary().backends.iter().map(|(key, _)| key).collect();
+        all.into_iter().for_each(|key| engine.close_backend(key, ""));
+        let key = open_backends(&mut engine, &[primary])[0];
+        engine.clients[client].identity = Some(engine.servers[key].account.identity);
+        engine.clients[client].request = Some(Box::new(request("SELECT 1")));
+        engine.clients[client].set_phase(Phase::Queued);
+        engine.backend_refused(key, code, String::from("The server is currently in offline mode"));
+        let waits = several && code != 1045;
+        assert_eq!(matches!(engine.clients[client].phase(), Phase::Queued), waits, "{several} {code}");
+        assert_eq!(engine.servers.primary().reachability.is_down(), waits);
+    }
+}
+
 /// How both connections end.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
