@@ -37,8 +37,10 @@ pub(super) fn new_servers(parameters: &Parameters, direct: bool, random: &mut Ra
         // Some who may end everybody's sessions.
         database.accounts.iter_mut().for_each(|account| account.may_kill |= account.user == MAY_KILL);
     }
-    // Nor does one make room for the clients of another.
-    let makes_room = !direct && parameters.onramps.is_none();
+    // Nor does one make room for the clients of another, nor for sessions whose commit a group holds up: they keep what they have when their
+    // connection has gone.
+    let of_group = parameters.cluster.as_ref().is_some_and(|cluster| cluster.group.is_some());
+    let makes_room = !direct && parameters.onramps.is_none() && !of_group;
     database.most_prepared_statements = makes_room.then_some(MOST_PREPARED_STATEMENTS);
     // Clients of its own would see what only a pool has to know.
     let speed = match direct {
