@@ -283,8 +283,9 @@ impl Workers {
         let of = |counts: bool| if counts { &served } else { &nothing };
         self.way.count(now);
         let may_try = self.onramps.may_try(now);
-        let alone = self.meter.take(now, of(self.meter.counts()), &self.way, may_try);
-        let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()), &self.way, may_try);
+        let for_a_permit = self.for_a_permit();
+        let alone = self.meter.take(now, of(self.meter.counts()), &self.way, for_a_permit, may_try);
+        let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()), &self.way, 1.0, may_try);
         self.take_up_limits(alone.unwrap_or_default(), shared.unwrap_or_default());
     }
 
@@ -324,6 +325,12 @@ impl Workers {
     fn in_use(&self, running: u32) -> u32 {
         let at_the_server = self.permits().saturating_sub(self.way.on_the_way());
         running.saturating_sub((self.spared() / WHOLE).min((FOR_A_PERMIT - 1).saturating_mul(at_the_server)))
+    }
+
+    /// Statements that run for each permit in use, from 1 to [`FOR_A_PERMIT`].
+    fn for_a_permit(&self) -> f64 {
+        let running = self.running();
+        f64::from(running.max(1)) / f64::from(self.in_use(running).max(1))
     }
 
     /// Whether most permits are free, so that what runs is hardly held up by others.

@@ -41,8 +41,9 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// drowning would take minutes to be measured.
 const ENOUGH: u64 = 4;
 
-/// After a change of the limit, so many statements for each permit end before the next measurement: those that began before.
-const SETTLING: u64 = 1;
+/// After a change of the limit, so many times as many statements as ran or run now end before the next measurement: those that began
+/// before. Fewer are not enough: what is measured behind a step up and back would have some of those of the other limit.
+const SETTLING: f64 = 1.0;
 
 /// And it takes so many times as long as the way to the server and back, where it is far: on the first those come that began before, and
 /// how many are on the way follows on the next ones.
@@ -151,6 +152,10 @@ pub(crate) struct Limit {
     undecided: Vec<(u32, Differences)>,
     /// True while statements run that began under another limit: too early to measure.
     settling: bool,
+    /// So many ran as that was left.
+    ran_before: f64,
+    /// So many run for each permit in use, see [`Limit::look`].
+    for_a_permit: f64,
     began: Instant,
     from: Counts,
 }
@@ -195,19 +200,26 @@ struct Usual {
 /// A larger difference than this between two measurements is no noise.
 const LARGEST_NOISE: f64 = 0.3;
 
+/// Nor is any where so many more or fewer run for each permit than at the last one (a natural logarithm): kinds that mostly wait grow into
+/// their parts, a sixteenth of a permit at a time.
+const SAME_PARTS: f64 = 0.05;
+
 /// By how much the speed differs from one measurement at the best limit to the next at the same one: what the machine does by
 /// itself, and chance. An average over the last twenty, about.
 #[derive(Clone, Copy, Debug, Default)]
 struct Noise {
-    last: Option<f64>,
+    /// The last measurement, and how many statements ran for each permit.
+    last: Option<(f64, f64)>,
     average: f64,
     count: u32,
 }
 
 impl Noise {
-    /// Takes in a measurement at the best limit.
-    fn add(&mut self, speed: Speed) {
-        if let Some(last) = self.last.replace(speed.work) {
+    /// Takes in a measurement at the best limit, while so many statements ran for each permit.
+    fn add(&mut self, speed: Speed, for_a_permit: f64) {
+        if let Some((last, before)) = self.last.replace((speed.work, for_a_permit))
+            && (for_a_permit / before).ln().abs() < SAME_PARTS
+        {
             self.count = (self.count + 1).min(20);
             let difference = (speed.work - last).abs().min(LARGEST_NOISE);
             self.average += (difference - self.average) / f64::from(self.count);
@@ -266,6 +278,8 @@ impl Limit {
             mixes: Mixes::default(),
             undecided: Vec::new(),
             settling: true,
+            ran_before: 0.0,
+            for_a_permit: 1.0,
             began: Instant::START,
             from: Counts::default(),
         }
@@ -323,8 +337,17 @@ impl Limit {
     }
 
     /// Takes a look at what has been counted so far, as often as one likes, and says which limit is in force from now on. It
-    /// begins to try another only if it may.
-    pub(crate) fn look(&mut self, now: Instant, counts: Counts, round_trip: Duration, may_try: bool) -> u32 {
+    /// begins to try another only if it may. For each permit in use `for_a_permit` statements run, from 1: more where kinds that mostly
+    /// wait leave parts of theirs to others.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        counts: Counts,
+        round_trip: Duration,
+        for_a_permit: f64,
+        may_try: bool,
+    ) -> u32 {
+        self.for_a_permit = for_a_permit;
         let here = self.from;
         // The clocks of workers differ by a turn, so that what is counted may seem to go back.
         let statements = counts.statements.saturating_sub(here.statements);
@@ -345,11 +368,9 @@ impl Limit {
         } else if self.is_hopeless(statements, measured) {
             self.measure_from(now, counts);
             self.try_next(now, None);
-            self.settling = true;
+            self.settle_from(in_force);
         } else if self.settling {
-            if statements >= SETTLING * in_force.max(self.best.into())
-                && elapsed >= SETTLING_TRIPS * round_trip
-            {
+            if self.is_settled(statements) && elapsed >= SETTLING_TRIPS * round_trip {
                 self.settling = false;
                 self.measure_from(now, counts);
             }
@@ -366,9 +387,23 @@ impl Limit {
                     self.measured(now, speed, may_try);
                 }
             }
-            self.settling = u64::from(self.in_force()) != in_force;
+            if u64::from(self.in_force()) != in_force {
+                self.settle_from(in_force);
+            }
         }
         self.in_force()
+    }
+
+    /// Another limit is in force now than this.
+    fn settle_from(&mut self, before: u64) {
+        self.settling = true;
+        self.ran_before = before as f64 * self.for_a_permit;
+    }
+
+    /// Says whether those statements have ended that began under another limit, where so many have since.
+    fn is_settled(&self, statements: u64) -> bool {
+        let run = f64::from(self.in_force().max(self.best)) * self.for_a_permit;
+        statements as f64 >= SETTLING * run.max(self.ran_before)
     }
 
     fn measure_from(&mut self, now: Instant, counts: Counts) {
@@ -404,6 +439,8 @@ impl Limit {
         if matches!(self.state, State::Trying(_)) {
             self.state = State::resting(self.began, Duration::ZERO);
         }
+        // Nobody waits, so that no more run than may.
+        self.ran_before = 0.0;
         self.settling = true;
     }
 
@@ -419,7 +456,7 @@ impl Limit {
 
     fn measured(&mut self, now: Instant, speed: Speed, may_try: bool) {
         if self.in_force() == self.best && may_try {
-            self.noise.add(speed);
+            self.noise.add(speed, self.for_a_permit);
         }
         match &mut self.state {
             &mut State::Resting { at_least, until } => {

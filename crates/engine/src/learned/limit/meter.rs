@@ -113,12 +113,14 @@ impl<const LIMITS: usize> Meter<LIMITS> {
     }
 
     /// Counts what a worker has in its turn, and says which limits are in force from now on, where it has looked. How far away the server
-    /// is says how soon that can be seen. Other limits are tried only where that `may_try`.
+    /// is says how soon that can be seen, and how many statements run `for_a_permit` how many have to end first. Other limits are tried only
+    /// where that `may_try`.
     pub(crate) fn take(
         &self,
         now: Instant,
         served: &Served,
         way: &Way,
+        for_a_permit: f64,
         may_try: bool,
     ) -> Option<[Option<u32>; LIMITS]> {
         let Served { statements, work } = *served;
@@ -144,7 +146,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         for (number, limit) in limits.iter_mut().enumerate() {
             let Some(limit) = limit else { continue };
             let may_try = may_try && trying.is_none_or(|trying| trying == number) && way.is_steady();
-            limit.look(now, counts, way.round_trip(), may_try);
+            limit.look(now, counts, way.round_trip(), for_a_permit, may_try);
             if limit.is_trying() {
                 trying = Some(number);
             }

@@ -48,6 +48,8 @@ struct Bench {
     /// How many there may be at a time: with a larger limit none waits.
     clients: f64,
     changes: Vec<(Instant, u32)>,
+    /// Statements that run for each permit.
+    for_a_permit: f64,
     /// Whether it is its turn to try another limit.
     may_try: bool,
 }
@@ -67,6 +69,7 @@ impl Bench {
             kind: 0,
             clients: f64::INFINITY,
             changes: Vec::new(),
+            for_a_permit: 1.0,
             may_try: true,
         }
     }
@@ -107,7 +110,7 @@ impl Bench {
         if f64::from(in_force) < self.clients {
             self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
         }
-        let next = self.limit.look(self.now, self.counts, Duration::ZERO, self.may_try);
+        let next = self.limit.look(self.now, self.counts, Duration::ZERO, self.for_a_permit, self.may_try);
         if next != in_force {
             self.changes.push((self.now, next));
         }
@@ -249,6 +252,25 @@ fn where_each_permit_counts_in_full_it_grows_in_a_second_and_a_half() {
     for seed in 1..=20 {
         let mut bench = Bench { limit: Limit::new(range(2, 512)), ..Bench::new(0.05, seed) };
         bench.run(bound_by_nothing, Duration::from_millis(1_500), 1.0);
+        assert!(bench.limit.best >= 256, "seed {seed}: {}", bench.limit.best);
+    }
+}
+
+/// Statements that sleep 50 ms, more and more of them for each permit: a sixteenth of a permit each 100 ms, as the engine has it.
+#[test]
+fn while_sleepers_grow_into_their_parts_of_permits_the_limit_grows_too() {
+    for seed in 1..=20 {
+        let mut bench = Bench { limit: Limit::new(range(2, 512)), ..Bench::new(0.05, seed) };
+        // What has begun in each 10 ms of the last 50.
+        let mut begun = std::collections::VecDeque::from([0.0; 5]);
+        for stretch in 0..250 {
+            bench.for_a_permit = 16.0 / (16.0 - f64::from((stretch / 10).min(12)));
+            let ended = begun.pop_front().expect("five");
+            let running: f64 = begun.iter().sum();
+            let may_run = f64::from(bench.limit.in_force()) * bench.for_a_permit;
+            begun.push_back((may_run - running).max(0.0));
+            bench.stretch(ended * 100.0, 1.0);
+        }
         assert!(bench.limit.best >= 256, "seed {seed}: {}", bench.limit.best);
     }
 }
