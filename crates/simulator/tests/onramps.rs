@@ -12,6 +12,9 @@ use simulator::{Fleet, Parameters, Subject, World, fleet, run_engine};
 /// Seeds that run on every change, for some seconds.
 const SEEDS: u64 = 30;
 
+/// A planted bug shows in one of so many. The first that shows it ends the search, and a change of ours may show it later.
+const SEARCHED: u64 = 150;
+
 /// And those that only `make test-all` runs: of each kind some five seconds.
 const ALL_SEEDS: u64 = 40;
 
@@ -138,10 +141,10 @@ fn a_client_that_is_killed_in_the_place_of_another_is_found() {
 #[test]
 fn a_statement_that_is_interrupted_in_the_place_of_another_is_found() {
     let plants = |bytes: &mut Vec<u8>| {
-        if let Some(at) = find(bytes, b"KILL QUERY 1").filter(|_| bytes[4] == 3) {
+        // Alone, and no text that a client has sent.
+        if find(bytes, b"KILL QUERY 1").is_some_and(|at| at == 5 && bytes[4] == 3) {
             let last = bytes.len() - 1;
             bytes[last] = if bytes[last] == b'9' { b'0' } else { bytes[last] + 1 };
-            assert_eq!(at, 5);
         }
     };
     expect(plants, &["was interrupted in"]);
@@ -174,7 +177,7 @@ fn expect(plants: Bug, texts: &[&str]) {
 /// Whether it does in runs that are drawn like this.
 fn is_found(plants: Bug, texts: &[&str], draw: fn(u64, u64, u8) -> Parameters) -> bool {
     BUG.set(Some(plants));
-    let found = (1..=SEEDS).any(|seed| {
+    let found = (1..=SEARCHED).any(|seed| {
         let violation = World::several(planted, draw(seed, 0, 3), false).run().violation;
         violation.is_some_and(|violation| texts.iter().any(|text| violation.contains(text)))
     });
