@@ -275,7 +275,7 @@ def test_a_node_that_is_to_wait_with_each_answer_is_not_taken_for_lost(kind, sta
     try:
         for number in range(3):
             kind.order(number, "SET GLOBAL wsrep_sync_wait = 15")
-        onramp = start(server_check_timeout="500ms", server_check_interval="100ms")
+        onramp = start(server_check_timeout="3s", server_check_interval="100ms")
         address = f"address LIKE '%:{kind.servers[late].port}'"
         checks = f"SELECT well FROM server_checks WHERE age_us < {{}} AND {address}"
         with raw.connect(onramp, schema="onramp_app") as client:
