@@ -201,7 +201,7 @@ impl Engine {
             }
             _ => {}
         }
-        // A node's turn comes behind all others.
+        // Behind one that was just put, this comes behind all others.
         let control = &self.servers[server].control;
         if matches!(control.state, State::Idle) && control.position.is_due(self.now) {
             self.servers[server].ask(self.now, Question::Position);

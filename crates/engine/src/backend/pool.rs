@@ -207,7 +207,6 @@ mod tests {
     use crate::scheduler::Lane;
     use crate::settings::Settings;
 
-    /// Else it would be closed as soon as it stands, and asked for again at once, until nothing waits any more.
     #[test]
     fn what_a_reset_undoes_is_not_known_of_servers_without_trackers() {
         assert_eq!(behind_pins(Effects::USER_VARIABLE.into()), Afterwards::Reset);
@@ -217,6 +216,7 @@ mod tests {
         );
     }
 
+    /// Else it would be closed as soon as it stands, and asked for again at once, until nothing waits any more.
     #[test]
     fn a_backend_stays_while_draining_for_who_may_not_start_now() {
         let mut engine = engine(1, Settings::default());
