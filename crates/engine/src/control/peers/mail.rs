@@ -79,7 +79,7 @@ pub(crate) struct Mail {
     /// Without it nothing is sent or read.
     key: Option<LetterKey>,
     /// The server's clock at the beginning of ours, in milliseconds: at least and at most, since a question takes time.
-    clock: (u64, u64),
+    clock: Option<(u64, u64)>,
     /// Of the latest letter.
     number: u32,
     /// By the connections of those they are for.
@@ -148,6 +148,7 @@ impl Mail {
     /// The service account has another connection: nothing that was under way is any more.
     pub(super) fn asked_anew(&mut self, key: Option<&LetterKey>) {
         self.key = key.cloned();
+        self.clock = None;
         self.refused = None;
         let outgoing = std::mem::take(&mut self.outgoing);
         for kill in outgoing.into_values().flat_map(|mut outgoing| outgoing.take_kills()) {
@@ -158,19 +159,22 @@ impl Mail {
         self.looked = None;
     }
 
-    /// The server's clock has said so many milliseconds, at some time between these two.
+    /// The server's clock has said so many milliseconds, at some time between these two. An answer that took long leaves what is known better.
+    /// Where it cannot be so any more, the clock has been set or has drifted.
     pub(super) fn set_clock(&mut self, asked: Instant, answered: Instant, millis: u64) {
-        self.clock = (millis.wrapping_sub(millis_of(answered)), millis.wrapping_sub(millis_of(asked)));
+        let said = (millis.wrapping_sub(millis_of(answered)), millis.wrapping_sub(millis_of(asked)));
+        let both = self.clock.map_or(said, |known| (known.0.max(said.0), known.1.min(said.1)));
+        self.clock = Some(if both.0 <= both.1 { both } else { said });
     }
 
     /// The server's time at least, the last 32 bits of its milliseconds: letters live for seconds, and these are seven weeks.
-    fn earliest(&self, at: Instant) -> u32 {
-        self.clock.0.wrapping_add(millis_of(at)) as u32
+    pub(super) fn earliest(&self, at: Instant) -> u32 {
+        self.clock.map_or(0, |clock| clock.0).wrapping_add(millis_of(at)) as u32
     }
 
     /// The same at most. So no KILL is taken for older than it is, and misses what it means.
-    fn latest(&self, at: Instant) -> u32 {
-        self.clock.1.wrapping_add(millis_of(at)) as u32
+    pub(super) fn latest(&self, at: Instant) -> u32 {
+        self.clock.map_or(0, |clock| clock.1).wrapping_add(millis_of(at)) as u32
     }
 
     /// The peers that are there, by their connections. What was for others comes back, and what was from them is forgotten.

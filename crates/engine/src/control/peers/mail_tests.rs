@@ -287,6 +287,44 @@ fn a_letter_that_is_read_too_late_is_not_carried_out() {
     }
 }
 
+/// Either has asked for the time a second before, and was held up until the answer was read.
+#[test]
+fn a_question_that_took_long_makes_no_known_clock_uncertain() {
+    let second = |seconds| Instant::START + Duration::from_secs(seconds);
+    let base = 1_769_860_800_000;
+    let key = key("onramp-secret");
+    for slow in 0..2 {
+        let mut mails = [Mail::default(), Mail::default()];
+        for (place, mail) in mails.iter_mut().enumerate() {
+            mail.asked_anew(key.as_ref());
+            mail.set_clock(second(10), second(10), base + 10_000);
+            mail.set_clock(second(11), second(if place == slow { 15 } else { 11 }), base + 11_000);
+        }
+        let [from, to] = &mut mails;
+        to.know(&BTreeSet::from([7]));
+        from.send(second(20), 8, kill(4));
+        let order = from.text(7, PeersQuestion::Post(8));
+        from.is_asked(second(20), 7, PeersQuestion::Post(8));
+        let mut server = Locks::default();
+        server.answer(7, &order).unwrap();
+        let question = PeersQuestion::ReadLetter(7);
+        let rows = rows_of(&server.answer(8, &to.text(8, question)).unwrap());
+        to.take(second(20) + PEER_TIMEOUT, 8, question, rows[0][0].as_deref());
+        assert_eq!(to.next_delivery(), None, "it is carried out when its sender has given it up");
+    }
+}
+
+/// The clock of the server has been set.
+#[test]
+fn the_latest_word_of_the_clock_counts_where_it_disagrees() {
+    let mut mail = Mail::default();
+    let at = |seconds| Instant::START + Duration::from_secs(seconds);
+    for (seconds, millis) in [(10, 500_000), (11, 900_000), (12, 100_000)] {
+        mail.set_clock(at(seconds), at(seconds), millis);
+        assert_eq!((mail.earliest(at(seconds)), mail.latest(at(seconds))), (millis as u32, millis as u32));
+    }
+}
+
 /// One user's KILLs of whatever there is not, hundreds of them, and another one's.
 #[test]
 fn a_crowd_of_one_user_keeps_others_waiting_for_no_longer_than_itself() {
