@@ -37,6 +37,10 @@ const LIVELY: Duration = Duration::from_secs(1);
 /// A client waits so long for a peer to answer. The peer looks once a second; the rest is for one that is busy, or whose server is.
 pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What nobody has answered is taken back, and then told: what is taken back cannot be read any more. So long it may take, where the server answers
+/// late or has refused: less than the second that [`PEER_TIMEOUT`] leaves of how long a killer waits.
+const TAKEN_BACK_WITHIN: Duration = Duration::from_millis(500);
+
 /// The peer carries a letter out for so long. Its sender waits a second longer: both reckon by the server's clock, of which they know as much as the
 /// server took to tell it, and a letter shall not be carried out whose sender has just told that nobody answers.
 const CARRIED_OUT_FOR: Duration = PEER_TIMEOUT.saturating_sub(Duration::from_secs(1));
@@ -118,6 +122,8 @@ struct Sent {
     bits: Bits,
     /// `None` once it is of no use any more: its locks are to be given back.
     order: Option<Order>,
+    /// Nobody has answered it in time, which is told once its locks are given back.
+    given_up: Option<Order>,
 }
 
 /// What is from one peer.
@@ -235,9 +241,14 @@ impl Mail {
     /// Gives up letters that nobody has answered in time. They shall not be carried out once their senders have been told.
     pub(super) fn expire(&mut self, now: Instant) {
         let is_over = |order: &Order| now.since(order.since) >= PEER_TIMEOUT;
+        let is_late = |order: &mut Order| now.since(order.since) >= PEER_TIMEOUT + TAKEN_BACK_WITHIN;
         let mut over = Vec::new();
         for outgoing in self.outgoing.values_mut() {
-            over.extend(outgoing.sent.as_mut().and_then(|sent| sent.order.take_if(|order| is_over(order))));
+            if let Some(sent) = &mut outgoing.sent {
+                let given_up = sent.order.take_if(|order| is_over(order));
+                sent.given_up = given_up.or(sent.given_up.take());
+                over.extend(sent.given_up.take_if(is_late));
+            }
             for orders in outgoing.waiting.values_mut() {
                 // The oldest is the first.
                 while orders.front().is_some_and(is_over) {
@@ -370,7 +381,7 @@ impl Mail {
         self.number = self.number.wrapping_add(1);
         let Some(key) = &self.key else { return };
         let bits = key.encode(own, to, &self.content(self.number, &order));
-        let sent = Some(Sent { number: self.number, bits, order: Some(order) });
+        let sent = Some(Sent { number: self.number, bits, order: Some(order), given_up: None });
         self.outgoing.entry(to).or_default().sent = sent;
     }
 
@@ -415,8 +426,9 @@ impl Mail {
             // What is still held would be a part of the next letter.
             _ if field.is_none() => self.refused = Some(now),
             PeersQuestion::Withdraw(connection) => {
-                if let Some(outgoing) = self.outgoing.get_mut(&connection) {
-                    outgoing.sent = None;
+                let sent = self.outgoing.get_mut(&connection).and_then(|outgoing| outgoing.sent.take());
+                if let Some(order) = sent.and_then(|sent| sent.given_up) {
+                    self.undelivered(order.kill, Undelivered::NoAnswer);
                 }
             }
             PeersQuestion::Answer(connection) => {
@@ -499,7 +511,7 @@ impl Outgoing {
 
     /// What nobody has answered.
     fn take_kills(&mut self) -> Vec<Kill> {
-        let sent = self.sent.as_mut().and_then(|sent| sent.order.take());
+        let sent = self.sent.as_mut().and_then(|sent| sent.order.take().or(sent.given_up.take()));
         let waiting = std::mem::take(&mut self.waiting).into_values().flatten();
         sent.into_iter().chain(waiting).map(|order| order.kill).collect()
     }

@@ -427,6 +427,32 @@ fn nothing_is_carried_out_behind_the_bound() {
     assert_eq!((letters(&mut both[1]), mail_locks(&server)), (Vec::new(), 0));
 }
 
+/// The recipient goes on at the very moment at which the sender is told, and knows nothing of the time.
+#[test]
+fn nobody_is_told_before_the_letter_is_taken_back() {
+    let mut server = Locks::default();
+    let mut both = two(&mut server);
+    both[0].peers.send(both[0].now, 2, kill(4));
+    both[0].go_on(&mut server, PEER_TIMEOUT - MILLI);
+    assert_ne!(mail_locks(&server), 0);
+    server.refuses = Some("RELEASE");
+    let mut waited = 0;
+    while both[0].deliveries().is_empty() {
+        assert_ne!(mail_locks(&server), 0, "it is told at once");
+        both[0].go_on(&mut server, MILLI * 100);
+        waited += 1;
+    }
+    assert!((5..=7).contains(&waited), "a server that takes nothing back keeps nobody waiting: {waited}");
+    server.refuses = None;
+    both[0].go_on(&mut server, PEER_TIMEOUT);
+    assert_eq!((both[0].deliveries(), mail_locks(&server)), (Vec::new(), 0), "it is told twice");
+    both[0].peers.send(both[0].now, 2, kill(6));
+    while both[0].deliveries().is_empty() {
+        both[0].go_on(&mut server, MILLI);
+    }
+    assert_eq!(mail_locks(&server), 0, "it is told before it is taken back");
+}
+
 #[test]
 fn a_late_answer_is_no_answer_to_the_next_letter() {
     let mut server = Locks::default();
