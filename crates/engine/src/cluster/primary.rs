@@ -142,6 +142,8 @@ impl Cluster {
         let present = choice.place;
         self.note_well(present, chosen);
         if let (true, news) = self.gives_way(now, chosen, settings) {
+            // Nobody is to be it before that is over.
+            self.next = None;
             return news;
         }
         let found = self.choose_undrained(now, settings.cluster.hold, addresses);

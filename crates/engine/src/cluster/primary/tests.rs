@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cluster::standing::Checked;
+use crate::cluster::switchover::Switching;
 use crate::cluster::testing::{address, at, member, two_servers, writes};
 
 fn two() -> (Cluster, Settings) {
@@ -340,4 +341,25 @@ fn the_writer_goes_on_while_the_next_one_is_asked() {
     assert_eq!((cluster.choose(at(3), &chosen, &settings), chosen.get()), (None, first));
     cluster.seen(at(3), 1, member(1, 0));
     assert!(cluster.choose(at(3), &chosen, &settings).is_some() && chosen.get().place == Some(1));
+}
+
+/// The nodes of a Galera have agreed on another writer, and an operator begins a switchover to it before it is asked once more.
+#[test]
+fn what_the_next_one_said_during_a_switchover_does_not_count() {
+    let (mut cluster, settings) = two();
+    let chosen = Chosen::default();
+    cluster.seen(at(1), 0, member(0, 0));
+    cluster.seen(at(1), 1, member(1, 1));
+    cluster.choose_confirmed(at(1), &chosen, &settings);
+    cluster.seen(at(2), 1, member(1, 0));
+    cluster.seen(at(2), 0, member(0, 1));
+    assert_eq!(cluster.choose(at(3), &chosen, &settings), None, "the next one is asked");
+    cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
+    assert!(cluster.choose(at(4), &chosen, &settings).is_some());
+    cluster.seen(at(5), 1, member(1, 0));
+    cluster.switching_ends(at(6));
+    cluster.seen(at(7), 0, member(0, 1));
+    assert_eq!((cluster.choose(at(8), &chosen, &settings), chosen.get().place), (None, None));
+    cluster.seen(at(9), 1, member(1, 0));
+    assert!(cluster.choose(at(9), &chosen, &settings).is_some() && chosen.get().place == Some(1));
 }
