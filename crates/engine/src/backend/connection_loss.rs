@@ -304,8 +304,9 @@ impl Engine {
             && self.settings.cluster.several
             && !self.servers[key].is_changing()
         {
-            self.close_backend(key, &message);
-            return self.server_failed(key.server(), format!("it lets nobody in: error {code}: {message}"));
+            self.server_failed(key.server(), format!("it lets nobody in: error {code}: {message}"));
+            self.claim_failed(self.servers[key].token, Unproved::NotNow);
+            return self.close_backend(key, &message);
         }
         if let Some(connection) = connection {
             self.io.outbox.close(connection);
@@ -359,7 +360,7 @@ impl Engine {
     fn claim_refused(&mut self, key: BackendKey, code: u16, message: &str) -> bool {
         let backend = &self.servers[key];
         let how = match code {
-            SERVER_FULL => Unproved::NoRoom,
+            SERVER_FULL => Unproved::NotNow,
             // Once it is logged in, only the account can be the wrong one.
             WRONG_PASSWORD | WRONG_PASSWORD_UNSAID if matches!(backend.phase(), Phase::LoggingIn(_)) => {
                 Unproved::Wrong

@@ -130,8 +130,8 @@ pub(crate) enum Unproved {
     Wrong,
     /// The server says no for another reason.
     Refused(MySqlError),
-    /// The server has no room for one more connection now.
-    NoRoom,
+    /// The server takes no connection now: it has no room for one more, or lets nobody in.
+    NotNow,
     /// It did not come to an answer.
     Lost,
 }
@@ -331,10 +331,10 @@ impl Engine {
             Unproved::Wrong => {
                 self.judge_claim(client, Answer::Judged { password, question, right: false });
             }
-            Unproved::NoRoom if self.waiting_claim(client).is_some() => {
+            Unproved::NotNow if self.waiting_claim(client).is_some() => {
                 self.logins.claims.line.put_back(guest, client);
             }
-            Unproved::NoRoom => {}
+            Unproved::NotNow => {}
             Unproved::Refused(error) => self.refuse_claim(client, &error),
             Unproved::Lost => {
                 let error = self.unreachable_error(self.servers.primary().key, "connect_timeout");

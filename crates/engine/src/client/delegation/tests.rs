@@ -449,3 +449,26 @@ fn a_client_that_has_gone_leaves_nothing() {
     bench.answer_backend(QUESTION);
     assert_eq!(Capabilities::NONE, bench.engine.clients[client_key(0)].class());
 }
+
+/// As a member does that its group has left out.
+#[test]
+fn who_asks_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
+    for code in [3032, 1053] {
+        let mut bench = Bench::new();
+        bench.claim(0, "app", "secret");
+        let (backend, _) = bench.answer_backend(QUESTION);
+        bench.engine.settings.cluster.several = true;
+        bench.refuse(backend, code);
+        assert!(bench.errors(0).is_empty() && bench.asked.is_empty(), "{code}");
+        // There is a primary again.
+        bench.engine.settings.cluster.several = false;
+        bench.now = bench.now + Duration::from_secs(2);
+        bench.turn();
+        let account = bench.asked.pop().expect("it is asked about once more");
+        bench.asked = vec![account];
+        let (backend, password) = bench.answer_backend(QUESTION);
+        assert_eq!(password, b"secret\0");
+        bench.accept(backend, "app@%");
+        assert_eq!(bench.told(0)[0][0], 0);
+    }
+}
