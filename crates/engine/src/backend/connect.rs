@@ -179,8 +179,8 @@ impl Engine {
 
     pub(crate) fn backend_connect_failed(&mut self, token: u64, errno: i32) {
         let Some(key) = self.servers.backend_of(token) else { return };
-        self.remove_backend(key);
         self.server_failed(key.server(), connect_error(errno));
+        self.remove_backend(key);
     }
 
     /// Bytes for a backend that is logging in.
@@ -468,8 +468,8 @@ impl Engine {
                 self.change_ended(key, NO_ANSWER);
                 continue;
             }
-            self.remove_backend(key);
             self.server_failed(key.server(), String::from(NO_ANSWER));
+            self.remove_backend(key);
         }
     }
 

@@ -89,18 +89,19 @@ impl Engine {
         });
         // What ends at a former address says nothing of the server where it is now.
         let in_work = !self.servers[key].in_flight.is_empty() && !self.servers[key].place.is_former();
+        // Whoever waits for this login is told why.
+        if in_login {
+            self.server_failed(
+                key.server(),
+                format!("it closed the connection in the middle of a login ({reason})"),
+            );
+        }
         self.lose_backend(key, reason);
         if in_work && self.settings.cluster.several && self.following.distrusts_idle(self.now) {
             // If the server has died, those that are idle have too, and what goes on is not to meet them.
             while let Some(&idle) = self.servers.of(key).idle.first() {
                 self.quit_backend(idle);
             }
-        }
-        if in_login {
-            self.server_failed(
-                key.server(),
-                format!("it closed the connection in the middle of a login ({reason})"),
-            );
         }
     }
 

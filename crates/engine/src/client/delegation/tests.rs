@@ -472,3 +472,30 @@ fn who_asks_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
         assert_eq!(bench.told(0)[0][0], 0);
     }
 }
+
+#[test]
+fn who_could_not_be_judged_hears_why_the_server_cannot_be_reached() {
+    let mut bench = Bench::new();
+    bench.claim(0, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    let mut why = |index: u32, fails: fn(&mut Bench)| {
+        bench.now = bench.now + Duration::from_secs(5);
+        bench.engine.servers.primary_mut().reachability.answered();
+        bench.claim(index, "other", "secret");
+        fails(&mut bench);
+        let told = bench.told(index);
+        String::from_utf8_lossy(ErrPacket::parse(&told[0]).unwrap().message).into_owned()
+    };
+    let refused = why(1, |bench| {
+        let token = bench.asked.remove(0);
+        bench.engine.handle(bench.now, Input::ConnectFailed { token, errno: 111 });
+    });
+    assert!(refused.contains("refused"), "{refused}");
+    let closed = why(2, |bench| {
+        let (index, _) = bench.answer_backend(QUESTION);
+        let connection = ConnectionId { index, generation: 1 };
+        bench.engine.handle(bench.now, Input::Closed { connection, reason: CloseReason::EndOfStream });
+    });
+    assert!(closed.contains("in the middle of a login"), "{closed}");
+}
