@@ -126,3 +126,15 @@ def test_reads_on_a_replica_that_hangs_are_answered_by_the_primary(cluster, star
             assert reading().rows == [(b"30000000",)]
         finally:
             os.kill(stopped, signal.SIGCONT)
+
+
+def test_who_would_keep_a_backend_reads_on_the_primary(cluster, start):
+    """A client that logs in with gbk, whose texts the server may read otherwise: what a read leaves is on its backend, and is asked for there."""
+    onramp = start(workers=1)
+    until_in_use(onramp, [1, 0, 0])
+    with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp, schema="onramp_app", collation=28) as other:
+        until_split(client)
+        for _ in range(4):
+            found = other.query("SELECT @@global.server_id, id + 'x' FROM kept")
+            assert (found.warnings, len(other.query("SHOW WARNINGS").rows)) == (1, 1), found
+            assert found.rows[0][0] == b"1"

@@ -229,7 +229,9 @@ impl Engine {
         {
             return Some(NotSplit::NoPlainRead);
         }
-        if let Some(why) = self.is_bound(&self.clients[key]) {
+        // There too its client would keep the backend, and what it leaves on it.
+        let keeps = || (!self.pins_of(key, request).is_empty()).then_some(NotSplit::HoldsState);
+        if let Some(why) = self.is_bound(&self.clients[key]).or_else(keeps) {
             return Some(why);
         }
         // On a replica a function could write, in the name of whoever may do so in spite of read_only.

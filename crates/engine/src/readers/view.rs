@@ -70,8 +70,8 @@ impl NotSplit {
             }
             Self::Transaction => "Its client had a transaction open, or autocommit off.",
             Self::HoldsState => {
-                "Its client holds something on the primary (a temporary table, a lock), writes without the binary log, or logs in \
-                 by a password that only the server can judge."
+                "Its client holds something on the primary (a temporary table, a lock), or a backend whatever it says (the table pins \
+                 says why), writes without the binary log, or logs in by a password that only the server can judge."
             }
             Self::Functions => {
                 "The primary has stored or loaded functions, or has not said yet that it has none: a view could call one that writes."
