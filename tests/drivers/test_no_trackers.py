@@ -8,7 +8,10 @@ import pytest
 
 from harness import admin, raw
 from harness.raw import Ok, Rows
+from harness.reads import cluster, server_of, start  # noqa: F401 (fixtures among them)
 from harness.relay import Relay
+from harness.server import SERVICE
+from harness.several import until_in_use
 from harness.waiting import until
 
 SESSION_TRACK = 1 << 23
@@ -106,3 +109,18 @@ def test_prepared_statements_and_transactions(without, own_onramp):
             return late.value("SELECT COUNT(*) FROM untracked FOR UPDATE") == b"1"
 
     until(is_there, onramp.log_text)
+
+
+def test_a_replica_without_them_is_not_read_from(cluster, start):
+    relay = Without(cluster.servers[1], SESSION_TRACK)
+    near, _, far = cluster.backends(*SERVICE)
+    onramp = start(backend=[near, f"mysql://{SERVICE[0]}:{SERVICE[1]}@{relay.host}:{relay.port}/", far])
+    try:
+        until_in_use(onramp, [1, 0, 0])
+        with raw.connect(onramp, schema="onramp_app") as client:
+            until(lambda: server_of(client) == 3, "reads do not go to the other replica")
+            why = admin.rows(onramp, "SELECT unreadable_for FROM servers")
+            assert [row["unreadable_for"] for row in why] == ["primary", "no_trackers", None]
+            assert {server_of(client) for _ in range(20)} == {3}
+    finally:
+        relay.close()

@@ -459,6 +459,7 @@ table! {
         readable: Option<bool>,
         /// Why not: `primary` (it takes reads as it takes all else), `drained`, `unfit` (by its checks it is not up, or it is there under
         /// another address too), `apart` (by its checks it does not get, or does not carry out, what the primary writes), `not_connected` (some worker has not connected to it, or read its accounts, yet),
+        /// `no_trackers` (it has no session trackers, so that each read would cost a backend of its own),
         /// `no_position` (it, or the primary, does not say how far it is, or what they say cannot be compared), `too_old` (it may lack what
         /// is older than `replica_max_lag`), `no_weight` (its weight is 0) or `other_zone` (it could take them, and servers in Onramp's own zone do); NULL where they go there.
         unreadable_for: Option<&'static str>,

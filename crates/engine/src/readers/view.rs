@@ -113,6 +113,8 @@ named! {
         TooOld = "too_old",
         /// It, or the primary, has not said yet how far it is, or what they say cannot be compared.
         NoPosition = "no_position",
+        /// It does not report what statements change of their sessions, so that each read would cost a backend of its own.
+        NoTrackers = "no_trackers",
         /// A worker has not connected to it yet, or has not read its accounts.
         NotConnected = "not_connected",
         /// By its checks it does not get, or does not carry out, what the primary writes.
@@ -320,6 +322,9 @@ impl Reader {
         let is_known = server.facts.is_some() && server.pending_facts.is_none() && self.given.is_known();
         if !(is_known && server.reachability.is_up()) {
             return Readable::NotConnected;
+        }
+        if server.facts.as_ref().is_some_and(|facts| !facts.has_trackers()) {
+            return Readable::NoTrackers;
         }
         match self.freshness.as_of() {
             None => Readable::NoPosition,
