@@ -66,6 +66,26 @@ def test_statements_follow_the_primary_that_the_group_elects(cluster, onramp):
     assert "take writes" not in onramp.log_text()
 
 
+def test_a_primary_that_is_back_at_once_and_in_no_group_gets_nothing(cluster, own_onramp, monkeypatch):
+    # It is back before a second check is due.
+    onramp = several.start(own_onramp, monkeypatch, cluster, server_check_interval="5s")
+    until(lambda: sum(several.in_use(onramp)) == 1, lambda: several.state(onramp))
+    primary = several.in_use(onramp).index(1)
+    cluster.order(primary, "TRUNCATE onramp_app.markers")
+    load = Load(onramp, undecided=UNDECIDED)
+    load.until_acknowledged(200)
+    cluster.servers[primary].kill()
+    cluster.start(primary)
+    assert cluster.value(primary, "SELECT @@super_read_only") == b"0", "it takes writes"
+    load.until_acknowledged(200)
+    load.stop()
+    assert several.in_use(onramp)[primary] == 0, several.state(onramp)
+    assert rows(onramp, "SELECT reason FROM servers")[primary]["reason"].startswith("OFFLINE, not in its group"), several.state(onramp)
+    check(load, cluster, several.in_use(onramp).index(1))
+    # It would be refused if it had anything that the others have not.
+    cluster.join(primary)
+
+
 def test_the_primary_is_killed(cluster, onramp):
     until(lambda: sum(several.in_use(onramp)) == 1, lambda: several.state(onramp))
     primary = several.in_use(onramp).index(1)

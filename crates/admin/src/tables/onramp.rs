@@ -437,7 +437,7 @@ table! {
         identity: Option<String>,
         /// `primary`, `replica`, `node` (of Galera) or `unknown`.
         role: &'static str,
-        /// `untried`, `up`, `unfit` (it says itself that it serves nobody) or `down`. One failed check changes nothing.
+        /// `untried`, `up`, `unfit` (it says itself that it serves nobody) or `down`. One failed check changes nothing, but that a primary of a group gets nothing new until the next.
         state: &'static str,
         /// Whether it is up and takes writes.
         writable: bool,

@@ -17,6 +17,8 @@ pub(crate) enum NoPrimary {
     Behind(usize, String),
     /// The server at this place would be it, but is drained.
     Drained(usize),
+    /// The server at this place takes writes, and has left a group that others are members of.
+    Outside(usize),
     /// The server at this place would be it, by what it said before its last check failed.
     Uncertain(usize),
     /// The server at this place would be it, and has not said so since that is clear.
@@ -38,7 +40,12 @@ pub(crate) fn choose(
         return Err(NoPrimary::Untried);
     }
     let mut writable: Vec<usize> = Vec::new();
+    let mut outside = None;
     for (place, server) in servers.iter().enumerate().filter(|(_, server)| server.is_writable()) {
+        if is_outside(servers, server) {
+            outside = outside.or(Some(place).filter(takes_part));
+            continue;
+        }
         let identity = &server.believed().identity;
         match writable.iter_mut().find(|other| servers[**other].believed().identity == *identity) {
             None => writable.push(place),
@@ -47,7 +54,9 @@ pub(crate) fn choose(
         }
     }
     let candidates: Vec<usize> = writable.iter().copied().filter(takes_part).collect();
-    let Some(&first) = candidates.first() else { return Err(NoPrimary::None) };
+    let Some(&first) = candidates.first() else {
+        return Err(outside.map_or(NoPrimary::None, NoPrimary::Outside));
+    };
     // A drained one still knows of the last change of its cluster's members.
     writable.retain(|place| takes_part(place) || are_of_one_cluster(servers, &[first, *place]));
     match writable.as_slice() {
@@ -61,6 +70,17 @@ pub(crate) fn choose(
 
 fn membership(servers: &[Standing], place: usize) -> Option<&Membership> {
     servers[place].believed().membership.as_ref()
+}
+
+/// Whether a server was a member of a group and is none any more, as it says, while others are: what it takes the group never gets.
+fn is_outside(servers: &[Standing], server: &Standing) -> bool {
+    let is_member_of = |other: &Standing, group: &str| {
+        let found = other.believed();
+        other.state() == ServerState::Up
+            && found.is_of_group()
+            && found.membership.as_ref().is_some_and(|own| own.cluster == group)
+    };
+    server.left().is_some_and(|group| servers.iter().any(|other| is_member_of(other, group)))
 }
 
 fn are_of_one_cluster(servers: &[Standing], places: &[usize]) -> bool {

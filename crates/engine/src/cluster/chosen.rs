@@ -17,8 +17,8 @@ pub(crate) struct Chosen {
     word: AtomicU64,
     /// The server that was it before is up: what runs there may come to its end.
     may_end: AtomicBool,
-    /// So may transactions that are open there.
-    transactions_go_on: AtomicBool,
+    /// Transactions that are open at this place may go on, from 1; 0 for none.
+    transactions_go_on: AtomicU64,
     /// Why there is none, for people.
     why: Mutex<Arc<str>>,
     /// What each server is and why, for clients, while there is none.
@@ -71,7 +71,7 @@ impl Default for Chosen {
         Self {
             word: AtomicU64::new(0),
             may_end: AtomicBool::new(false),
-            transactions_go_on: AtomicBool::new(false),
+            transactions_go_on: AtomicU64::new(0),
             why: Mutex::new(Arc::from("not all servers have been asked yet")),
             servers: Mutex::default(),
             doubt: AtomicU64::new(0),
@@ -90,24 +90,34 @@ impl Chosen {
 
     /// The primary is there from now on, or nowhere. `may_end` says whether what runs on the former one may come to its end.
     pub(crate) fn set(&self, place: Option<usize>, may_end: bool) {
-        self.transactions_go_on.store(false, SeqCst);
+        self.end_transactions();
         self.change(place, may_end);
     }
 
-    /// Nobody is the primary, by plan: what is open on the former one goes on there until [`Self::end_transactions`].
-    pub(super) fn give_way(&self) {
-        self.transactions_go_on.store(true, SeqCst);
+    /// Nobody is the primary, by plan or for a moment: what is open on the former one, which is there, goes on until [`Self::end_transactions`].
+    pub(super) fn give_way(&self, former: usize) {
+        self.transactions_go_on.store(former as u64 + 1, SeqCst);
         self.change(None, true);
+    }
+
+    /// What runs on the former primary does not come to its end: that is down by now.
+    pub(super) fn former_is_lost(&self) {
+        self.may_end.store(false, SeqCst);
     }
 
     /// Transactions do not go on.
     pub(super) fn end_transactions(&self) {
-        self.transactions_go_on.store(false, SeqCst);
+        self.transactions_go_on.store(0, SeqCst);
     }
 
-    /// Whether clients go on that hold a backend of the former primary.
-    pub(crate) fn transactions_go_on(&self) -> bool {
-        self.transactions_go_on.load(SeqCst)
+    /// Where clients go on that hold a backend: at the place of the former primary, and not of one before it.
+    pub(crate) fn transactions_go_on(&self) -> Option<usize> {
+        usize::try_from(self.transactions_go_on.load(SeqCst)).unwrap_or(0).checked_sub(1)
+    }
+
+    /// All that workers follow beside the choice itself.
+    pub(super) fn what_goes_on(&self) -> (bool, bool, Option<usize>) {
+        (self.is_settled(self.get()), self.may_end(), self.transactions_go_on())
     }
 
     fn change(&self, place: Option<usize>, may_end: bool) {

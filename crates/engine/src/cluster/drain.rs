@@ -193,7 +193,8 @@ impl Cluster {
     ) -> Result<usize, NoPrimary> {
         let drained = self.drained();
         let found = choose(&self.standings, &drained, self.primary);
-        if found != Err(NoPrimary::None) || !drained.contains(&true) {
+        let lacks_one = matches!(found, Err(NoPrimary::None | NoPrimary::Outside(_)));
+        if !lacks_one || !drained.contains(&true) {
             self.drains.without_others = None;
             return found;
         }

@@ -141,9 +141,9 @@ impl Engine {
         if self.cluster.is_watching() {
             self.in_cluster(Cluster::turn);
             let chosen = &self.pool.workers.chosen;
-            let before = (chosen.get(), chosen.is_settled(chosen.get()));
+            let before = (chosen.get(), chosen.what_goes_on());
             let news = self.cluster.choose(self.now, chosen, &self.settings);
-            if news.is_some() || before != (chosen.get(), chosen.is_settled(chosen.get())) {
+            if news.is_some() || before != (chosen.get(), chosen.what_goes_on()) {
                 self.pool.write_to_others(&Letter::Wake);
             }
             let replicas_have_news =
@@ -285,14 +285,14 @@ impl Engine {
         let since = self.following.leaves.take().unwrap_or(self.now);
         let in_time = self.now.since(since) < self.settings.cluster.hold;
         let may_end = in_time && self.pool.workers.chosen.may_end();
-        let transactions_go_on = in_time && self.pool.workers.chosen.transactions_go_on();
+        let goes_on = self.pool.workers.chosen.transactions_go_on().filter(|_| in_time);
         let backends = self.servers.backends();
         let left: Vec<_> =
             backends.map(|(key, _)| key).filter(|&key| self.is_on_former_server(key)).collect();
         for key in left {
             let Some(backend) = self.servers.get_mut(key) else { continue };
             backend.afterwards = Afterwards::Close;
-            if transactions_go_on && backend.holder.is_some() {
+            if backend.holder.is_some() && goes_on.is_some_and(|former| backend.place.is(former)) {
                 self.following.leaves = Some(since);
                 continue;
             }

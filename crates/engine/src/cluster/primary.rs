@@ -134,9 +134,11 @@ impl Cluster {
     pub(super) fn choose(&mut self, now: Instant, chosen: &Chosen, settings: &Settings) -> Option<Event> {
         let addresses = settings.server.as_slice();
         let choice = chosen.get();
-        // One that is at another address by now is none, whatever the one before it would say.
-        let has_moved = choice.place.is_some_and(|place| self.standings[place].has_moved());
-        if !has_moved && chosen.is_in_doubt(choice) && !self.is_doubt_over(now, choice, chosen) {
+        // One that is at another address by now is none, whatever the one before it would say, nor is one that may be out of its group.
+        let is_another = choice
+            .place
+            .is_some_and(|place| self.standings[place].has_moved() || self.standings[place].may_have_left());
+        if !is_another && chosen.is_in_doubt(choice) && !self.is_doubt_over(now, choice, chosen) {
             return None;
         }
         let present = choice.place;
@@ -151,9 +153,12 @@ impl Cluster {
             // Nobody is held against the former one.
             self.behind = None;
         }
-        let is_in_use = present.is_some_and(|present| self.standings[present].is_writable());
+        let is_in_use = present.is_some_and(|present| {
+            let standing = &self.standings[present];
+            standing.is_writable() && !standing.may_have_left()
+        });
         let outcome = match found {
-            Ok(place) if present == Some(place) => {
+            Ok(place) if present == Some(place) && is_in_use => {
                 self.follow_known(place);
                 Outcome::Stays
             }
@@ -255,6 +260,10 @@ impl Cluster {
             None => reason,
         };
         match (&self.behind, &self.known.lost) {
+            _ if self.standings[place].may_have_left() => format!(
+                "{reason}; its check was cut off or failed, so that it may be out of its group: nothing new is sent there before it says \
+                 that it is not"
+            ),
             _ if self.is_drained(place) => format!("drained by an operator, until UNDRAIN; {reason}"),
             (_, Behind::Lacks(what)) if self.is_known(place) => {
                 format!("{reason}; it has no more of what it was known to have as the primary: {what}")
@@ -323,13 +332,25 @@ impl Cluster {
         if is_new {
             chosen.say(Arc::from(reason.as_str()));
         }
-        if let Some(former) = present {
-            chosen.set(None, self.standings[former].may_end());
+        let is_of_former = match why {
+            NoPrimary::Uncertain(place) | NoPrimary::Unconfirmed(place) => self.primary == Some(*place),
+            _ => false,
+        };
+        match present {
+            // It may be another process by now, in no group. Who is connected to it is connected to the one that was in it.
+            Some(former) if is_of_former => chosen.give_way(former),
+            Some(former) => chosen.set(None, self.standings[former].may_end()),
+            None if self.primary.is_some_and(|former| !self.standings[former].may_end()) => {
+                chosen.former_is_lost();
+            }
+            None => {}
         }
-        // A switchover that is over has led to no primary: who holds a backend goes on no more at the former one.
-        chosen.end_transactions();
-        // These two are over in a moment, or are followed by another reason.
-        let is_brief = matches!(why, NoPrimary::Untried | NoPrimary::Unconfirmed(_));
+        // Also where a switchover that is over has led to no primary: who holds a backend goes on no more at the former one.
+        if !is_of_former {
+            chosen.end_transactions();
+        }
+        // These are over in a moment, or are followed by another reason.
+        let is_brief = is_of_former || matches!(why, NoPrimary::Untried | NoPrimary::Unconfirmed(_));
         ((is_new || present.is_some()) && !is_brief).then_some(Event::NoPrimary { reason })
     }
 
@@ -361,6 +382,10 @@ impl Cluster {
             NoPrimary::Drained(place) => format!(
                 "no server that is not drained is up and takes writes; should that go on for half of failover_hold, {} is drained no \
                  more (UNDRAIN it to use it now)",
+                addresses[*place]
+            ),
+            NoPrimary::Outside(place) => format!(
+                "{} takes writes, but is in no group any more, and others are: START GROUP_REPLICATION there, or end the group on them",
                 addresses[*place]
             ),
             NoPrimary::Uncertain(place) => format!(

@@ -41,6 +41,8 @@ pub(crate) struct Standing {
     last_identity: String,
     /// What it is taken for: that, but for the failures that do not count yet.
     believed: Verdict,
+    /// The group that it was last a member of, by its own word.
+    group: Option<String>,
     /// Since when its membership is what it is.
     view_since: Instant,
     in_a_row: u32,
@@ -61,6 +63,7 @@ impl Standing {
             last_identity: String::new(),
             believed: verdict.clone(),
             verdict,
+            group: None,
             view_since: Instant::START,
             in_a_row: 0,
             was_well: false,
@@ -79,6 +82,8 @@ impl Standing {
         let answered = !verdict.identity.is_empty();
         if answered {
             self.last_identity.clone_from(&verdict.identity);
+            let group = verdict.membership.as_ref().filter(|_| verdict.is_well && verdict.is_of_group());
+            self.group = group.map(|own| own.cluster.clone()).or_else(|| self.group.take());
         }
         let state = match (self.state, verdict.is_well) {
             // What it says of itself counts at once.
@@ -138,6 +143,17 @@ impl Standing {
     /// Whether it is what it said last, as far as can be told: it was up then, and has been there since.
     pub(crate) fn is_certain(&self) -> bool {
         self.was_well && !self.is_cut_off
+    }
+
+    /// Whether it may have left its group unseen: its check has lost its connection, or failed, and a process that is started anew is in no
+    /// group at first. What is connected to it since before is not affected: that ends with its process.
+    pub(crate) fn may_have_left(&self) -> bool {
+        self.state == ServerState::Up && self.believed.is_of_group() && !self.is_certain()
+    }
+
+    /// The group that it was a member of and is none of now, as it says.
+    pub(crate) fn left(&self) -> Option<&str> {
+        self.group.as_deref().filter(|_| self.believed.membership.is_none())
     }
 
     pub(crate) fn state(&self) -> ServerState {

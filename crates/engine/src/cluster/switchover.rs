@@ -64,7 +64,7 @@ impl Cluster {
         let Some(to) = settings.server.get(switching.to).cloned() else { return (true, None) };
         self.failovers.begin(now, from, self.before, chosen);
         chosen.say(format!("a switchover to {to} is under way").into());
-        chosen.give_way();
+        chosen.give_way(from);
         (true, Some(Event::SwitchoverBegan { from: settings.server[from].clone(), to }))
     }
 
@@ -119,7 +119,7 @@ mod tests {
         cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
         let news = cluster.choose_confirmed(at(2), &chosen, &settings);
         assert!(matches!(news, Some(Event::SwitchoverBegan { .. })), "{news:?}");
-        assert!(chosen.get().place.is_none() && chosen.transactions_go_on() && chosen.may_end());
+        assert!(chosen.get().place.is_none() && chosen.transactions_go_on().is_some() && chosen.may_end());
         seen(&mut cluster, 3, 0, true);
         assert_eq!(
             cluster.choose_confirmed(at(3), &chosen, &settings),
@@ -127,7 +127,7 @@ mod tests {
             "it takes writes, and gives way"
         );
         chosen.end_transactions();
-        assert!(!chosen.transactions_go_on() && chosen.may_end());
+        assert!(chosen.transactions_go_on().is_none() && chosen.may_end());
         cluster.switching_ends(at(4));
         // Another one's check says nothing of it, and what it has said before may be over.
         seen(&mut cluster, 5, 1, true);
@@ -147,7 +147,7 @@ mod tests {
         seen(&mut cluster, 61, 0, true);
         assert!(cluster.choose_confirmed(at(61), &chosen, &settings).is_some());
         assert_eq!(chosen.get().place, Some(0));
-        assert!(!chosen.transactions_go_on());
+        assert!(chosen.transactions_go_on().is_none());
     }
 
     /// Nobody writes where two take writes, whoever has begun before.
@@ -157,13 +157,13 @@ mod tests {
             let (mut cluster, settings, chosen) = two();
             cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
             cluster.choose_confirmed(at(2), &chosen, &settings);
-            assert!(chosen.transactions_go_on());
+            assert!(chosen.transactions_go_on().is_some());
             cluster.switching_ends(at(3));
             seen(&mut cluster, 4, 1, other_writes);
             seen(&mut cluster, 4, 0, former_writes);
             let news = cluster.choose_confirmed(at(4), &chosen, &settings);
             assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
-            assert!(!chosen.transactions_go_on());
+            assert!(chosen.transactions_go_on().is_none());
         }
     }
 }

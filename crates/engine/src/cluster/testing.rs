@@ -43,6 +43,12 @@ pub(super) fn member(place: usize, index: u32) -> Verdict {
     Verdict { role: ServerRole::Node, membership: Some(membership), ..writes(place, true) }
 }
 
+/// Of a member of a group of three with one primary.
+pub(super) fn of_group(place: usize, is_primary: bool) -> Verdict {
+    let membership = Membership { cluster: String::from("g"), view: (7, 3), members: 3, place: None };
+    Verdict { membership: Some(membership), ..writes(place, is_primary) }
+}
+
 impl Cluster {
     /// A check has begun and ended at this time.
     pub(super) fn seen(&mut self, at: Instant, place: usize, verdict: Verdict) {

@@ -70,6 +70,12 @@ impl Verdict {
         }
     }
 
+    /// Whether it is of a group of MySQL's, as it says. What it takes then is another's too; started anew it is in none, and may take
+    /// writes that nobody else gets.
+    pub(crate) fn is_of_group(&self) -> bool {
+        self.membership.is_some() && self.role != ServerRole::Node
+    }
+
     /// Of a server that has said this of itself.
     pub(crate) fn of(reading: &Reading) -> Self {
         let (role, is_well, reason) = match (&reading.galera, &reading.group) {
@@ -155,6 +161,15 @@ fn judge_member(reading: &Reading, group: &Group) -> (ServerRole, bool, String) 
         _ if reading.super_read_only => ServerRole::Replica,
         _ => ServerRole::Primary,
     };
+    // It says nothing of others then.
+    match own.state.as_str() {
+        "OFFLINE" => {
+            let reason = "OFFLINE, not in its group: START GROUP_REPLICATION there; to use it alone, UNINSTALL PLUGIN group_replication";
+            return (role, false, String::from(reason));
+        }
+        "ERROR" => return (role, false, String::from("its state in the group is ERROR")),
+        _ => {}
+    }
     // Each side of a partition sees the others as UNREACHABLE; only the greater one goes on.
     if group.alive * 2 <= group.members {
         let reason =

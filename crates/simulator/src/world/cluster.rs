@@ -320,7 +320,6 @@ impl<P: Subject> World<P> {
         }
         self.say(place, "dies");
         self.crash(place);
-        self.note_death(place);
         let Some(cluster) = &mut self.cluster else { return };
         let pause = cluster.random.between(300_000, 8_000_000);
         self.schedule.at(self.now + pause, Happening::ServerUp(place));

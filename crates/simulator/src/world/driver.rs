@@ -18,6 +18,8 @@ pub(super) struct Driver<P> {
     pub(super) since: u64,
     /// The place of the primary that it has, or has had last.
     pub(super) led_to: Option<usize>,
+    /// Since when it has none.
+    pub(super) without: Option<u64>,
 }
 
 /// Whether a program does anything.
@@ -53,6 +55,7 @@ impl<P> Driver<P> {
             life: Life::Runs,
             since: now,
             led_to: None,
+            without: None,
         }
     }
 }

@@ -32,11 +32,6 @@ const HEARS_LEFT_OUT: u64 = 15;
 /// Operators begin a group anew that has lost its majority for good when this has lasted for so long, in microseconds.
 const LOST_FOR_GOOD: u64 = 4_000_000;
 
-/// A process that is back sooner than that after it has died may not have been missed by checks (two of them, half a second apart at most). Onramp would go on
-/// with it as with the member that it was, which it is not: what it writes then is nobody else's. Whoever has it take writes like that has been warned
-/// (docs/CLUSTERS.md).
-const NOTICED: u64 = 1_500_000;
-
 /// Something that happens to members of a group.
 #[derive(Clone, Copy, Debug)]
 pub enum GroupAct {
@@ -70,8 +65,6 @@ pub(super) struct Group {
     lost_since: Option<u64>,
     /// The member at this place is to be the primary, by plan (`group_replication_set_as_primary`).
     next_primary: Option<usize>,
-    /// When each process has died last.
-    died: Vec<u64>,
     /// Since when the primary takes writes.
     writes_since: Option<u64>,
 }
@@ -97,7 +90,6 @@ impl Group {
             alone_since: vec![None; count],
             lost_since: None,
             next_primary: None,
-            died: vec![0; count],
             writes_since: Some(0),
         }
     }
@@ -416,22 +408,12 @@ impl<P: Subject> World<P> {
         seat.said.unreachable.clear();
     }
 
-    /// A process dies.
-    pub(super) fn note_death(&mut self, at: usize) {
-        if let Some(group) = &mut self.group {
-            group.died[at] = self.now;
-        }
-    }
-
     /// A process has been started anew.
     pub(super) fn restart_member(&mut self, at: usize) {
         self.say(at, "is back, and out of its group");
         self.seat_mut(at).restart();
         // Its configuration has not read_only: the group sets that. One that takes part by itself begins with it.
-        let now = self.now;
-        let group = self.group();
-        let is_unnoticed = now < group.died[at] + NOTICED;
-        self.member_mut(at).read_only = group.drawn.boots || is_unnoticed;
+        self.member_mut(at).read_only = self.group().drawn.boots;
         self.plan_join(at);
     }
 

@@ -156,6 +156,8 @@ impl<P: Subject> World<P> {
             self.turns_to(program, place);
         }
         self.drivers[program].led_to = primary.or(former);
+        let since = self.drivers[program].without.unwrap_or(self.now);
+        self.drivers[program].without = primary.is_none().then_some(since);
         for link in std::mem::take(&mut self.left_in_turn) {
             if let Some(way) = self.ways.get_mut(&link) {
                 way.is_left_to_it = primary == Some(way.server);
@@ -182,7 +184,10 @@ impl<P: Subject> World<P> {
                     format!("{token} was sent to server {}, and several servers take writes", place + 1);
                 self.checkers.violation(text);
             }
-            if primary != Some(place) && !goes_on {
+            // A process of a group that it is connected to since before is what it was: only what is connected later may be another one.
+            let is_as_before =
+                self.is_group() && primary.is_none() && former == Some(place) && way.since < since;
+            if primary != Some(place) && !goes_on && !is_as_before {
                 let known = primary.map_or("none".to_owned(), |known| format!("server {}", known + 1));
                 self.checkers.violation(format!(
                     "{token} was sent to server {} in turn {}, in which the primary was {known}",

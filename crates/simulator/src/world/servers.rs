@@ -24,6 +24,8 @@ pub(super) struct Way {
     /// The place of the server.
     pub(super) server: usize,
     pub(super) origin: Origin,
+    /// When it came about.
+    pub(super) since: u64,
     /// The program has ended it while the server was the primary: what is in flight there may arrive whenever it will.
     pub(super) is_left_to_it: bool,
 }
@@ -74,13 +76,14 @@ impl<P: Subject> World<P> {
         }
         let unlucky = self.parameters.faults.connect_failures && !self.calm && self.random.percent(10);
         let full = self.parameters.faults.refusals && !self.calm && self.random.percent(10);
-        if self.is_cut(Way { server, origin, is_left_to_it: false }) {
+        let way = Way { server, origin, since: self.now, is_left_to_it: false };
+        if self.is_cut(way) {
             let happening = Happening::ConnectDone { token, server, origin };
             return self.schedule.at(self.now + super::cluster::LOOK, happening);
         }
         if self.is_up[server] && !unlucky {
             let (link, connection) = self.network.open(Owner::Server, origin.program);
-            self.ways.insert(link, Way { server, origin, is_left_to_it: false });
+            self.ways.insert(link, way);
             self.drivers[origin.program].news.push(News::Connected(token, connection));
             if full {
                 self.servers[server].turn_away(link);

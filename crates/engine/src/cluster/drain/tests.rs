@@ -96,7 +96,7 @@ fn the_writer_of_several_moves_by_plan_and_back_where_the_rule_says_so() {
     let moves = Ok(DrainOutcome::Moves { from: 1, to: 0 });
     assert_eq!(order(&mut cluster, &chosen, &settings, drain(1)), moves);
     assert!(!cluster.is_drained(1) && cluster.told.is_empty(), "nothing has changed yet");
-    chosen.give_way();
+    chosen.give_way(1);
     assert_eq!(order(&mut cluster, &chosen, &settings, planned(drain(1))), Ok(DrainOutcome::Done));
     assert!(cluster.choose_confirmed(at(2), &chosen, &settings).is_some());
     assert_eq!(chosen.get().place, Some(0));

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::cluster::standing::Checked;
 use crate::cluster::switchover::Switching;
-use crate::cluster::testing::{address, at, member, two_servers, writes};
+use crate::cluster::testing::{address, at, member, of_group, two_servers, writes};
 
 fn two() -> (Cluster, Settings) {
     let settings = two_servers();
@@ -362,4 +362,101 @@ fn what_the_next_one_said_during_a_switchover_does_not_count() {
     assert_eq!((cluster.choose(at(8), &chosen, &settings), chosen.get().place), (None, None));
     cluster.seen(at(9), 1, member(1, 0));
     assert!(cluster.choose(at(9), &chosen, &settings).is_some() && chosen.get().place == Some(1));
+}
+
+/// A primary and another server, and the former chosen.
+fn with_primary(verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Settings, Chosen) {
+    let ((mut cluster, settings), chosen) = (two(), Chosen::default());
+    cluster.seen(at(1), 0, verdict(0, true));
+    cluster.seen(at(1), 1, verdict(1, false));
+    cluster.choose_confirmed(at(1), &chosen, &settings);
+    assert_eq!(chosen.get().place, Some(0));
+    (cluster, settings, chosen)
+}
+
+/// Its process may be another one by now, which is in no group and takes writes all the same.
+#[test]
+fn a_primary_of_a_group_gets_nothing_new_between_the_loss_of_its_check_and_its_next_word() {
+    let is_refused = |cluster: &mut Cluster| cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
+    let is_cut_off = |cluster: &mut Cluster| cluster.standings[0].cut_off();
+    let losses: [&dyn Fn(&mut Cluster); 2] = [&is_refused, &is_cut_off];
+    for lose in losses {
+        let (mut cluster, settings, chosen) = with_primary(of_group);
+        lose(&mut cluster);
+        assert_eq!(cluster.choose(at(2), &chosen, &settings), None, "it is over in a moment");
+        assert_eq!(chosen.get().place, None);
+        assert!(chosen.transactions_go_on().is_some() && chosen.may_end(), "who is connected goes on");
+        assert!(cluster.reason_of(0, &settings.server).contains("it may be out of its group"));
+        cluster.seen(at(3), 0, of_group(0, true));
+        cluster.choose(at(4), &chosen, &settings);
+        assert!(
+            chosen.get().place.is_none() && chosen.transactions_go_on().is_some(),
+            "it is asked once more"
+        );
+        cluster.seen(at(4), 0, of_group(0, true));
+        assert!(cluster.choose(at(4), &chosen, &settings).is_some());
+        assert_eq!(chosen.get().place, Some(0));
+        assert!(!cluster.reason_of(0, &settings.server).contains("out of its group"));
+        lose(&mut cluster);
+        cluster.choose(at(5), &chosen, &settings);
+        let offline = Verdict { is_well: false, is_writable: false, ..of_group(0, true) };
+        cluster.seen(at(5), 0, offline);
+        assert!(cluster.choose(at(5), &chosen, &settings).is_some(), "it says that it is in no group");
+        assert!(chosen.transactions_go_on().is_none() && !chosen.may_end());
+    }
+}
+
+#[test]
+fn a_primary_of_a_group_that_is_refused_twice_is_down_and_what_runs_there_has_no_end() {
+    let (mut cluster, settings, chosen) = with_primary(of_group);
+    for second in 2..4 {
+        cluster.seen(at(second), 0, Verdict::unreached("connection refused"));
+        cluster.choose(at(second), &chosen, &settings);
+    }
+    assert!(chosen.get().place.is_none() && chosen.transactions_go_on().is_none() && !chosen.may_end());
+    assert_eq!(&*chosen.why(), "no server is up and takes writes");
+}
+
+#[test]
+fn a_primary_of_no_group_goes_on_between_the_loss_of_its_check_and_its_next_word() {
+    let node = |place, is_first: bool| member(place, u32::from(!is_first));
+    for verdict in [writes as fn(usize, bool) -> Verdict, node] {
+        let (mut cluster, settings, chosen) = with_primary(verdict);
+        let first = chosen.get();
+        cluster.standings[0].cut_off();
+        cluster.choose(at(2), &chosen, &settings);
+        cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
+        cluster.choose(at(2), &chosen, &settings);
+        cluster.seen(at(3), 0, verdict(0, true));
+        cluster.choose(at(3), &chosen, &settings);
+        assert_eq!(chosen.get(), first);
+    }
+}
+
+/// A doubt of the same moment waits for the next check. That it may be out of its group does not.
+#[test]
+fn a_primary_of_a_group_that_is_in_doubt_gets_nothing_new_as_its_check_is_lost() {
+    let (mut cluster, settings, chosen) = with_primary(of_group);
+    assert!(chosen.doubt(chosen.get()));
+    cluster.standings[0].cut_off();
+    cluster.choose(at(2), &chosen, &settings);
+    assert_eq!(chosen.get().place, None);
+}
+
+/// It was started without the plugin. What it takes its group never gets.
+#[test]
+fn one_that_has_left_its_group_is_no_primary_as_long_as_others_are_members() {
+    let (mut cluster, settings, chosen) = with_primary(of_group);
+    cluster.seen(at(2), 0, writes(0, true));
+    let Some(Event::NoPrimary { reason }) = cluster.choose_confirmed(at(2), &chosen, &settings) else {
+        panic!("it is in no group");
+    };
+    assert!(reason.contains("is in no group any more"), "{reason}");
+    cluster.seen(at(3), 1, of_group(1, true));
+    cluster.choose_confirmed(at(3), &chosen, &settings);
+    assert_eq!(chosen.get().place, Some(1), "the group has elected it");
+    // The group is ended on purpose.
+    cluster.seen(at(4), 1, writes(1, false));
+    cluster.choose_confirmed(at(4), &chosen, &settings);
+    assert_eq!(chosen.get().place, Some(0));
 }

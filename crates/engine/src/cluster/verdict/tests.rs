@@ -278,6 +278,12 @@ fn a_member_of_a_group_counts_with_a_majority() {
     let verdict = group(&[member("u-1", "ONLINE", "PRIMARY"), member("u-2", "UNREACHABLE", "SECONDARY")]);
     assert_eq!((verdict.is_well, verdict.is_writable), (false, false));
     assert_eq!(verdict.reason, "1 of 2 members of the group are alive: no majority");
+    // Of itself alone it says these.
+    let verdict = group(&[["u-1", "OFFLINE", "", ""]]);
+    assert_eq!((verdict.is_well, verdict.is_writable), (false, false));
+    assert!(verdict.reason.starts_with("OFFLINE, not in its group"), "{}", verdict.reason);
+    let verdict = group(&[member("u-1", "ERROR", "")]);
+    assert_eq!((verdict.is_well, verdict.reason.as_str()), (false, "its state in the group is ERROR"));
     let verdict = group(&[member("u-1", "RECOVERING", "SECONDARY"), member("u-2", "ONLINE", "PRIMARY")]);
     assert_eq!((verdict.role, verdict.is_well), (ServerRole::Replica, false));
     let verdict = group(&[member("u-1", "ONLINE", "SECONDARY"), member("u-2", "ONLINE", "PRIMARY")]);
