@@ -88,6 +88,8 @@ struct Record {
     /// When it was sent, and what it was promised to see.
     sent_at: u64,
     promise: Promise,
+    /// The transaction in which it was sent may be rolled back before it runs.
+    may_leave: bool,
     ran: Option<Execution>,
     /// The statement ran for a reader of a replica.
     on_replica: bool,
@@ -179,7 +181,8 @@ impl Checkers {
     pub fn sent(&mut self, executions: Vec<Execution>, sent_at: u64, promise: Promise) {
         for expected in executions {
             let token = expected.token;
-            let record = Record { expected, sent_at, promise, ran: None, on_replica: false };
+            let record =
+                Record { expected, sent_at, promise, may_leave: false, ran: None, on_replica: false };
             self.statements.insert(token, record);
         }
     }
@@ -270,7 +273,12 @@ impl Checkers {
     pub fn answered(&mut self, tokens: &[Token]) {
         self.answered += 1;
         for token in tokens {
-            let Some(Record { expected, ran, .. }) = self.statements.get(token) else { continue };
+            let Some(record) = self.statements.get(token) else { continue };
+            if record.on_replica && record.promise == Promise::Primary {
+                return self
+                    .violation(format!("what is for the primary alone was answered by a replica: {token}"));
+            }
+            let Record { expected, ran, .. } = record;
             if (expected.writes && !ran.as_ref().is_some_and(|ran| ran.writes))
                 || (expected.commits && !ran.as_ref().is_some_and(|ran| ran.commits))
             {
@@ -391,10 +399,20 @@ impl Checkers {
 
 /// Of reads, wherever they run.
 impl Checkers {
-    /// Whether a statement may be sent to a replica: it reads, and nobody wants the primary for it.
+    /// These are bound to the primary by an open transaction alone. Where that is rolled back before they run they are outside of it, and replicas may read them: their client
+    /// hears of the rollback first, and waits for no answer to them.
+    pub fn may_leave_transaction(&mut self, tokens: &[Token]) {
+        for token in tokens {
+            if let Some(record) = self.statements.get_mut(token) {
+                record.may_leave = true;
+            }
+        }
+    }
+
+    /// Whether a statement may be sent to a replica: it reads, and nobody wants the primary for it. One that may be outside of its transaction by then is judged by its answer.
     pub fn may_run_on_replica(&self, token: Token) -> bool {
-        let is_bound = |record: &Record| record.promise == Promise::Primary;
-        self.statements.get(&token).is_some_and(|record| record.expected.harmless && !is_bound(record))
+        let may = |record: &Record| record.expected.harmless && record.promise != Promise::Primary;
+        self.statements.get(&token).is_some_and(|record| record.may_leave || may(record))
     }
 
     /// When a client has sent a statement, and what it was promised to see.

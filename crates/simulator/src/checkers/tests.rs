@@ -93,6 +93,25 @@ fn only_reads_of_no_transaction_may_go_to_replicas() {
 }
 
 #[test]
+fn a_read_of_a_transaction_may_run_on_a_replica_where_its_client_hears_of_a_rollback_before() {
+    let read = execution(1, Some(1));
+    let found = |is_answered: bool| {
+        let mut checkers = Checkers::new(false, false);
+        checkers.sent(vec![read.clone()], 0, Promise::Primary);
+        checkers.may_leave_transaction(&[read.token]);
+        assert!(checkers.may_run_on_replica(read.token));
+        let fingerprint = format!("{} tx_read_only=Some(\"ON\")", read.fingerprint);
+        checkers.executed(Execution { fingerprint, ..read.clone() }, None, true);
+        if is_answered {
+            checkers.answered(&[read.token]);
+        }
+        checkers.found().map(str::to_owned)
+    };
+    assert_eq!(found(false), None);
+    assert!(found(true).is_some_and(|text| text.contains("was answered by a replica")));
+}
+
+#[test]
 fn foreign_state_and_unknown_statements_are_found() {
     let mut checkers = Checkers::new(true, false);
     let foreign_state = Some(ClientKey { client: 2, incarnation: 0 });

@@ -396,6 +396,7 @@ impl Client {
         let before = goes_on.then(|| Box::new(work.oracle.clone()));
         let wanted_before = work.wanted;
         let promise = work.promise_of(&text, &shadow);
+        let may_leave = work.may_leave_transaction(&text, &shadow);
         let row = work.row_read_by(&text, &shadow);
         let (mut expected, executions) =
             if kills { work.oracle.run_kill(&shadow) } else { work.oracle.run(&shadow) };
@@ -407,6 +408,9 @@ impl Client {
         let is_free = !work.oracle.holds() && executions.iter().all(|execution| execution.harmless);
         let tokens: Vec<Token> = executions.iter().map(|execution| execution.token).collect();
         checkers.sent(executions, now, promise);
+        if may_leave {
+            checkers.may_leave_transaction(&tokens);
+        }
         let question = row.map(|row| checkers.asks(self.key, row, promise, is_free));
         self.actions.push(Action::Send(packet(0, &payload)));
         if let Some(all) = checkers.kills().filter(|_| kills) {

@@ -6,7 +6,7 @@ use engine::{ReadConsistency, ReadSettings, ReadSplit};
 use super::Work;
 use crate::ledger::Row;
 use crate::protocol::{Cursor, command};
-use crate::server::statements::VERSIONS;
+use crate::server::statements::{VERSIONS, is_plain_read};
 use crate::token::ClientKey;
 
 /// What a read has to see.
@@ -93,11 +93,30 @@ impl Work {
             self.wanted = wanted;
         }
         let session = &self.oracle.session;
-        if self.promise == Promise::Primary || session.transaction.is_some() || !session.autocommit() {
+        if session.transaction.is_some() || !session.autocommit() {
             return Promise::Primary;
         }
+        self.promise_outside(text, shadow)
+    }
+
+    /// The same outside of a transaction.
+    fn promise_outside(&self, text: &str, shadow: &[u8]) -> Promise {
         let hint = Promise::of_text(self.text_of(text, shadow));
-        hint.or(self.wanted).unwrap_or(self.promise)
+        match self.promise {
+            Promise::Primary => Promise::Primary,
+            promise => hint.or(self.wanted).unwrap_or(promise),
+        }
+    }
+
+    /// Whether only the transaction that is open binds the statement of a command to the primary, and may be rolled back before that runs: those
+    /// before it have no answer yet.
+    pub(super) fn may_leave_transaction(&self, text: &str, shadow: &[u8]) -> bool {
+        let session = &self.oracle.session;
+        !self.awaited.is_empty()
+            && session.transaction.is_some()
+            && session.autocommit()
+            && is_plain_read(self.text_of(text, shadow).as_bytes())
+            && self.promise_outside(text, shadow) != Promise::Primary
     }
 
     /// The row of which the statement of a command reads the version.

@@ -159,7 +159,7 @@ fn note_execution(
 }
 
 /// Whether a text only reads, by words that what does more would have.
-fn is_plain_read(text: &[u8]) -> bool {
+pub fn is_plain_read(text: &[u8]) -> bool {
     const MORE: [&str; 8] = ["INTO", "FOR UPDATE", "LOCK", "SLEEP", "NEXTVAL", "CALC_FOUND_ROWS", ":=", ";"];
     let text = behind_comment(text).to_ascii_uppercase();
     text.starts_with(b"SELECT ") && MORE.iter().all(|word| memmem::find(&text, word.as_bytes()).is_none())
