@@ -10,11 +10,13 @@
 
 pub(crate) mod letter;
 pub(crate) mod onramps;
+mod permits;
 mod place;
 pub(crate) mod places;
 pub(crate) mod serving;
 pub(crate) mod users;
 
+pub(crate) use permits::Extra;
 pub(crate) use place::Place;
 
 use std::sync::Arc;
@@ -28,13 +30,13 @@ use crate::accounts::secret::KnownPasswords;
 use crate::cluster::chosen::Chosen;
 use crate::learned::limit::{Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
-use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
 use crate::learned::way::Way;
 use crate::overload::QueueLengths;
 use crate::readers::replicas::Replicas;
 use crate::settings::{Settings, ThreadHandling};
 use crate::stored_code::SharedCode;
 use crate::workers::onramps::Onramps;
+use crate::workers::permits::Permits;
 use crate::workers::places::{FIRST, Places};
 use crate::workers::serving::Serving;
 use crate::workers::users::Users;
@@ -42,17 +44,8 @@ use crate::workers::users::Users;
 /// The state that the workers of one pool share.
 #[derive(Debug)]
 pub struct Workers {
-    /// Statements that may execute at the same time.
-    permits: AtomicU32,
-    /// How many there were before the limit that is to be found was last moved, or the most while so many still run.
-    permits_before: AtomicU32,
-    /// How many these should be, where that is to be found.
-    meter: Meter<1>,
-    running: AtomicU32,
-    /// What those leave of their permits to others, since they mostly wait; in parts of [`WHOLE`].
-    spared: AtomicU32,
-    /// More are of no use.
-    most_permits: AtomicU32,
+    /// How many statements may execute at the same time, and how many do.
+    permits: Permits,
     pub(crate) way: Way,
     /// How many of them long statements may have.
     long: LongPermits,
@@ -68,13 +61,8 @@ pub struct Workers {
     /// The same for all servers of an Onramp.
     pub(crate) onramps: Arc<Onramps>,
     pub(crate) replicas: Replicas,
-    max_connections: u32,
-    clients: AtomicU32,
-    shared_backends: AtomicU32,
-    /// Statements that may be in flight on each of these.
-    in_flight: AtomicU32,
-    /// How many both should be, where that is to be found.
-    sharing_meter: Meter<2>,
+    connections: Connections,
+    shared_reads: SharedReads,
     /// The time when the server was last asked for lock waits, in microseconds.
     lock_waits_asked: AtomicU64,
     /// Until when users have shares, because one crowds out another, in microseconds.
@@ -84,6 +72,24 @@ pub struct Workers {
     /// Counts statements that had to queue: the order of all queues.
     arrivals: AtomicU64,
     seats: Box<[Seat]>,
+}
+
+/// Short reads that follow each other on backends.
+#[derive(Debug)]
+struct SharedReads {
+    /// On so many backends.
+    backends: AtomicU32,
+    /// Statements that may be in flight on each of these.
+    in_flight: AtomicU32,
+    /// How many both should be, where that is to be found.
+    meter: Meter<2>,
+}
+
+/// Clients' connections, of which there is a most.
+#[derive(Debug)]
+struct Connections {
+    most: u32,
+    clients: AtomicU32,
 }
 
 /// One worker's word about itself.
@@ -104,22 +110,8 @@ struct Seat {
 /// No statement waits for a permit.
 const NOBODY: u64 = u64::MAX;
 
-/// Beside so many permits, one is kept for who holds locks: a quarter more on the server is little where all the others wait
-/// for these, and little harm where they do not.
-const KEPT: u32 = 4;
-
 /// Where no more than one in so many permits is in use, what runs is hardly held up by what runs beside it.
 const MANY: u32 = 4;
-
-/// Which permits a statement may take beyond the usual ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extra {
-    None,
-    /// Permits that are kept for clients that hold locks.
-    Kept,
-    /// As many as it takes: others wait for this one. Bounded by the backends, of which each such client holds one.
-    Any,
-}
 
 impl Workers {
     /// The common ground of `count` workers with the same settings.
@@ -148,13 +140,8 @@ impl Workers {
             woken: AtomicBool::new(false),
         };
         let workers = Self {
-            permits: AtomicU32::new(settings.given_permits(backends)),
-            permits_before: AtomicU32::new(0),
-            meter: Meter::new([settings.permits_range(backends, 1)]),
-            most_permits: AtomicU32::new(settings.most_permits(backends)),
+            permits: Permits::new(settings, backends),
             way: Way::new(),
-            running: AtomicU32::new(0),
-            spared: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(backends), count),
             places: Places::new(backends, count),
             users: Users::new(count),
@@ -166,18 +153,19 @@ impl Workers {
             chosen: Chosen::default(),
             replicas: Replicas::new(&onramps, settings, count),
             onramps,
-            max_connections: settings.max_connections,
-            clients: AtomicU32::new(0),
-            shared_backends: AtomicU32::new(settings.shared_backends.max(1)),
-            in_flight: AtomicU32::new(settings.statements_in_flight.max(1)),
-            sharing_meter: Meter::new([settings.shared_backends_range(1), settings.in_flight_range()]),
+            connections: Connections { most: settings.max_connections, clients: AtomicU32::new(0) },
+            shared_reads: SharedReads {
+                backends: AtomicU32::new(settings.shared_backends.max(1)),
+                in_flight: AtomicU32::new(settings.statements_in_flight.max(1)),
+                meter: Meter::new([settings.shared_backends_range(1), settings.in_flight_range()]),
+            },
             lock_waits_asked: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
             shut_out_until: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             seats: (0..count).map(|_| seat()).collect(),
         };
-        workers.take_up_limits(workers.meter.limits(), workers.sharing_meter.limits());
+        workers.take_up_limits(workers.permits.meter.limits(), workers.shared_reads.meter.limits());
         Arc::new(workers)
     }
 
@@ -208,7 +196,7 @@ impl Workers {
 
     /// How many permits there are.
     pub(crate) fn permits(&self) -> u32 {
-        self.permits.load(SeqCst)
+        self.permits.all()
     }
 
     /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
@@ -217,20 +205,22 @@ impl Workers {
         let onramps = self.onramps.at_work();
         let permits_range = settings.permits_range(backends, onramps);
         let shared_backends_range = settings.shared_backends_range(onramps);
-        self.meter.change([permits_range]);
-        self.most_permits.store(settings.most_permits(backends), SeqCst);
-        self.sharing_meter.change([shared_backends_range, settings.in_flight_range()]);
+        self.permits.meter.change([permits_range]);
+        self.permits.change_most(settings.most_permits(backends));
+        self.shared_reads.meter.change([shared_backends_range, settings.in_flight_range()]);
         // What is to be found stays as it is until it is found otherwise: other workers may be looking.
         let given = |limit: &AtomicU32, range: Option<Range>, number: u32| {
             if range.is_none() {
                 limit.store(number, SeqCst);
             }
         };
-        given(&self.permits, permits_range, settings.given_permits(backends));
-        given(&self.shared_backends, shared_backends_range, settings.shared_backends.max(1));
-        given(&self.in_flight, settings.in_flight_range(), settings.statements_in_flight.max(1));
-        self.permits_before.store(0, SeqCst);
-        self.take_up_limits(self.meter.limits(), self.sharing_meter.limits());
+        if permits_range.is_none() {
+            self.permits.set(settings.given_permits(backends));
+        }
+        given(&self.shared_reads.backends, shared_backends_range, settings.shared_backends.max(1));
+        given(&self.shared_reads.in_flight, settings.in_flight_range(), settings.statements_in_flight.max(1));
+        self.permits.forget_before();
+        self.take_up_limits(self.permits.meter.limits(), self.shared_reads.meter.limits());
         self.long.change(settings.long_permits, settings.most_long_statements(backends));
     }
 
@@ -243,15 +233,19 @@ impl Workers {
     /// Another server is the one that statements go to: what was found on the former one says nothing of it. Its caches may be cold, and
     /// all that has waited comes at once.
     pub(crate) fn begin_elsewhere(&self, now: Instant) {
-        self.meter.begin_elsewhere(now);
-        self.sharing_meter.begin_elsewhere(now);
-        self.take_up_limits(self.meter.limits(), self.sharing_meter.limits());
+        self.permits.meter.begin_elsewhere(now);
+        self.shared_reads.meter.begin_elsewhere(now);
+        self.take_up_limits(self.permits.meter.limits(), self.shared_reads.meter.limits());
         // Nothing that began there runs on.
-        self.permits_before.store(0, SeqCst);
+        self.permits.forget_before();
     }
 
     /// Takes up the limits that have been found.
     fn take_up_limits(&self, [permits]: [Option<u32>; 1], [shared_backends, in_flight]: [Option<u32>; 2]) {
+        // What is found is how many may be at the server.
+        if let Some(found) = permits {
+            self.permits.take_up(found.saturating_add(self.way.on_the_way()));
+        }
         let change = |limit: &AtomicU32, found: Option<u32>| {
             if let Some(found) = found
                 && found != limit.load(SeqCst)
@@ -259,22 +253,13 @@ impl Workers {
                 limit.store(found, SeqCst);
             }
         };
-        // What is found is how many may be at the server.
-        let most = self.most_permits.load(SeqCst);
-        let before = self.permits();
-        change(&self.permits, permits.map(|found| found.saturating_add(self.way.on_the_way()).min(most)));
-        if before != self.permits() {
-            let beyond = self.running() > self.permits();
-            let before = if beyond { before.max(self.permits_before.load(SeqCst)) } else { before };
-            self.permits_before.store(before, SeqCst);
-        }
-        change(&self.shared_backends, shared_backends);
-        change(&self.in_flight, in_flight);
+        change(&self.shared_reads.backends, shared_backends);
+        change(&self.shared_reads.in_flight, in_flight);
     }
 
     /// Says whether a statement that ends now tells something about a limit that is to be found.
     pub(crate) fn measures_limits(&self) -> bool {
-        self.meter.counts() || self.sharing_meter.counts()
+        self.permits.meter.counts() || self.shared_reads.meter.counts()
     }
 
     /// Takes in what this worker has served, and changes limits where that says so.
@@ -284,8 +269,10 @@ impl Workers {
         self.way.count(now);
         let may_try = self.onramps.may_try(now);
         let for_a_permit = self.for_a_permit();
-        let alone = self.meter.take(now, of(self.meter.counts()), &self.way, for_a_permit, may_try);
-        let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()), &self.way, 1.0, may_try);
+        let alone =
+            self.permits.meter.take(now, of(self.permits.meter.counts()), &self.way, for_a_permit, may_try);
+        let shared =
+            self.shared_reads.meter.take(now, of(self.shared_reads.meter.counts()), &self.way, 1.0, may_try);
         self.take_up_limits(alone.unwrap_or_default(), shared.unwrap_or_default());
     }
 
@@ -300,34 +287,33 @@ impl Workers {
             self.onramps.wait();
         }
         let wanting = || wanting || self.seats.iter().any(|seat| seat.wants.load(SeqCst) != NOBODY);
-        self.meter.saturated(now, wanting);
-        self.sharing_meter
+        self.permits.meter.saturated(now, wanting);
+        self.shared_reads
+            .meter
             .saturated(now, || !wanting() && self.seats.iter().any(|seat| seat.is_full.load(SeqCst)));
     }
 
     /// How many statements may be in flight on a backend that is shared.
     pub(crate) fn statements_in_flight(&self) -> u32 {
-        self.in_flight.load(SeqCst)
+        self.shared_reads.in_flight.load(SeqCst)
     }
 
     /// Clients of all workers.
     pub(crate) fn clients(&self) -> u32 {
-        self.clients.load(SeqCst)
+        self.connections.clients.load(SeqCst)
     }
 
     /// Statements that run with a permit.
     pub fn running(&self) -> u32 {
-        self.running.load(SeqCst)
+        self.permits.running()
     }
 
-    /// Permits in use while so many statements run with one: fewer, where some of these mostly wait. For those that are on their way
-    /// permits come on top, which follow from how many start: if these were shared out too, each would bring more, and what runs would swing.
+    /// Permits in use while so many statements run with one.
     fn in_use(&self, running: u32) -> u32 {
-        let at_the_server = self.permits().saturating_sub(self.way.on_the_way());
-        running.saturating_sub((self.spared() / WHOLE).min((FOR_A_PERMIT - 1).saturating_mul(at_the_server)))
+        self.permits.in_use(running, self.way.on_the_way())
     }
 
-    /// Statements that run for each permit in use, from 1 to [`FOR_A_PERMIT`].
+    /// Statements that run for each permit in use, from 1 to [`crate::learned::waiting::FOR_A_PERMIT`].
     fn for_a_permit(&self) -> f64 {
         let running = self.running();
         f64::from(running.max(1)) / f64::from(self.in_use(running).max(1))
@@ -338,16 +324,14 @@ impl Workers {
         self.running() <= self.permits() / MANY
     }
 
-    /// What running statements leave of their permits to others, in parts of [`WHOLE`].
+    /// What running statements leave of their permits to others, in parts of [`crate::learned::waiting::WHOLE`].
     pub(crate) fn spared(&self) -> u32 {
-        self.spared.load(SeqCst)
+        self.permits.spared()
     }
 
     /// A statement that has just taken a permit leaves so much of it to others.
     pub(crate) fn spare(&self, part: u32) {
-        if part > 0 {
-            self.spared.fetch_add(part, SeqCst);
-        }
+        self.permits.spare(part);
     }
 
     /// The next place in the order of arrival.
@@ -358,11 +342,7 @@ impl Workers {
     /// Takes a permit for the statement at `place`, unless all are in use or promised to statements of other workers that
     /// have waited longer.
     pub(crate) fn take_permit(&self, worker: usize, place: Place, extra: Extra) -> bool {
-        self.running
-            .fetch_update(SeqCst, SeqCst, |running| {
-                self.may_take(worker, place, extra, running).then(|| running + 1)
-            })
-            .is_ok()
+        self.permits.take_if(|running| self.may_take(worker, place, extra, running))
     }
 
     /// Lets the long statement at `place` start, with a permit where it needs one; `None` where it may not, or none is free.
@@ -431,27 +411,9 @@ impl Workers {
 
     /// Whether a permit is free while so many statements run, beside those that are promised.
     fn is_one_free(&self, running: u32, promised: u32, extra: Extra) -> bool {
-        let permits = self.permits_with(extra);
-        self.in_use(running).saturating_add(promised) < permits && running < self.most_running(permits)
-    }
-
-    /// How many statements may run with so many permits, however little they count. Some backends are left for those that need no permit.
-    fn most_running(&self, permits: u32) -> u32 {
-        self.most_permits.load(SeqCst).max(permits)
-    }
-
-    /// How many may be in use when a statement starts that may take these.
-    fn permits_with(&self, extra: Extra) -> u32 {
-        let permits = self.permits();
-        match extra {
-            Extra::Any => u32::MAX,
-            Extra::Kept => {
-                // After a step down those beyond the limit may be waiting for the very locks that this one holds.
-                let permits = permits.max(self.permits_before.load(SeqCst));
-                permits.saturating_add((permits / KEPT).max(1))
-            }
-            Extra::None => permits,
-        }
+        let permits = self.permits.with(extra);
+        self.in_use(running).saturating_add(promised) < permits
+            && running < self.permits.most_running(permits)
     }
 
     /// A worker leaves a permit to an older statement of another only where that is older by more than so many arrivals.
@@ -462,23 +424,18 @@ impl Workers {
 
     /// Takes a permit whether or not one is free.
     pub(crate) fn force_permit(&self) {
-        self.running.fetch_add(1, SeqCst);
+        self.permits.force();
     }
 
     /// Gives a permit back, of which so much had been left to others.
     pub(crate) fn give_permit(&self, spared: u32) {
-        if spared > 0 {
-            let before = self.spared.fetch_sub(spared, SeqCst);
-            debug_assert!(before >= spared, "what is left is counted as long as the permit");
-        }
-        let before = self.running.fetch_sub(1, SeqCst);
-        debug_assert!(before > 0, "a permit is given back once");
+        self.permits.give(spared);
     }
 
     /// Permits not in use.
     pub(crate) fn free_permits(&self) -> u32 {
         let (permits, running) = (self.permits(), self.running());
-        let more = self.most_running(permits).saturating_sub(running);
+        let more = self.permits.most_running(permits).saturating_sub(running);
         permits.saturating_sub(self.in_use(running)).min(more)
     }
 
@@ -531,13 +488,16 @@ impl Workers {
 
     /// Counts one more client in, unless there are `max_connections`.
     pub(crate) fn take_client(&self) -> bool {
-        let limit = self.max_connections;
-        self.clients.fetch_update(SeqCst, SeqCst, |clients| (clients < limit).then(|| clients + 1)).is_ok()
+        let limit = self.connections.most;
+        self.connections
+            .clients
+            .fetch_update(SeqCst, SeqCst, |clients| (clients < limit).then(|| clients + 1))
+            .is_ok()
     }
 
     /// A client has gone.
     pub(crate) fn give_client(&self) {
-        let before = self.clients.fetch_sub(1, SeqCst);
+        let before = self.connections.clients.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a client goes once");
     }
 
@@ -545,7 +505,7 @@ impl Workers {
     /// even share.
     pub(crate) fn shared_backends(&self, worker: usize) -> u32 {
         let others: u32 = self.others(worker).map(|(_, seat)| seat.sharing.load(SeqCst)).sum();
-        let all = self.shared_backends.load(SeqCst);
+        let all = self.shared_reads.backends.load(SeqCst);
         all.saturating_sub(others).max(all.div_ceil(self.count()))
     }
 
@@ -556,7 +516,7 @@ impl Workers {
 
     /// And on how many they may.
     pub(crate) fn all_shared_backends(&self) -> u32 {
-        self.shared_backends.load(SeqCst)
+        self.shared_reads.backends.load(SeqCst)
     }
 
     /// Says on how many backends this worker runs shared reads.

@@ -23,7 +23,7 @@ const WITH_THE_WHOLE_ENGINE: usize = 38;
 const MOST_FIELDS: usize = 20;
 
 /// Those that still have more, options and what is told outside as a row aside. Nothing is to be added to this list.
-const WITH_MORE_FIELDS: [&str; 3] = ["SlowStatement", "Statement", "Workers"];
+const WITH_MORE_FIELDS: [&str; 2] = ["SlowStatement", "Statement"];
 
 /// So many lines, but for tests, say that a function fails with a sentence: nobody can tell its faults apart but by words. An error is
 /// a type with a variant for each fault; this number only falls. What is left: why a recording of `onramp top` has no look, which is

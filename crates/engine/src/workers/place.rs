@@ -1,6 +1,6 @@
 //! Places in the order of all queues.
 
-use super::Extra;
+use super::permits::Extra;
 
 /// The distance between the places of one queue and those of the next: arrivals never count so far.
 const CLASS: u64 = 1 << 61;
