@@ -120,6 +120,12 @@ impl Coalescer {
     }
 }
 
+/// Returns the clients that still follow.
+pub(crate) fn followers_of(clients: &Table<ClientKey, Client>, group: &Group) -> Vec<ClientKey> {
+    let there = group.followers.iter().filter(|&&follower| is_following(clients, follower, group.number));
+    there.map(|follower| follower.key).collect()
+}
+
 impl Engine {
     /// A statement is about to be queued. Where it has to wait for nothing but the answer to one that waits already: the
     /// number of that group. Else it may have become the leader of a new one.
@@ -250,7 +256,7 @@ impl Engine {
             request.turn.waited = self.now.since(request.turn.arrival.at);
             self.scheduling.note_parts(self.now, &request.turn.arrival);
             self.note_begun(key, &request);
-            self.note_slow_start(key, &mut request);
+            self.slow_log().1.note_slow_start(key, &mut request);
             let bytes = request.bytes();
             self.client_memory.statements.set(&mut request.bytes.counted, bytes);
             self.clients[key].request = Some(request);
@@ -260,9 +266,7 @@ impl Engine {
 
     /// Returns the clients that still follow.
     pub(crate) fn followers(&self, group: &Group) -> Vec<ClientKey> {
-        let there =
-            group.followers.iter().filter(|&&follower| is_following(&self.clients, follower, group.number));
-        there.map(|follower| follower.key).collect()
+        followers_of(&self.clients, group)
     }
 
     fn next_follower(&self, group: &mut Group) -> Option<ClientKey> {
@@ -307,7 +311,7 @@ impl Engine {
         }
         self.scheduling.shares.hand_over(key, next);
         self.clients[key].backend = None;
-        self.server_keeps_up(key);
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
         self.clients[next].backend = Some(backend_key);
         self.clients[next].take_over(settles);
         // Its text has been sent, so to say.
@@ -327,7 +331,9 @@ impl Engine {
         if let Some(leader) = leader {
             self.io.outbox.send(self.clients[leader].connection, &group.reply);
             if self.clients[leader].activity.stalled_since.is_some() {
-                self.client_stalled(leader);
+                let client = (leader, &mut self.clients[leader]);
+                let (outbox, scheduler) = (&mut self.io.outbox, &mut self.scheduling.scheduler);
+                self.servers.client_stalled(self.now, client, outbox, scheduler);
             }
         }
         for follower in self.followers(&group) {

@@ -9,11 +9,11 @@ pub(crate) mod position;
 mod question;
 mod rights;
 mod room;
+pub(crate) mod state;
 pub(crate) mod version;
 
 use seam::{ConnectionId, Instant};
 use std::sync::Arc;
-use wire::ReplyReader;
 use zeroize::Zeroize;
 
 use crate::accounts::Accounts;
@@ -22,119 +22,26 @@ use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::own_answers::rows_of;
 use crate::backend::reachability::{NO_ANSWER, connect_error};
 use crate::backend::rescue::functions_of_rows;
-use crate::backend::rights::Changes;
 use crate::control::answer::{Kept, NoAnswer};
-use crate::control::defaults::Defaults;
 use crate::control::facts::{Facts, account_of_row};
-use crate::control::peers::{Peers, PeersQuestion};
-use crate::control::position::PositionWatch;
+use crate::control::peers::PeersQuestion;
 use crate::control::question::Question;
-use crate::control::room::Room;
+use crate::control::state::{CONTROL_TOKENS, State};
 use crate::engine::Engine;
 use crate::ids::ServerKey;
-use crate::io::{CONTROL_TOKEN, Role};
+use crate::io::Role;
 use crate::learned::lock_waits::{LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
 use crate::server::Server;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
-use crate::stored_code::watch::Watch;
+use crate::servers::Servers;
+use crate::stored_code::questions::{CodeQuestion, ReadCode};
+use crate::stored_code::watch::AtHand;
 use crate::workers::letter::Letter;
-
-/// Where there are several servers, each attempt has a name of its own, from here on: four billion for each of them.
-const CONTROL_TOKENS: u64 = 1 << 62;
 
 /// The accounts of a large installation are some thousand rows of 200 bytes; beyond this we would rather not log anybody
 /// in than run out of memory.
 const LARGEST_ANSWER: usize = 256 << 20;
-
-/// The service account's connection and what it is doing.
-pub(crate) struct Control {
-    state: State,
-    connection: Option<ConnectionId>,
-    /// Names the latest attempt to connect towards the driver.
-    pub(crate) token: u64,
-    /// The capabilities that the login has agreed on.
-    capabilities: wire::Capabilities,
-    since: Instant,
-    /// Counts the copies of the accounts that were asked for, and that came.
-    asked: u64,
-    came: u64,
-    wanted: bool,
-    last_copy: Instant,
-    out: Vec<u8>,
-    accounts_seen: Vec<u8>,
-    /// The answer to the latest probe.
-    probe_seen: Vec<u8>,
-    /// The server's counts of changes of accounts.
-    pub(crate) changes: Changes,
-    /// True once a log line has said that not all of the accounts can be read.
-    rights_hidden: bool,
-    /// The lock waits that have been found out so far.
-    lock_waits: LockWaits,
-    /// The knowledge of stored code.
-    pub(crate) code: Watch,
-    /// The values that a session begins with, as far as they are known.
-    pub(crate) defaults: Defaults,
-    pub(crate) room: Room,
-    peers: Peers,
-    /// How far the server is, for reads on replicas.
-    pub(crate) position: PositionWatch,
-}
-
-enum State {
-    Away,
-    Connecting,
-    LoggingIn(Box<ServerLogin>),
-    Asking { question: Question, reader: Box<ReplyReader>, answer: Kept },
-    Idle,
-}
-
-/// The latest name of an attempt at a server of which there was none yet.
-fn first_token(server: ServerKey) -> u64 {
-    match server.slot() {
-        0 => CONTROL_TOKEN,
-        slot => CONTROL_TOKENS + ((slot as u64) << 32),
-    }
-}
-
-impl Control {
-    pub(crate) fn new(server: ServerKey) -> Self {
-        Self {
-            state: State::Away,
-            connection: None,
-            token: first_token(server),
-            capabilities: wire::Capabilities::NONE,
-            since: Instant::START,
-            asked: 0,
-            came: 0,
-            wanted: false,
-            last_copy: Instant::START,
-            out: Vec::new(),
-            accounts_seen: Vec::new(),
-            probe_seen: Vec::new(),
-            changes: Changes::default(),
-            rights_hidden: false,
-            lock_waits: LockWaits::new(server, Instant::START),
-            code: Watch::default(),
-            defaults: Defaults::default(),
-            room: Room::default(),
-            peers: Peers::default(),
-            position: PositionWatch::default(),
-        }
-    }
-
-    /// The server has gone, or is to be left. Returns the connection, which is to be closed.
-    pub(crate) fn leave(&mut self) -> Option<ConnectionId> {
-        self.state = State::Away;
-        self.out.zeroize();
-        self.connection.take()
-    }
-
-    /// The service account's connection, once it stands.
-    pub(crate) fn connection(&self) -> Option<ConnectionId> {
-        self.connection
-    }
-}
 
 impl Server {
     /// The service account's password has been encrypted for the server.
@@ -181,7 +88,9 @@ impl Engine {
             {
                 self.servers[server].ask(self.now, question);
             }
-            State::Idle if let Some(question) = self.next_code_question(server) => {
+            State::Idle
+                if let Some(question) = self.servers[server].next_code_question(self.now, &self.pool) =>
+            {
                 self.servers[server].ask(self.now, Question::Code(question));
             }
             State::Idle if self.next_suspicion(server).is_some_and(|due| due <= self.now) => {
@@ -238,7 +147,9 @@ impl Engine {
                     .chain(self.servers[server].next_look_at_room(&self.settings, &self.pool))
                     .chain(self.servers[server].next_look_at_peers(self.now, &self.settings, &self.pool))
                     .chain(self.servers[server].control.position.next());
-                due.chain(self.next_suspicion(server)).chain(self.next_code_turn(server)).min()
+                due.chain(self.next_suspicion(server))
+                    .chain(self.servers[server].next_code_turn(self.now, &self.pool))
+                    .min()
             }
             _ => {
                 let control = &self.servers[server].control;
@@ -413,12 +324,40 @@ impl Engine {
                 self.servers[server].control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
                 self.lock_waits_are_known(server);
             }
-            Question::Code(question) => self.code_answered(server, question, answer.bytes, None),
+            Question::Code(question) => self.code_told(server, question, answer.bytes, None),
             Question::Functions => {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
                 self.functions_are_known(server, count);
             }
         }
+    }
+
+    /// The server has answered a question of its stored code, or refused to.
+    fn code_told(
+        &mut self,
+        server: ServerKey,
+        question: CodeQuestion,
+        answer: Vec<u8>,
+        refusal: Option<String>,
+    ) {
+        let (mut at_hand, servers) = self.reading_code();
+        if servers[server].code_answered(&mut at_hand, question, answer, refusal) {
+            self.leave_control(server);
+        }
+    }
+
+    /// The code that a server has told has been looked through.
+    pub(crate) fn code_is_read(&mut self, server: ServerKey, task: u64, read: Option<ReadCode>) {
+        let (mut at_hand, servers) = self.reading_code();
+        if servers[server].code_is_read(&mut at_hand, task, read) {
+            self.renew_backends();
+            self.pool.write_to_others(&Letter::CodeFound);
+        }
+    }
+
+    fn reading_code(&mut self) -> (AtHand<'_>, &mut Servers) {
+        let Self { now, settings, pool, io, views, servers, .. } = self;
+        (AtHand { now: *now, settings, pool, io, views }, servers)
     }
 
     /// The server has answered a question with an error. Much can be done without.
@@ -432,7 +371,7 @@ impl Engine {
                 self.functions_are_known(server, None);
             }
             Question::Code(question) => {
-                self.code_answered(server, question, Vec::new(), Some(error.to_string()));
+                self.code_told(server, question, Vec::new(), Some(error.to_string()));
             }
             Question::Changes => {
                 self.servers[server].take_changes(self.now, &self.pool, &mut self.views, Err(error));

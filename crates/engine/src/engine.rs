@@ -17,17 +17,17 @@ use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientIds, ClientKey, Table};
 use crate::invariants;
 use crate::io::{Io, Role};
-use crate::learned::digests::Digests;
 use crate::logins::Logins;
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, LoginStage};
 use crate::outside::orders::Orders;
+use crate::outside::slow_log::SlowStatement;
+use crate::outside::slow_log::noting::Surroundings;
 use crate::outside::views::Views;
-use crate::outside::waits::{WaitReason, Waits};
+use crate::outside::waits::WaitReason;
 use crate::pool::Pool;
 use crate::readers::Readers;
 use crate::readers::guest::Guests;
-use crate::scheduler::Class;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
 use crate::servers::Servers;
@@ -69,23 +69,6 @@ pub struct Engine {
     /// When idle clients and backends are looked through next.
     pub(crate) next_sweep: Instant,
     pub(crate) orders: Orders,
-}
-
-/// See [`Engine::snapshot`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Clients, those that are logging in included.
-    pub clients: usize,
-    /// Connections to the server, the service account's aside, those that are being opened included.
-    pub backends: usize,
-    /// Permits in use.
-    pub running: u32,
-    /// Statements waiting in the queues.
-    pub waiting: usize,
-    /// Different session states of clients and backends.
-    pub session_states: usize,
-    /// Bytes of statements that wait or are not yet whole.
-    pub buffered: usize,
 }
 
 /// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients
@@ -155,6 +138,11 @@ impl Engine {
         self.views.next_event().or_else(|| self.readers.engines_mut().find_map(Self::poll_event))
     }
 
+    /// The oldest statement that is worth a line of the slow log, and has not been fetched; to be asked for behind each turn.
+    pub fn poll_slow(&mut self) -> Option<SlowStatement> {
+        self.views.next_slow().or_else(|| self.readers.engines_mut().find_map(Self::poll_slow))
+    }
+
     /// The next message for another worker, and for which; whoever runs the engines hands it to [`Self::read_letter`] of
     /// that one. To be asked for at the end of each turn.
     pub fn poll_letter(&mut self) -> Option<(usize, Letter)> {
@@ -222,32 +210,6 @@ impl Engine {
         self.views.note_turn(self.now, took);
     }
 
-    /// How full the tables are now.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            clients: self.clients.len(),
-            backends: self.servers.backend_count(),
-            running: self.scheduling.scheduler.running(),
-            waiting: self.scheduling.scheduler.waiting()
-                + self.scheduling.shares.waiting(Class::Short)
-                + self.scheduling.shares.waiting(Class::Long),
-            session_states: self.sessions.states.len(),
-            buffered: self.client_memory.statements.bytes(),
-        }
-    }
-
-    /// Numbers by digest, as of this worker.
-    pub fn digests(&self) -> &Digests {
-        &self.scheduling.digests
-    }
-
-    /// Why statements of this worker have waited.
-    pub fn waits(&self) -> Waits {
-        let mut waits = self.scheduling.waits.clone();
-        self.readers.engines().for_each(|reader| waits += &reader.scheduling.waits);
-        waits
-    }
-
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {
         if self.logins.identities.release(identity) {
             self.logins.known_schemas.retain(|(known, _), _| *known != identity);
@@ -263,6 +225,13 @@ impl Engine {
     ) -> (&mut Scheduling, Parties<'_>, &mut Table<ClientKey, Client>, &mut Servers) {
         let Self { now, settings, pool, logins, sessions, scheduling, clients, servers, .. } = self;
         (scheduling, Parties::new(*now, settings, pool, logins, sessions), clients, servers)
+    }
+
+    /// What is counted and told, and what is looked at where a statement may be worth a line of the slow log.
+    pub(crate) fn slow_log(&mut self) -> (&mut Views, Surroundings<'_>) {
+        let Self { now, settings, pool, clients, servers, logins, sessions, scheduling, views, .. } = self;
+        let now = *now;
+        (views, Surroundings { now, settings, pool, clients, servers, logins, sessions, scheduling })
     }
 
     fn connected(&mut self, token: u64, connection: ConnectionId) {
@@ -358,19 +327,27 @@ impl Engine {
     pub(crate) fn stalled(&mut self, connection: ConnectionId, stalled: bool) {
         match (self.io.role(connection), stalled) {
             (Role::Client(key), stalled) => {
+                let client = (key, &mut self.clients[key]);
+                let (outbox, scheduler) = (&mut self.io.outbox, &mut self.scheduling.scheduler);
                 if stalled {
-                    self.client_stalled(key);
+                    self.servers.client_stalled(self.now, client, outbox, scheduler);
                 } else {
-                    self.client_drained(key);
+                    self.servers.client_drained(self.now, client, outbox, scheduler);
+                    // It may have sent more meanwhile.
+                    self.resume.push(key);
                 }
                 if self.clients.contains(key) {
                     self.lent_stalled(key, stalled);
                 }
             }
-            (Role::Backend(key), true) => self.server_stalled(key),
+            (Role::Backend(key), true) => {
+                if let Some(client) = self.servers[key].holder {
+                    self.clients[client].server_stalled(&mut self.io.outbox);
+                }
+            }
             (Role::Backend(key), false) => {
                 if let Some(client) = self.servers[key].holder {
-                    self.server_keeps_up(client);
+                    self.clients[client].server_keeps_up(&mut self.io.outbox);
                     self.client_memory.has_arrived(&mut self.clients[client]);
                 }
             }
@@ -401,7 +378,7 @@ impl Engine {
             self.sweep_backends();
             self.sweep_abandoned();
             self.logins.claims.look_again();
-            self.give_back_tables();
+            self.clients.give_back();
         }
         self.go_on_with_claims();
         self.drain_turn();

@@ -77,7 +77,7 @@ pub use coalescing::CoalescingSettings;
 pub use control::peers::PeerView;
 pub use control::peers::sealed::LetterKey;
 pub use declared::{Change, Declared};
-pub use engine::{Engine, Snapshot};
+pub use engine::Engine;
 pub use learned::digests::{Digest, DigestCost, Digests, Times};
 pub use learned::lock_waits::{Blocker, LockWaits};
 pub use outside::event::Event;
@@ -92,7 +92,8 @@ pub use outside::orders::{KILL_AT_PEER_TIMEOUT, KilledAtPeer};
 pub use outside::refusals::{Reason, Refused};
 pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
 pub use outside::snapshot::{
-    BackendView, ClientView, DigestView, LockWaitView, Piece, RoutedView, StoredCodeView, WorkerView,
+    BackendView, ClientView, DigestView, LockWaitView, Piece, RoutedView, Snapshot, StoredCodeView,
+    WorkerView,
 };
 pub use outside::taken_for::TakenFor;
 pub use outside::tallies::{Tallies, TalliesByName, Tally};

@@ -7,7 +7,6 @@ use seam::Instant;
 use crate::accounts::failed_logins::LateRefusal;
 use crate::accounts::{Identities, IdentityId};
 use crate::client::delegation::Claims;
-use crate::client::login_schema::SchemaCheck;
 use crate::ids::ClientRef;
 
 /// The logins of this worker's clients.
@@ -27,6 +26,14 @@ pub(crate) struct Logins {
     pub(crate) schema_checks: BTreeMap<(IdentityId, Vec<u8>), SchemaCheck>,
     /// Schemas that a user was allowed to use, and when.
     pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
+}
+
+/// A user and a schema of which the server is being asked.
+pub(crate) struct SchemaCheck {
+    /// The client in whose name it is asked.
+    pub(crate) asks: ClientRef,
+    /// Those that wait for the answer.
+    pub(crate) waiting: Vec<ClientRef>,
 }
 
 impl Logins {

@@ -12,8 +12,8 @@ use crate::backend::reachability::Reachability;
 use crate::backend::rescue::Rescues;
 use crate::backend::shared_backends::SharedBackends;
 use crate::backend::{Backend, Idle};
-use crate::control::Control;
 use crate::control::facts::Facts;
+use crate::control::state::Control;
 use crate::ids::{BackendKey, ServerKey, Table};
 use crate::learned::lock_waits::Blocker;
 

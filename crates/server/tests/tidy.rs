@@ -17,7 +17,7 @@ const LONGEST_FILE: usize = 600;
 
 /// So many files of the engine have methods on the engine as a whole, which see all of it. A method that needs one part of it
 /// belongs to that part; this number only falls.
-const WITH_THE_WHOLE_ENGINE: usize = 38;
+const WITH_THE_WHOLE_ENGINE: usize = 33;
 
 /// A struct of the engine with more fields than this holds more than one thing: they are grouped by what they are for.
 const MOST_FIELDS: usize = 20;

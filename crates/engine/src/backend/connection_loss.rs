@@ -165,7 +165,8 @@ impl Engine {
             }
             self.views.measure_lost(&statement);
             let took = if place == 0 { self.now.since(first_since) } else { Duration::ZERO };
-            self.note_slow(thread_id, &statement, took, SlowEnd::BackendLost);
+            let (views, around) = self.slow_log();
+            views.note_slow(&around, thread_id, &statement, took, SlowEnd::BackendLost);
             if self.survives_loss(&mut statement, begun) {
                 continue;
             }
@@ -223,7 +224,7 @@ impl Engine {
         let (pinned, killed) = (!client.session.pins.is_empty(), client.loss.killed);
         client.backend = None;
         client.end_statement();
-        self.server_keeps_up(key);
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
         let request = self.take_request(key);
         let (answer, command) =
             request.map_or((1, RequestKind::Other), |request| (request.answer, request.command));
@@ -282,7 +283,7 @@ impl Engine {
             self.resume.push(key);
         }
         let queued = matches!(client.phase(), ClientPhase::Queued);
-        self.server_keeps_up(key);
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
         if queued {
             let lost = self.clients[key].loss.lost.unwrap_or(Lost::Transaction);
             self.scheduling.scheduler.remove(key);

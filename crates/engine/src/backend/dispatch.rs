@@ -272,7 +272,7 @@ impl Engine {
         self.scheduling.note_start(self.now, request);
         self.views.note_start(&mut self.clients[key], request);
         self.note_begun(key, request);
-        self.note_slow_start(key, request);
+        self.slow_log().1.note_slow_start(key, request);
         let mode = || self.clients[key].lex_mode(&self.sessions.states, self.servers.primary());
         self.scheduling.note_digest(self.now, request, mode);
     }
@@ -283,7 +283,8 @@ impl Engine {
         if !std::mem::replace(&mut request.turn.started, true) {
             self.note_start(key, &mut request);
         }
-        self.note_hidden_code(key, &mut request);
+        let (client, primary) = (&self.clients[key], self.servers.primary());
+        self.pool.note_hidden_code(client, &self.sessions, primary, &mut request);
         let (servers, sessions) = (&self.servers, &self.sessions.states);
         self.clients[key].rewrite_calls(servers, sessions, &self.settings, &mut request);
         let ahead =
@@ -490,7 +491,8 @@ impl Engine {
         let foreseen = self.clients[key].foreseen(request);
         let known_metadata = self.known_metadata(key, request);
         // It looks at the text.
-        let code_change = self.code_change(key, request);
+        let primary = self.servers.primary();
+        let code_change = self.pool.code_change(&self.clients[key], &self.sessions, primary, request);
         let parameters = self.sessions.parameters_of(request);
         let backend = &mut self.servers[backend_key];
         let handed_on = if kept { None } else { backend.hand_on(&mut self.io.outbox, request, &ahead.texts) };

@@ -16,7 +16,7 @@ use crate::coalescing::Group;
 use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::outbox::Outbox;
-use crate::outside::named::Limit;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::request::RequestKind;
 
 /// An answer whose client has gone is read to its end up to this size, since a new backend costs more than that.
@@ -321,7 +321,10 @@ impl Engine {
                     self.servers[key].lend_permit(&mut self.scheduling.scheduler);
                     self.resume.push(client);
                 } else if command == RequestKind::BinlogDump && statement.summary.log_begun {
-                    self.log_begins(client);
+                    // What the client has sent meanwhile may follow.
+                    if self.clients[client].begin_log() {
+                        self.resume.push(client);
+                    }
                 }
             }
             Owner::Abandoned if statement.summary.file.asked.is_some() => {
@@ -362,7 +365,8 @@ impl Engine {
         self.note_history(&statement, took);
         self.views.measure_statement(&statement, took);
         self.tally(&statement, took);
-        self.note_slow_end(key, &statement, took);
+        let (views, around) = self.slow_log();
+        views.note_slow_end(&around, key, &statement, took);
         if statement.shared {
             self.servers.of_mut(key).rescues.answered();
             self.servers.of_mut(key).take_over_emptied(key, &mut statement, &self.clients);
@@ -372,9 +376,9 @@ impl Engine {
         let owner = statement.owner.client().and_then(|client| self.clients.get(client));
         if let Some(backend) = self.servers.get_mut(key) {
             backend.note_diagnostics_area(owner.map(|client| client.id), &statement.summary);
+            // Whoever was slow has its answer now, and what follows is for somebody else.
+            backend.read_again(&mut self.io.outbox);
         }
-        // Whoever was slow has its answer now, and what follows is for somebody else.
-        self.resume_backend(key);
         match statement.owner {
             Owner::Client { client, command } if statement.summary.withheld && self.is_reader() => {
                 self.guest_refused(key, client, command, &mut statement);
@@ -384,8 +388,13 @@ impl Engine {
             }
             Owner::Client { client, command } => match statement.group.take() {
                 Some(group) => self.group_ended(key, client, &mut statement, group),
-                None if self.closed_behind_answer(key, client, &statement.summary) => {}
-                None => self.client_statement_ended(key, client, command, &mut statement),
+                None => {
+                    let (servers, summary) = (&mut self.servers, &statement.summary);
+                    match self.clients[client].ends_behind_answer(key, servers, summary) {
+                        Some(reason) => self.close_client(client, ClosedFor::BackendLost, reason),
+                        None => self.client_statement_ended(key, client, command, &mut statement),
+                    }
+                }
             },
             Owner::Setup => self.backend_set_up(key, &statement.summary),
             Owner::ApplyState { client } => self.state_applied(key, client, &statement),

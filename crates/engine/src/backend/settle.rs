@@ -71,9 +71,10 @@ impl Engine {
             let full = self.scheduling.scheduler.full_tickets();
             self.clients[client].take_priority(priority, full);
         }
-        self.note_hidden_code_at_end(key, &mut request, statement.code_change.is_some());
+        let (server, defines) = (self.servers.of_mut(key), statement.code_change.is_some());
+        server.note_hidden_code_at_end(&self.pool, key, &mut request, defines);
         // What it defines is there by now, or will not be.
-        self.definition_answered(client, &request, statement);
+        self.sessions.definition_answered(&self.clients[client], &request, statement);
         let summary = &mut statement.summary;
         match &summary.error {
             Some(_) => self.note_failed(key, client, &request),
@@ -339,7 +340,7 @@ impl Engine {
         if let Some(error) = &summary.error {
             return self.answer_server_error(client, request, error);
         }
-        self.remember_schema(client);
+        self.logins.remember_schema(self.now, &self.clients[client], &self.sessions.states);
         self.answer_login(client, self.clients[client].login.sequence);
         self.schema_allowed(client);
         self.settle(key, client, false);
@@ -423,7 +424,7 @@ impl Engine {
         state.end_statement();
         state.activity.last_heard = now;
         self.resume.push(client);
-        self.server_keeps_up(client);
+        self.clients.server_keeps_up(client, &mut self.io.outbox);
         self.drain_client(client);
     }
 
@@ -440,7 +441,7 @@ impl Engine {
         state.session.aftermath.insert_id_at = None;
         state.end_statement();
         self.resume.push(client);
-        self.server_keeps_up(client);
+        self.clients.server_keeps_up(client, &mut self.io.outbox);
         self.drain_client(client);
     }
 

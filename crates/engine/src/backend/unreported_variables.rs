@@ -37,6 +37,15 @@ fn may_fire_triggers(statement: &Statement) -> bool {
     matches!(statement.kind, Insert | Replace | Update | Delete | Load) && statement.sets_for_itself
 }
 
+/// Says whether a statement that has failed may have changed its session by stored code.
+fn may_have_changed_session(request: &Request) -> bool {
+    let statement = &request.statement;
+    // Of others nobody knows what is left, or what the server has yet to say of it.
+    let alone = !statement.several && !statement.sets_for_itself && statement.effects.is_empty();
+    let plain = alone && statement.kind != Kind::Other;
+    !plain || request.changes.hidden.may_change_session()
+}
+
 /// Whether code that is stored on the server may have run in it, of which no effect tells: triggers, and functions that views,
 /// defaults and virtual columns call.
 fn may_have_run_code(request: &Request) -> bool {
@@ -302,7 +311,8 @@ impl Engine {
         self.servers[key].session.failed = request.changes.hidden;
         let told = self.servers.of(key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
             && self.servers[key].login.capabilities.contains(Capabilities::DEPRECATE_EOF);
-        let may_be = may_have_run_code(request) && self.may_have_changed_session(client, request);
+        let may_have_changed = may_have_changed_session(request) || self.is_in_unreported_schema(client);
+        let may_be = may_have_run_code(request) && may_have_changed;
         // Not even behind ER_PARSE_ERROR is it known that nothing has run: a trigger may have searched for a text with a word too many, or
         // signalled it.
         if !told && may_be {
@@ -312,7 +322,7 @@ impl Engine {
     }
 
     /// Whether a client is in the schema that code of another one's goes back to without a report.
-    pub(crate) fn is_in_unreported_schema(&self, client: ClientKey) -> bool {
+    fn is_in_unreported_schema(&self, client: ClientKey) -> bool {
         let session = self.clients[client].session.id.expect("a client with requests has logged in");
         let schema = self.sessions.states.state(session).schema.as_deref();
         schema.is_some_and(|schema| schema.eq_ignore_ascii_case(UNREPORTED_SCHEMA))

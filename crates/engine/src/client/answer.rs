@@ -225,6 +225,24 @@ impl Engine {
         }
     }
 
+    /// The schema is there for the client that asked: those that waited with it are logged in.
+    pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
+        for key in self.logins.end_schema_check(asked, &self.clients) {
+            self.clients[key].end_login();
+            self.answer_login(key, self.clients[key].login.sequence);
+            self.resume.push(key);
+        }
+    }
+
+    /// The client that asked gets this error as the end of its login: so do those that waited with it.
+    pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
+        for key in self.logins.end_schema_check(asked, &self.clients) {
+            let client = &self.clients[key];
+            self.io.send_packet_to(client.connection, client.login.sequence, error);
+            self.close_client(key, ClosedFor::LoginRefused, reason);
+        }
+    }
+
     /// An error packet with this sequence number.
     pub(crate) fn answer_error(&mut self, client: ClientKey, sequence: u8, error: &MySqlError) {
         if self.is_reader() {

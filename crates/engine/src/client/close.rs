@@ -108,7 +108,8 @@ impl Engine {
         match self.clients[key].phase() {
             Phase::Queued => {
                 self.views.totals.cancelled += 1;
-                self.note_slow_wait(key, None);
+                let (views, around) = self.slow_log();
+                views.note_slow_wait(&around, key, None);
                 self.leave_group(key);
                 self.scheduling.note_abandoned_wait(self.now, &self.settings, key, &self.clients[key]);
                 self.scheduling.scheduler.remove(key);
@@ -133,7 +134,9 @@ impl Engine {
             | Phase::Killing(_) => {}
         }
         self.take_request(key);
-        self.schema_check_left(key);
+        if let Some((next, request)) = self.logins.schema_check_left(key, &self.clients) {
+            self.queue_request(next, request);
+        }
         self.forget_session(key);
         self.count_off_input(key);
         let client = self.clients.remove(key);
@@ -171,7 +174,8 @@ impl Engine {
         self.scheduling.note_abandoned_start(self.now, key, &self.clients[key]);
         let Some(backend) = self.clients[key].backend.take() else { return };
         self.clients[key].activity.stalled_since = None;
-        self.note_slow_abandoned(key, backend);
+        let (views, around) = self.slow_log();
+        views.note_slow_abandoned(&around, key, backend);
         self.note_abandoned(key, backend);
         let state = &mut self.servers[backend];
         for statement in &mut state.in_flight {
@@ -188,7 +192,9 @@ impl Engine {
         }
         state.holder = None;
         state.shown.serves.nobody();
-        self.resume_backend(backend);
+        if let Some(backend) = self.servers.get_mut(backend) {
+            backend.read_again(&mut self.io.outbox);
+        }
         self.servers[backend].take_permit_back(&mut self.scheduling.scheduler);
         match *self.clients[key].phase() {
             // The server waits for the rest of a file that nobody will send.

@@ -66,7 +66,7 @@ impl Engine {
         self.clients[key].backpressure.too_far_ahead = false;
         self.work_off(key, input);
         if self.clients.contains(key) {
-            self.update_reading(key);
+            self.clients[key].update_reading(&mut self.io.outbox);
         }
     }
 
@@ -119,7 +119,7 @@ impl Engine {
         let of_login = if client.identity.is_none() { input.capacity() } else { 0 };
         self.client_memory.logins.set(&mut client.memory.login, of_login);
         client.input = input;
-        self.update_reading(key);
+        self.clients[key].update_reading(&mut self.io.outbox);
         self.keep_to_login_memory();
         if !self.clients.contains(key) {
             return;
@@ -159,9 +159,12 @@ impl Engine {
                 Phase::Idle if client.activity.stalled_since.is_some() => Ok(0),
                 Phase::Idle if self.waits_for_kill(key) => Ok(0),
                 Phase::Idle => self.command_message(key, rest),
-                Phase::Running(Running::Replicating { begun: true }) => Ok(self.forward(key, rest)),
+                Phase::Running(Running::Replicating { begun: true }) => {
+                    Ok(self.servers.forward(&self.clients[key], rest))
+                }
                 Phase::Running(Running::Uploading { continues, next }) => {
-                    self.upload(key, continues, next, rest)
+                    let (client, scheduler) = (&mut self.clients[key], &mut self.scheduling.scheduler);
+                    self.servers.upload(client, scheduler, (continues, next), rest)
                 }
                 _ => Ok(0),
             };
@@ -413,7 +416,8 @@ impl Engine {
         let bytes = request.bytes();
         self.client_memory.statements.set(&mut request.bytes.counted, bytes);
         self.views.measures.turn.note_statement(bytes, request.statement.fingerprint);
-        self.note_hidden_code(key, &mut request);
+        let (client, primary) = (&self.clients[key], self.servers.primary());
+        self.pool.note_hidden_code(client, &self.sessions, primary, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
         let unlocks = request.statement.kind == Kind::UnlockTables && client.session.pins.may_hold_locks();
@@ -494,7 +498,10 @@ impl Engine {
     pub(crate) fn take_queued(&mut self, key: ClientKey, error: u16) -> Option<Box<Request>> {
         self.leave_group(key);
         self.scheduling.scheduler.remove(key);
-        self.note_slow_wait(key, Some(error));
+        if !self.goes_to_primary(error) {
+            let (views, around) = self.slow_log();
+            views.note_slow_wait(&around, key, Some(error));
+        }
         let request = self.take_request(key)?;
         self.clients[key].cancel();
         Some(request)

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use super::authentication::{Answer, Verdict};
 use super::compression;
+use super::login_schema::Asked;
 use super::priority::Priority;
 use super::security::Security;
 use super::{Client, Phase};
@@ -457,11 +458,12 @@ impl Engine {
         client.login.sequence = attempt.sequence;
         client.login.scramble = attempt.scramble;
         client.end_login();
-        match attempt.schema {
-            Some(schema) if !self.schema_is_known(key, identity, &schema) => {
-                self.check_schema(key, identity, schema);
-            }
-            _ => self.answer_login(key, attempt.sequence),
+        let Some(schema) = attempt.schema else { return self.answer_login(key, attempt.sequence) };
+        let (clients, sessions) = (&mut self.clients, &self.sessions.states);
+        match self.logins.ask_schema(self.now, &self.settings, clients, sessions, (key, schema)) {
+            Asked::Known => self.answer_login(key, attempt.sequence),
+            Asked::With(request) => self.queue_request(key, *request),
+            Asked::Waits => {}
         }
     }
 

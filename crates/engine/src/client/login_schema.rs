@@ -6,22 +6,25 @@
 
 use std::collections::btree_map::Entry;
 
-use super::Phase;
-use super::login::Login;
-use crate::accounts::IdentityId;
-use crate::engine::Engine;
-use crate::ids::{ClientKey, ClientRef};
-use crate::logins::Logins;
-use crate::outside::named::ClosedFor;
-use crate::request::{Request, RequestKind};
-use crate::session::is_utf8;
+use seam::Instant;
 
-/// A user and a schema of which the server is being asked.
-pub(crate) struct SchemaCheck {
-    /// The client in whose name it is asked.
-    asks: ClientRef,
-    /// Those that wait for the answer.
-    waiting: Vec<ClientRef>,
+use super::login::Login;
+use super::{Client, Phase};
+use crate::accounts::IdentityId;
+use crate::ids::{ClientKey, ClientRef, Table};
+use crate::logins::{Logins, SchemaCheck};
+use crate::request::{Request, RequestKind};
+use crate::session::{Sessions, is_utf8};
+use crate::settings::Settings;
+
+/// What comes of a login that names a schema.
+pub(crate) enum Asked {
+    /// Its user was allowed to use that a moment ago.
+    Known,
+    /// The server is to be asked this in its name.
+    With(Box<Request>),
+    /// Another one asks.
+    Waits,
 }
 
 /// A schema check is remembered for as many logins at most.
@@ -33,106 +36,92 @@ impl Logins {
         self.schema_checks.values().any(|check| check.asks.key == key)
     }
 
+    /// The client's user is about to use the schema that its login names, or waits for the answer that another one will get.
+    pub(crate) fn ask_schema(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        clients: &mut Table<ClientKey, Client>,
+        sessions: &Sessions,
+        (key, schema): (ClientKey, Vec<u8>),
+    ) -> Asked {
+        // Others may mean the same by a name that is as the server reports it: in UTF-8.
+        let session = clients[key].session.id.map(|session| sessions.state(session));
+        let is_as_reported = schema.is_ascii() || session.is_some_and(|state| is_utf8(&state.charset.client));
+        let Some(identity) = clients[key].identity.filter(|_| is_as_reported) else {
+            return Asked::With(Box::new(question(&schema)));
+        };
+        let named = (identity, schema);
+        let is_recent = |&since: &Instant| now.since(since) < settings.accounts_refresh;
+        if self.known_schemas.get(&named).is_some_and(is_recent) {
+            return Asked::Known;
+        }
+        let client = clients.ref_to(key);
+        match self.schema_checks.entry(named) {
+            Entry::Occupied(mut check) => {
+                check.get_mut().waiting.push(client);
+                clients[key].await_schema();
+                Asked::Waits
+            }
+            Entry::Vacant(check) => {
+                let request = question(&check.key().1);
+                check.insert(SchemaCheck { asks: client, waiting: Vec::new() });
+                Asked::With(Box::new(request))
+            }
+        }
+    }
+
+    /// The client's schema exists and it may use it.
+    pub(crate) fn remember_schema(&mut self, now: Instant, client: &Client, sessions: &Sessions) {
+        let (Some(identity), Some(session)) = (client.identity, client.session.id) else { return };
+        if self.known_schemas.len() >= KNOWN_SCHEMAS {
+            self.known_schemas.clear();
+        }
+        if let Some(schema) = &sessions.state(session).schema {
+            self.known_schemas.insert((identity, schema.to_vec()), now);
+        }
+    }
+
+    /// A client has gone: where it was to ask, one of those that waited for its answer asks this.
+    pub(crate) fn schema_check_left(
+        &mut self,
+        gone: ClientKey,
+        clients: &Table<ClientKey, Client>,
+    ) -> Option<(ClientKey, Request)> {
+        let known = self.schema_check_of(gone)?;
+        let mut waiting = self.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
+        while let Some(next) = waiting.pop() {
+            if awaits_schema(clients, next) {
+                let request = question(&known.1);
+                self.schema_checks.insert(known, SchemaCheck { asks: next, waiting });
+                return Some((next.key, request));
+            }
+        }
+        None
+    }
+
+    /// Takes the check for which a client asked out of the table. Returns those that still wait for it.
+    pub(crate) fn end_schema_check(
+        &mut self,
+        asked: ClientKey,
+        clients: &Table<ClientKey, Client>,
+    ) -> Vec<ClientKey> {
+        let known = self.schema_check_of(asked);
+        let check = known.and_then(|known| self.schema_checks.remove(&known));
+        let waiting = check.map_or(Vec::new(), |check| check.waiting).into_iter();
+        waiting.filter(|&client| awaits_schema(clients, client)).map(|client| client.key).collect()
+    }
+
     fn schema_check_of(&self, asked: ClientKey) -> Option<(IdentityId, Vec<u8>)> {
         let found = self.schema_checks.iter().find(|(_, check)| check.asks.key == asked);
         found.map(|(known, _)| known.clone())
     }
 }
 
-impl Engine {
-    /// Whether the name that a client has given is as the server reports it, so that others may mean the same by it: in UTF-8.
-    fn is_as_reported(&self, client: ClientKey, schema: &[u8]) -> bool {
-        let session = self.clients[client].session.id.map(|session| self.sessions.states.state(session));
-        schema.is_ascii() || session.is_some_and(|state| is_utf8(&state.charset.client))
-    }
-
-    /// Whether this client's user was allowed to use this schema a moment ago.
-    pub(crate) fn schema_is_known(&self, client: ClientKey, identity: IdentityId, schema: &[u8]) -> bool {
-        if !self.is_as_reported(client, schema) {
-            return false;
-        }
-        let found = self.logins.known_schemas.get(&(identity, schema.to_vec()));
-        found.is_some_and(|&since| self.now.since(since) < self.settings.accounts_refresh)
-    }
-
-    /// The client's schema exists and it may use it.
-    pub(crate) fn remember_schema(&mut self, client: ClientKey) {
-        let (Some(identity), Some(session)) =
-            (self.clients[client].identity, self.clients[client].session.id)
-        else {
-            return;
-        };
-        if self.logins.known_schemas.len() >= KNOWN_SCHEMAS {
-            self.logins.known_schemas.clear();
-        }
-        if let Some(schema) = &self.sessions.states.state(session).schema {
-            self.logins.known_schemas.insert((identity, schema.to_vec()), self.now);
-        }
-    }
-
-    /// Asks whether the user may use the schema, or waits for the answer that another one will get.
-    pub(crate) fn check_schema(&mut self, key: ClientKey, identity: IdentityId, schema: Vec<u8>) {
-        if !self.is_as_reported(key, &schema) {
-            return self.queue_request(key, question(&schema));
-        }
-        let client = self.clients.ref_to(key);
-        match self.logins.schema_checks.entry((identity, schema)) {
-            Entry::Occupied(mut check) => {
-                check.get_mut().waiting.push(client);
-                self.clients[key].await_schema();
-            }
-            Entry::Vacant(check) => {
-                let request = question(&check.key().1);
-                check.insert(SchemaCheck { asks: client, waiting: Vec::new() });
-                self.queue_request(key, request);
-            }
-        }
-    }
-
-    /// The schema is there for the client that asked: those that waited with it are logged in.
-    pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
-        for key in self.end_schema_check(asked) {
-            self.clients[key].end_login();
-            self.answer_login(key, self.clients[key].login.sequence);
-            self.resume.push(key);
-        }
-    }
-
-    /// The client that asked gets this error as the end of its login: so do those that waited with it.
-    pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
-        for key in self.end_schema_check(asked) {
-            let client = &self.clients[key];
-            self.io.send_packet_to(client.connection, client.login.sequence, error);
-            self.close_client(key, ClosedFor::LoginRefused, reason);
-        }
-    }
-
-    /// A client has gone: where it was to ask, one of those that waited for its answer asks.
-    pub(crate) fn schema_check_left(&mut self, gone: ClientKey) {
-        let Some(known) = self.logins.schema_check_of(gone) else { return };
-        let mut waiting = self.logins.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
-        while let Some(next) = waiting.pop() {
-            if self.awaits_schema(next) {
-                let request = question(&known.1);
-                self.logins.schema_checks.insert(known, SchemaCheck { asks: next, waiting });
-                return self.queue_request(next.key, request);
-            }
-        }
-    }
-
-    /// Whether this client is still there and waits for the answer that another one will get.
-    fn awaits_schema(&self, client: ClientRef) -> bool {
-        let client = self.clients.find(client);
-        client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::AwaitingSchema)))
-    }
-
-    /// Takes the check for which a client asked out of the table. Returns those that still wait for it.
-    fn end_schema_check(&mut self, asked: ClientKey) -> Vec<ClientKey> {
-        let known = self.logins.schema_check_of(asked);
-        let check = known.and_then(|known| self.logins.schema_checks.remove(&known));
-        let waiting = check.map_or(Vec::new(), |check| check.waiting);
-        waiting.into_iter().filter(|&client| self.awaits_schema(client)).map(|client| client.key).collect()
-    }
+/// Whether this client is still there and waits for the answer that another one will get.
+fn awaits_schema(clients: &Table<ClientKey, Client>, client: ClientRef) -> bool {
+    let client = clients.find(client);
+    client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::AwaitingSchema)))
 }
 
 /// COM_INIT_DB, whose answer becomes the login's.
@@ -153,9 +142,9 @@ mod tests {
     use wire::Capabilities;
 
     use super::*;
+    use crate::Engine;
     use crate::accounts::secret::Secret;
     use crate::accounts::{Account, Credential};
-    use crate::client::Client;
     use crate::errors::MySqlError;
     use crate::ids::client_key;
     use crate::server_login::Established;
@@ -180,7 +169,11 @@ mod tests {
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
             engine.ids.keys.insert(id, key);
-            engine.check_schema(key, identity, b"shop".to_vec());
+            let (clients, sessions) = (&mut engine.clients, &engine.sessions.states);
+            let (now, settings, named) = (engine.now, &engine.settings, (key, b"shop".to_vec()));
+            if let Asked::With(request) = engine.logins.ask_schema(now, settings, clients, sessions, named) {
+                engine.queue_request(key, *request);
+            }
         }
         engine
     }

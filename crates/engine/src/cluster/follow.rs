@@ -443,7 +443,7 @@ impl Engine {
         client.transaction.holds_locks = false;
         client.transaction.blocks_others = false;
         client.session.aftermath.insert_id_lost();
-        self.server_keeps_up(key);
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
         self.pool.workers.chosen.tally.rolled_back();
         self.answer_error(key, sequence, &MySqlError::rolled_back());
         self.resume.push(key);

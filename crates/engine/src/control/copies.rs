@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::{Control, State};
+use super::state::{Control, State};
 use crate::learned::lock_waits::LockWaits;
 
 /// Bad logins ask for fresh copies of the accounts: this many a second at most.

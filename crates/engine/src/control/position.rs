@@ -5,7 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::question::Question;
-use super::{Control, State};
+use super::state::{Control, State};
 use crate::backend::own_answers::first_field;
 use crate::control::facts::Facts;
 

@@ -3,11 +3,11 @@
 use seam::Instant;
 use wire::{CommandKind, ReplyReader};
 
-use super::State;
 use super::answer::Kept;
 use super::defaults;
 use super::facts::{COLLATIONS_QUERY, NO_LIMITS, NO_SYNC_WAIT};
 use super::peers::PeersQuestion;
+use super::state::State;
 use crate::backend::message::reply_options;
 use crate::learned::lock_waits::GATE_QUERY;
 use crate::pool::Pool;

@@ -3,8 +3,8 @@
 use seam::Instant;
 
 use crate::accounts::queries::Depth;
-use crate::control::Question;
 use crate::control::answer::NoAnswer;
+use crate::control::question::Question;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;

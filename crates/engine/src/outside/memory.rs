@@ -3,11 +3,16 @@
 use std::ops::AddAssign;
 
 use crate::backend::Backend;
+use crate::client::client_memory::ClientMemory;
 use crate::client::{Client, Phase};
-use crate::engine::Engine;
-use crate::ids::ClientKey;
-use crate::io::Role;
+use crate::ids::{ClientIds, ClientKey, Table};
+use crate::io::{Io, Role};
 use crate::outside::named::MemoryPart;
+use crate::outside::views::Views;
+use crate::readers::view::Routing;
+use crate::scheduling::Scheduling;
+use crate::servers::Servers;
+use crate::session::SessionTables;
 
 /// Bytes by what they are for, from the capacities of what holds them. What the allocator adds to each block is not among
 /// them.
@@ -21,7 +26,7 @@ pub struct Memory {
     pub statements: usize,
     /// Bytes sent by clients that have not logged in.
     pub logins: usize,
-    /// Bytes kept of clients' TLS handshakes that are not over: [`Engine::note_handshakes`].
+    /// Bytes kept of clients' TLS handshakes that are not over: [`crate::Engine::note_handshakes`].
     pub handshakes: usize,
     /// The texts that clients have prepared, and the findings in them.
     pub prepared_statements: usize,
@@ -37,7 +42,7 @@ pub struct Memory {
     pub digests: usize,
     /// Replies on their way to the driver.
     pub outputs: usize,
-    /// Bytes kept of compressed connections, with clients and with the server: [`Engine::note_compression`].
+    /// Bytes kept of compressed connections, with clients and with the server: [`crate::Engine::note_compression`].
     pub compression: usize,
 }
 
@@ -98,18 +103,45 @@ impl AddAssign<&Self> for MemoryParts {
     }
 }
 
-impl Engine {
+/// The table of clients is given back to the allocator beyond this many places, some MiB.
+const PLACES_KEPT: usize = 4096;
+/// And where so few of its places are taken that moving them takes no longer than some milliseconds: one in so many.
+const PLACES_PER_CLIENT: usize = 8;
+
+impl Table<ClientKey, Client> {
+    /// Gives back the memory that a crowd has left, as far as no client that is still there stands in the way.
+    pub(crate) fn give_back(&mut self) {
+        if self.capacity() > PLACES_KEPT.max(self.len() * PLACES_PER_CLIENT) {
+            self.shrink_to_fit();
+        }
+    }
+}
+
+/// What holds memory of an engine, to be counted.
+pub(crate) struct HoldersOfMemory<'a> {
+    pub(crate) clients: &'a Table<ClientKey, Client>,
+    pub(crate) ids: &'a ClientIds,
+    pub(crate) client_memory: &'a ClientMemory,
+    pub(crate) sessions: &'a SessionTables,
+    pub(crate) scheduling: &'a Scheduling,
+    pub(crate) servers: &'a Servers,
+    pub(crate) views: &'a Views,
+    pub(crate) routing: &'a Routing,
+    pub(crate) io: &'a Io,
+}
+
+impl HoldersOfMemory<'_> {
     /// Memory by what it is for, from what is counted anyway, and a look at the backends and at the digests.
-    pub fn memory_parts(&self) -> MemoryParts {
+    pub(crate) fn parts(&self) -> MemoryParts {
         let of = |part: &MemoryPart| match part {
             MemoryPart::ClientTables => self.client_table_bytes(),
             MemoryPart::Statements => self.client_memory.statements.bytes(),
             MemoryPart::Logins => self.client_memory.logins.bytes(),
             MemoryPart::Handshakes => self.client_memory.handshakes,
-            MemoryPart::Sessions => self.client_memory.session_memory_held(&self.sessions),
+            MemoryPart::Sessions => self.client_memory.session_memory_held(self.sessions),
             MemoryPart::PreparedStatements => self.sessions.definitions.bytes(),
             MemoryPart::Warnings => self.client_memory.diagnostics,
-            MemoryPart::Backends => self.backend_table_bytes(),
+            MemoryPart::Backends => self.servers.table_bytes(),
             MemoryPart::HeldAnswers => self.servers.held_answers(),
             MemoryPart::Digests => self.digest_bytes(),
             MemoryPart::Outputs => self.io.outbox.bytes(),
@@ -119,42 +151,11 @@ impl Engine {
         for (bytes, part) in parts.0.iter_mut().zip(MemoryPart::ALL) {
             *bytes = of(part) as u64;
         }
-        self.readers.engines().for_each(|reader| parts += &reader.memory_parts());
         parts
     }
 
-    fn client_table_bytes(&self) -> usize {
-        self.clients.capacity() * size_of::<Client>()
-            + self.io.roles_capacity() * size_of::<(u32, Role)>()
-            // The nodes of a B-tree are at least half full.
-            + self.ids.keys.len() * 2 * size_of::<(u32, ClientKey)>()
-            + self.scheduling.scheduler.table_bytes()
-    }
-
-    fn digest_bytes(&self) -> usize {
-        self.scheduling.digests.bytes() + self.views.pin_counts.bytes() + self.readers.routing().bytes()
-    }
-
-    fn backend_table_bytes(&self) -> usize {
-        let heap: usize = self.servers.backends().map(|(_, backend)| backend.heap_bytes()).sum();
-        self.servers.backend_slots() * size_of::<Backend>() + heap
-    }
-
-    /// How many clients of this worker there are, those that log in among them.
-    pub fn client_count(&self) -> usize {
-        self.clients.len()
-    }
-
     /// Counts all of it, which takes a few nanoseconds for each client.
-    pub fn memory(&self) -> Memory {
-        let mut memory = self.own_memory();
-        // Guests of readers are clients of this engine.
-        let of_readers = self.readers.engines().map(|reader| Memory { clients: 0, ..reader.own_memory() });
-        of_readers.for_each(|of_reader| memory += of_reader);
-        memory
-    }
-
-    fn own_memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> Memory {
         let mut statements = 0;
         let mut diagnostics = 0;
         let mut prepared_statements = self.sessions.definitions.bytes();
@@ -183,7 +184,7 @@ impl Engine {
             handshakes: self.client_memory.handshakes,
             prepared_statements,
             diagnostics,
-            backends: self.backend_table_bytes(),
+            backends: self.servers.table_bytes(),
             session_states: self.sessions.states.bytes() + self.sessions.known_answers.bytes(),
             session_state_count: self.sessions.states.len(),
             digests: self.digest_bytes(),
@@ -192,28 +193,23 @@ impl Engine {
         }
     }
 
-    /// The layer of TLS holds so many bytes of unfinished handshakes, likewise.
-    pub fn note_handshakes(&mut self, bytes: usize) {
-        self.client_memory.handshakes = bytes;
+    fn client_table_bytes(&self) -> usize {
+        self.clients.capacity() * size_of::<Client>()
+            + self.io.roles_capacity() * size_of::<(u32, Role)>()
+            // The nodes of a B-tree are at least half full.
+            + self.ids.keys.len() * 2 * size_of::<(u32, ClientKey)>()
+            + self.scheduling.scheduler.table_bytes()
     }
 
-    /// The layer that compresses holds so many bytes for connections of this engine, which [`Self::memory`] is to tell too.
-    pub fn note_compression(&mut self, bytes: usize) {
-        self.io.outbox.compression_bytes = bytes;
+    fn digest_bytes(&self) -> usize {
+        self.scheduling.digests.bytes() + self.views.pin_counts.bytes() + self.routing.bytes()
     }
 }
 
-/// The table of clients is given back to the allocator beyond this many places, some MiB.
-const PLACES_KEPT: usize = 4096;
-/// And where so few of its places are taken that moving them takes no longer than some milliseconds: one in so many.
-const PLACES_PER_CLIENT: usize = 8;
-
-impl Engine {
-    /// Gives back the memory of tables that a crowd has left, as far as no client that is still there stands in the way.
-    pub(crate) fn give_back_tables(&mut self) {
-        if self.clients.capacity() > PLACES_KEPT.max(self.clients.len() * PLACES_PER_CLIENT) {
-            self.clients.shrink_to_fit();
-        }
+impl Servers {
+    fn table_bytes(&self) -> usize {
+        let heap: usize = self.backends().map(|(_, backend)| backend.heap_bytes()).sum();
+        self.backend_slots() * size_of::<Backend>() + heap
     }
 }
 
@@ -236,6 +232,7 @@ mod tests {
     use seam::{Input, Instant, Program as _};
 
     use super::*;
+    use crate::Engine;
 
     #[test]
     fn a_crowd_leaves_no_table_behind() {

@@ -15,9 +15,10 @@ use crate::cluster::view::{FailoverView, ServerView};
 use crate::control::peers::PeerView;
 use crate::engine::Engine;
 use crate::ids::ClientKey;
-use crate::learned::digests::{Digest, DigestCost};
+use crate::learned::digests::{Digest, DigestCost, Digests};
 use crate::learned::waiting::WHOLE;
 use crate::outside::measures::{Holders, Measures};
+use crate::outside::memory::{HoldersOfMemory, Memory, MemoryParts};
 use crate::outside::named::{
     BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue, Queued, Use,
 };
@@ -25,7 +26,7 @@ use crate::outside::shown_text::{hides_its_text, lossy, shown_text};
 use crate::outside::taken_for::TakenFor;
 use crate::outside::tallies::TalliesByName;
 use crate::outside::totals::Totals;
-use crate::outside::waits::WaitReason;
+use crate::outside::waits::{WaitReason, Waits};
 use crate::readers::view::{ReaderView, Routed};
 use crate::scheduler::Class;
 use crate::scheduling::Scheduling;
@@ -43,6 +44,23 @@ pub struct Piece<T> {
     pub rows: Vec<T>,
     /// Where the next part begins; `None` at the end.
     pub next: Option<usize>,
+}
+
+/// See [`Engine::snapshot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Clients, those that are logging in included.
+    pub clients: usize,
+    /// Connections to the server, the service account's aside, those that are being opened included.
+    pub backends: usize,
+    /// Permits in use.
+    pub running: u32,
+    /// Statements waiting in the queues.
+    pub waiting: usize,
+    /// Different session states of clients and backends.
+    pub session_states: usize,
+    /// Bytes of statements that wait or are not yet whole.
+    pub buffered: usize,
 }
 
 /// Under one of these each statement that starts is counted.
@@ -85,6 +103,69 @@ impl Scheduling {
 const SLOT_BITS: u32 = usize::BITS / 2;
 
 impl Engine {
+    /// How many clients of this worker there are, those that log in among them.
+    pub fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Counts all memory, which takes a few nanoseconds for each client.
+    pub fn memory(&self) -> Memory {
+        let mut memory = self.holders_of_memory().memory();
+        // Guests of readers are clients of this engine.
+        let of_readers = self.readers.engines().map(|reader| reader.holders_of_memory().memory());
+        of_readers.for_each(|of_reader| memory += Memory { clients: 0, ..of_reader });
+        memory
+    }
+
+    /// Memory by what it is for, from what is counted anyway, and a look at the backends and at the digests.
+    pub fn memory_parts(&self) -> MemoryParts {
+        let mut parts = self.holders_of_memory().parts();
+        self.readers.engines().for_each(|reader| parts += &reader.memory_parts());
+        parts
+    }
+
+    fn holders_of_memory(&self) -> HoldersOfMemory<'_> {
+        let Self { clients, ids, client_memory, sessions, scheduling, servers, views, io, .. } = self;
+        let routing = self.readers.routing();
+        HoldersOfMemory { clients, ids, client_memory, sessions, scheduling, servers, views, routing, io }
+    }
+
+    /// The layer of TLS holds so many bytes of unfinished handshakes, which [`Self::memory`] is to tell too.
+    pub fn note_handshakes(&mut self, bytes: usize) {
+        self.client_memory.handshakes = bytes;
+    }
+
+    /// The layer that compresses holds so many bytes for connections of this engine, likewise.
+    pub fn note_compression(&mut self, bytes: usize) {
+        self.io.outbox.compression_bytes = bytes;
+    }
+
+    /// How full the tables are now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            clients: self.clients.len(),
+            backends: self.servers.backend_count(),
+            running: self.scheduling.scheduler.running(),
+            waiting: self.scheduling.scheduler.waiting()
+                + self.scheduling.shares.waiting(Class::Short)
+                + self.scheduling.shares.waiting(Class::Long),
+            session_states: self.sessions.states.len(),
+            buffered: self.client_memory.statements.bytes(),
+        }
+    }
+
+    /// Numbers by digest, as of this worker.
+    pub fn digests(&self) -> &Digests {
+        &self.scheduling.digests
+    }
+
+    /// Why statements of this worker have waited.
+    pub fn waits(&self) -> Waits {
+        let mut waits = self.scheduling.waits.clone();
+        self.readers.engines().for_each(|reader| waits += &reader.scheduling.waits);
+        waits
+    }
+
     /// The clients in `count` slots of the table from slot `from` on.
     pub fn clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
         let rows = self.clients.in_slots(from, count);
@@ -266,7 +347,7 @@ impl Engine {
             session_states: self.sessions.states.len(),
             buffered: self.client_memory.statements.bytes(),
             connections: u64::from(self.ids.last),
-            stored_code: self.stored_code_view(),
+            stored_code: self.pool.stored_code_view(self.servers.primary()),
             totals: Totals {
                 opened_backends: self.io.names_given() - self.views.totals.account_changes,
                 kick_ups: self.scheduling.scheduler.kick_ups,

@@ -278,7 +278,7 @@ impl Engine {
         if let Some(backend) = client.backend.take() {
             self.reset_backend(backend);
         }
-        self.server_keeps_up(key);
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
     }
 
     fn end_slow_statements(&mut self) {

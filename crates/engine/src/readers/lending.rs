@@ -239,7 +239,8 @@ impl Engine {
         if !self.servers.primary_mut().rescues.has_no_functions(self.now, refresh) {
             return Some(NotSplit::Functions);
         }
-        self.note_hidden_code(key, request);
+        let (client, primary) = (&self.clients[key], self.servers.primary());
+        self.pool.note_hidden_code(client, &self.sessions, primary, request);
         if request.changes.hidden.may_change_session() || !request.changes.hidden.effects.is_empty() {
             return Some(NotSplit::StoredCode);
         }
@@ -517,7 +518,7 @@ impl Engine {
         client.activity.last_heard = self.now;
         if returned.is_paused {
             client.backpressure.paused = true;
-            self.update_reading(key);
+            self.clients[key].update_reading(&mut self.io.outbox);
         }
         match returned.ended {
             Ended::Answered => {}

@@ -5,22 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{CodeEffects, Kind, PreparedText, QualifiedName, ResourceChange};
+use sql::{CodeEffects, PreparedText, QualifiedName, ResourceChange};
 
 use super::questions::{self, CodeAnswers, CodeQuestion, ReadCode, Rights};
 use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs, Scope};
 use crate::accounts::task::{Asker, Work};
 use crate::backend::own_answers::{Row, rows_of};
 use crate::backend::{Afterwards, InFlight};
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey, ServerKey};
+use crate::client::Client;
+use crate::ids::BackendKey;
+use crate::io::Io;
 use crate::outside::event::Event;
 use crate::outside::snapshot::rows::StoredCodeView;
+use crate::outside::views::Views;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
 use crate::session::SessionTables;
-use crate::workers::letter::Letter;
+use crate::settings::Settings;
 
 /// The servers count a definition before they make it, and it may wait for a lock in between. So a server whose count has
 /// changed is read again after this time, and after four times as long, and so on.
@@ -163,104 +165,101 @@ impl Pool {
     }
 }
 
-impl SessionTables {
-    /// Returns the findings about a large text that is executed by its number.
-    fn large_definition<'a>(&'a self, request: &'a Request) -> Option<&'a LargeDefinition> {
-        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
-        self.definitions.get(about.definition).template.large.as_deref()
-    }
+/// What reading a server's code has at hand beside the server.
+pub(crate) struct AtHand<'a> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) pool: &'a Pool,
+    pub(crate) io: &'a mut Io,
+    pub(crate) views: &'a mut Views,
 }
 
-impl Engine {
-    /// Returns the question to ask a server of its stored code now; one worker asks for all.
-    pub(crate) fn next_code_question(&self, server: ServerKey) -> Option<CodeQuestion> {
-        if self.pool.worker != 0 {
+impl Server {
+    /// Returns the question to ask it of its stored code now; one worker asks for all.
+    pub(crate) fn next_code_question(&self, now: Instant, pool: &Pool) -> Option<CodeQuestion> {
+        if pool.worker != 0 {
             return None;
         }
-        let watch = &self.servers[server].control.code;
+        let watch = &self.control.code;
         match &watch.reading {
             Some(reading) => reading.task.is_none().then_some(reading.question),
-            None => (watch.next <= self.now).then_some(CodeQuestion::Counts),
+            None => (watch.next <= now).then_some(CodeQuestion::Counts),
         }
     }
 
     /// When there will be something to ask.
-    pub(crate) fn next_code_turn(&self, server: ServerKey) -> Option<Instant> {
-        if self.pool.worker != 0 {
+    pub(crate) fn next_code_turn(&self, now: Instant, pool: &Pool) -> Option<Instant> {
+        if pool.worker != 0 {
             return None;
         }
-        let watch = &self.servers[server].control.code;
+        let watch = &self.control.code;
         match &watch.reading {
-            Some(reading) => reading.task.is_none().then_some(self.now),
+            Some(reading) => reading.task.is_none().then_some(now),
             None => Some(watch.next),
         }
     }
 
-    /// The server has answered, or refused to.
+    /// It has answered, or refused to. True where the service account may see more than its connection shows: it is to log in anew, and
+    /// the code is read then. Nothing is wrong with the server.
     pub(crate) fn code_answered(
         &mut self,
-        server: ServerKey,
+        at_hand: &mut AtHand<'_>,
         question: CodeQuestion,
         answer: Vec<u8>,
         refusal: Option<String>,
-    ) {
+    ) -> bool {
         if question == CodeQuestion::Counts {
-            return self.take_code_counts(server, &rows_of(&answer), refusal);
+            self.take_code_counts(at_hand, &rows_of(&answer), refusal);
+            return false;
         }
-        let watch = &mut self.servers[server].control.code;
-        let Some(reading) = watch.reading.as_mut() else { return };
+        let watch = &mut self.control.code;
+        let Some(reading) = watch.reading.as_mut() else { return false };
         if question == CodeQuestion::Rights {
             reading.rights = Rights::of_rows(&rows_of(&answer));
             if reading.rights.are_more_than(*watch.rights.get_or_insert(reading.rights)) {
-                return self.log_in_with_new_rights(server);
+                watch.reading = None;
+                return true;
             }
         }
         question.note_known(&mut reading.known, refusal.is_none());
         reading.refusal = reading.refusal.take().or(refusal);
         reading.answers.push((question, answer));
-        self.go_on_reading(server, question);
+        self.go_on_reading(at_hand.io, question);
+        false
     }
 
-    /// The service account may see more than its connection shows: it logs in anew, and the code is read then. Nothing is wrong with the
-    /// server.
-    fn log_in_with_new_rights(&mut self, server: ServerKey) {
-        self.servers[server].control.code.reading = None;
-        self.leave_control(server);
-    }
-
-    fn take_code_counts(&mut self, server: ServerKey, rows: &[Row], refusal: Option<String>) {
-        let is_mariadb = self.servers[server].facts.as_ref().is_some_and(|facts| facts.is_mariadb());
+    fn take_code_counts(&mut self, at_hand: &mut AtHand<'_>, rows: &[Row], refusal: Option<String>) {
+        let (now, stored_code) = (at_hand.now, &at_hand.pool.workers.stored_code);
+        let is_mariadb = self.is_mariadb();
+        let watch = &mut self.control.code;
         let Some(counts) = questions::counts(rows, is_mariadb) else {
-            let watch = &mut self.servers[server].control.code;
-            watch.next = self.now + PAUSE_OF_REFUSAL;
+            watch.next = now + PAUSE_OF_REFUSAL;
             watch.counts = None;
-            self.say_what_is_missing(server, vec!["counts of definitions"], refusal);
-            return self.pool.workers.stored_code.forget();
+            watch.say_what_is_missing(at_hand.views, vec!["counts of definitions"], refusal);
+            return stored_code.forget();
         };
-        let wanted = self.pool.workers.stored_code.is_wanted();
-        let watch = &mut self.servers[server].control.code;
-        watch.next = self.now + self.settings.accounts_refresh;
-        watch.take_counts(self.now, counts, wanted);
-        if watch.is_due(self.now) {
+        watch.next = now + at_hand.settings.accounts_refresh;
+        watch.take_counts(now, counts, stored_code.is_wanted());
+        if watch.is_due(now) {
             watch.due = None;
             watch.reading = Some(Reading {
-                began: self.now,
+                began: now,
                 question: CodeQuestion::Rights,
                 rights: Rights::default(),
                 known: Known::default(),
                 answers: Vec::new(),
                 task: None,
-                covered: self.pool.workers.stored_code.begin_reading(),
+                covered: stored_code.begin_reading(),
                 refusal: None,
             });
         }
     }
 
     /// Behind an answer: the next question that has an answer, or the end.
-    fn go_on_reading(&mut self, server: ServerKey, answered: CodeQuestion) {
-        let facts = self.servers[server].facts.as_ref().expect("known since the login");
+    fn go_on_reading(&mut self, io: &mut Io, answered: CodeQuestion) {
+        let facts = self.facts.as_ref().expect("known since the login");
         let (is_mariadb, version) = (facts.is_mariadb(), facts.version.major());
-        let Some(reading) = self.servers[server].control.code.reading.as_mut() else { return };
+        let Some(reading) = self.control.code.reading.as_mut() else { return };
         let mut next = answered.next();
         while let Some(question) = next {
             if !reading.rights.allow(question, is_mariadb, version) {
@@ -273,34 +272,29 @@ impl Engine {
             }
             next = question.next();
         }
-        self.look_through_answers(server);
-    }
-
-    /// The server has said all. Of tens of thousands of pieces that would make a worker's turn long.
-    fn look_through_answers(&mut self, server: ServerKey) {
-        let mode = self.servers[server].facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
-        let Some(reading) = self.servers[server].control.code.reading.as_mut() else { return };
-        let answers = std::mem::take(&mut reading.answers);
+        // It has said all. Of tens of thousands of pieces a look at that would make a worker's turn long.
+        let (answers, mode) = (std::mem::take(&mut reading.answers), facts.lex_mode);
         let work = Work::ReadCode(CodeAnswers { answers, mode });
-        let task = self.io.give_task(Asker::StoredCode(server), work, None);
-        if let Some(reading) = self.servers[server].control.code.reading.as_mut() {
-            reading.task = Some(task);
-        }
+        reading.task = Some(io.give_task(Asker::StoredCode(self.key), work, None));
     }
 
-    /// They have been looked through, or that met a defect. Since then the service account may have logged in anew.
-    pub(crate) fn code_is_read(&mut self, server: ServerKey, task: u64, read: Option<ReadCode>) {
-        let Some(reading) =
-            self.servers[server].control.code.reading.take_if(|reading| reading.task == Some(task))
-        else {
-            return;
-        };
-        let watch = &mut self.servers[server].control.code;
-        watch.not_before = self.now + PAUSE * self.now.since(reading.began);
+    /// The answers have been looked through, or that met a defect. Since then the service account may have logged in anew. True where
+    /// code is known now of which backends that are there may have run some.
+    pub(crate) fn code_is_read(
+        &mut self,
+        at_hand: &mut AtHand<'_>,
+        task: u64,
+        read: Option<ReadCode>,
+    ) -> bool {
+        let (now, stored_code) = (at_hand.now, &at_hand.pool.workers.stored_code);
+        let watch = &mut self.control.code;
+        let Some(reading) = watch.reading.take_if(|reading| reading.task == Some(task)) else { return false };
+        watch.not_before = now + PAUSE * now.since(reading.began);
         let Some(ReadCode(base)) = read else {
             // It is read again with the next look at the counts.
             watch.counts = None;
-            return self.pool.workers.stored_code.forget();
+            stored_code.forget();
+            return false;
         };
         watch.readings += 1;
         let Known { routines, triggers, views, columns } = reading.known;
@@ -313,36 +307,71 @@ impl Engine {
                 (columns, "columns' defaults"),
             ];
             let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
-            self.say_what_is_missing(server, missing, reading.refusal);
+            watch.say_what_is_missing(at_hand.views, missing, reading.refusal);
         }
-        if self.pool.workers.stored_code.take(base, reading.known, &reading.covered) {
-            self.renew_backends();
-            self.pool.write_to_others(&Letter::CodeFound);
-        }
+        stored_code.take(base, reading.known, &reading.covered)
     }
 
+    /// The end of a statement: what code has become known while it ran may have run in it. Which of it, its text would tell, which is gone.
+    /// To pin its client for what most likely has not run would hold the backends of all who are served when a server is first read,
+    /// so the backend is reset behind it: what such code has set is lost to the client then, and reaches nobody else. A text of several
+    /// statements that defines code itself (`defines`) may well go on to run it, and pins.
+    pub(crate) fn note_hidden_code_at_end(
+        &mut self,
+        pool: &Pool,
+        key: BackendKey,
+        request: &mut Request,
+        defines: bool,
+    ) {
+        let stored_code = &pool.workers.stored_code;
+        let Some(version) = request.changes.library.filter(|&version| version != stored_code.version())
+        else {
+            return;
+        };
+        let (latest, library, beyond) = stored_code.library();
+        let more = if version + 1 == latest { beyond } else { library.any() };
+        request.changes.hidden.certain = false;
+        if defines && request.statement.several {
+            request.changes.hidden.effects |= more;
+        } else if more.contains(CodeEffects::SILENT) {
+            let clean = if self.takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
+            let backend = &mut self.backends[key];
+            backend.afterwards = backend.afterwards.max(clean);
+        }
+    }
+}
+
+impl Watch {
     /// Once.
-    fn say_what_is_missing(&mut self, server: ServerKey, missing: Vec<&'static str>, reason: Option<String>) {
-        if !std::mem::replace(&mut self.servers[server].control.code.said, true) {
-            self.views.event(Event::StoredCodeHidden { missing, reason });
+    fn say_what_is_missing(&mut self, views: &mut Views, missing: Vec<&'static str>, reason: Option<String>) {
+        if !std::mem::replace(&mut self.said, true) {
+            views.event(Event::StoredCodeHidden { missing, reason });
         }
     }
+}
 
-    /// Takes note of what a statement may do by stored code: before it is queued, and again where more has become known when it
-    /// is sent.
-    pub(crate) fn note_hidden_code(&mut self, key: ClientKey, request: &mut Request) {
+impl Pool {
+    /// Takes note of what a client's statement may do by stored code of the server that takes writes: before it is queued, and again where
+    /// more has become known when it is sent.
+    pub(crate) fn note_hidden_code(
+        &mut self,
+        client: &Client,
+        sessions: &SessionTables,
+        primary: &Server,
+        request: &mut Request,
+    ) {
         let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
-        if !executes || self.servers.primary().facts.is_none() {
+        if !executes || primary.facts.is_none() {
             return;
         }
-        self.pool.take_up_code();
-        let KnownCode { library, version } = &self.pool.known_code;
+        self.take_up_code();
+        let KnownCode { library, version } = &self.known_code;
         if request.changes.library == Some(*version) {
             return;
         }
-        let scope = Scope::In(self.default_schemas(key, request));
+        let scope = Scope::In(sessions.default_schemas(client, request));
         let writes = request.statement.may_write();
-        let hidden = match (self.text_by_name(key, request), self.sessions.large_definition(request)) {
+        let hidden = match (client.text_by_name(request), sessions.large_definition(request)) {
             // It is too long to be looked at once more, here: it may do whatever any code does.
             _ if request.found_ahead.is_some() => {
                 Hidden { effects: request.changes.hidden.effects | library.any(), certain: false }
@@ -352,103 +381,49 @@ impl Engine {
             }
             (_, Some(_)) => Hidden { effects: library.any(), certain: false },
             (Some(prepared), None) => library.hidden_in_text(prepared),
-            (None, None) => {
-                self.with_text(key, request, |text, mode| library.hidden(text, mode, writes, scope))
-            }
+            (None, None) => sessions.with_text((client, primary), request, |text, mode| {
+                library.hidden(text, mode, writes, scope)
+            }),
         };
         request.take_hidden(hidden, *version);
     }
 
-    /// The default schema of a client, and the one in which the statement was prepared that it executes.
-    fn default_schemas(&self, key: ClientKey, request: &Request) -> [Option<&[u8]>; 2] {
-        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
-        let prepared = about.map(|about| self.sessions.definitions.get(about.definition).session);
-        let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
-        [self.clients[key].session.id.and_then(schema_of), prepared.and_then(schema_of)]
-    }
-
-    /// The same at its end: what has become known while it ran may have run in it. Which of it, its text would tell, which is gone. To
-    /// pin its client for what most likely has not run would hold the backends of all who are served when a server is first read,
-    /// so the backend is reset behind it: what such code has set is lost to the client then, and reaches nobody else. A text of several
-    /// statements that defines code itself (`defines`) may well go on to run it, and pins.
-    pub(crate) fn note_hidden_code_at_end(&mut self, key: BackendKey, request: &mut Request, defines: bool) {
-        let Some(version) =
-            request.changes.library.filter(|&version| version != self.pool.workers.stored_code.version())
-        else {
-            return;
-        };
-        let (latest, library, beyond) = self.pool.workers.stored_code.library();
-        let more = if version + 1 == latest { beyond } else { library.any() };
-        request.changes.hidden.certain = false;
-        if defines && request.statement.several {
-            request.changes.hidden.effects |= more;
-        } else if more.contains(CodeEffects::SILENT) {
-            let clean =
-                if self.servers.of(key).takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
-            let backend = &mut self.servers[key];
-            backend.afterwards = backend.afterwards.max(clean);
-        }
-    }
-
-    /// Returns the text that an EXECUTE executes, where the client is not pinned for it anyway.
-    fn text_by_name<'a>(&'a self, key: ClientKey, request: &'a Request) -> Option<&'a PreparedText> {
-        match request.changes.named_resource.as_deref()? {
-            ResourceChange::ExecutesHarmless(text) => Some(text),
-            ResourceChange::Executes(name) => self.clients[key].session.named_resources.as_ref()?.text(name),
-            _ => None,
-        }
-    }
-
-    /// The text that a request executes.
-    fn with_text<T>(
-        &self,
-        key: ClientKey,
+    /// A client's statement is about to be sent: what it defines is known from now on.
+    pub(crate) fn code_change(
+        &mut self,
+        client: &Client,
+        sessions: &SessionTables,
+        primary: &Server,
         request: &Request,
-        look: impl FnOnce(&[u8], sql::LexMode) -> T,
-    ) -> T {
-        if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
-            let definition = self.sessions.definitions.get(about.definition);
-            let facts =
-                self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
-            let mode = self.sessions.states.lex_mode(definition.session, facts.lex_mode);
-            return look(&definition.text, mode);
-        }
-        match request.text() {
-            Some(text) => look(text, self.lex_mode(key)),
-            None => look(&request.whole_text(), self.lex_mode(key)),
-        }
-    }
-
-    /// A statement is about to be sent: what it defines is known from now on.
-    pub(crate) fn code_change(&mut self, key: ClientKey, request: &Request) -> Option<CodeChange> {
+    ) -> Option<CodeChange> {
         if !request.may_define() {
             return None;
         }
         let own;
-        let found = match (&request.found_ahead, self.sessions.large_definition(request)) {
+        let found = match (&request.found_ahead, sessions.large_definition(request)) {
             (Some(ahead), _) => &ahead.defines,
             (None, Some(definition)) => &definition.defines,
             (None, None) => {
-                own = self.with_text(key, request, Defined::of_text);
+                own = sessions.with_text((client, primary), request, Defined::of_text);
                 &own
             }
         };
         let found = match found {
             Defined::Nothing => return None,
-            Defined::TooMuch => return Some(CodeChange::begin_of_unknown(&self.pool.workers)),
+            Defined::TooMuch => return Some(CodeChange::begin_of_unknown(&self.workers)),
             Defined::These(found) => found.clone(),
         };
         let mut code = found.code;
         if found.only_tables {
             // A temporary table is the session's own affair.
             code.effects = code.effects.without(CodeEffects::REPORTED);
-            self.pool.take_up_code();
-            let library = &self.pool.known_code.library;
+            self.take_up_code();
+            let library = &self.known_code.library;
             if code.effects.is_empty() && !code.names.iter().any(|name| library.has(name)) {
                 return None;
             }
         }
-        let own = self.default_schemas(key, request).into_iter().flatten().map(sql::folded_name);
+        let own = sessions.default_schemas(client, request).into_iter().flatten().map(sql::folded_name);
         let defaults: BTreeSet<_> = own.chain(found.uses).collect();
         let defaults: Vec<_> = defaults.into_iter().collect();
         let objects = |runs, names: BTreeSet<QualifiedName>| {
@@ -469,44 +444,77 @@ impl Engine {
         let objects = objects(Runs::Written, found.triggered)
             .chain(objects(Runs::Anyhow, found.relations))
             .chain(objects(Runs::Called, found.routines));
-        Some(CodeChange::begin(&self.pool.workers, objects.collect()))
+        Some(CodeChange::begin(&self.workers, objects.collect()))
+    }
+
+    /// Returns the view of stored code from outside.
+    pub(crate) fn stored_code_view(&self, primary: &Server) -> StoredCodeView {
+        if self.worker != 0 {
+            return StoredCodeView::default();
+        }
+        let (_, library, _) = self.workers.stored_code.library();
+        StoredCodeView {
+            readings: primary.control.code.readings,
+            unreadable: library.unreadable(),
+            changing_names: library.changing_names(),
+        }
+    }
+}
+
+impl Client {
+    /// Returns the text that an EXECUTE executes, where the client is not pinned for it anyway.
+    fn text_by_name<'a>(&'a self, request: &'a Request) -> Option<&'a PreparedText> {
+        match request.changes.named_resource.as_deref()? {
+            ResourceChange::ExecutesHarmless(text) => Some(text),
+            ResourceChange::Executes(name) => self.session.named_resources.as_ref()?.text(name),
+            _ => None,
+        }
+    }
+}
+
+impl SessionTables {
+    /// Returns the findings about a large text that is executed by its number.
+    fn large_definition<'a>(&'a self, request: &'a Request) -> Option<&'a LargeDefinition> {
+        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
+        self.definitions.get(about.definition).template.large.as_deref()
+    }
+
+    /// The default schema of a client, and the one in which the statement was prepared that it executes.
+    fn default_schemas(&self, client: &Client, request: &Request) -> [Option<&[u8]>; 2] {
+        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
+        let prepared = about.map(|about| self.definitions.get(about.definition).session);
+        let schema_of = |session| self.states.state(session).schema.as_deref();
+        [client.session.id.and_then(schema_of), prepared.and_then(schema_of)]
+    }
+
+    /// The text that a client's request executes.
+    fn with_text<T>(
+        &self,
+        (client, primary): (&Client, &Server),
+        request: &Request,
+        look: impl FnOnce(&[u8], sql::LexMode) -> T,
+    ) -> T {
+        if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
+            let definition = self.definitions.get(about.definition);
+            let facts = primary.facts.as_ref().expect("nobody logs in before the server is known");
+            let mode = self.states.lex_mode(definition.session, facts.lex_mode);
+            return look(&definition.text, mode);
+        }
+        let mode = client.lex_mode(&self.states, primary);
+        match request.text() {
+            Some(text) => look(text, mode),
+            None => look(&request.whole_text(), mode),
+        }
     }
 
     /// The answer to what defines something is there: what the server has refused is not.
-    pub(crate) fn definition_answered(
-        &mut self,
-        client: ClientKey,
-        request: &Request,
-        statement: &mut InFlight,
-    ) {
+    pub(crate) fn definition_answered(&self, client: &Client, request: &Request, statement: &mut InFlight) {
         let Some(change) = statement.code_change.take() else { return };
         let refused = statement.summary.error.as_ref().is_some_and(|error| REFUSALS.contains(&error.code));
         if refused {
             let own = self.default_schemas(client, request);
             let stood = if statement.summary.counts.results > 0 { own } else { [None; 2] };
             change.refused(&stood.into_iter().flatten().map(sql::folded_name).collect::<Vec<_>>());
-        }
-    }
-
-    /// Says whether a statement that has failed may have changed its session by stored code.
-    pub(crate) fn may_have_changed_session(&self, client: ClientKey, request: &Request) -> bool {
-        let statement = &request.statement;
-        // Of others nobody knows what is left, or what the server has yet to say of it.
-        let alone = !statement.several && !statement.sets_for_itself && statement.effects.is_empty();
-        let plain = alone && statement.kind != Kind::Other;
-        !plain || request.changes.hidden.may_change_session() || self.is_in_unreported_schema(client)
-    }
-
-    /// Returns the view of stored code from outside.
-    pub(crate) fn stored_code_view(&self) -> StoredCodeView {
-        if self.pool.worker != 0 {
-            return StoredCodeView::default();
-        }
-        let (_, library, _) = self.pool.workers.stored_code.library();
-        StoredCodeView {
-            readings: self.servers.primary().control.code.readings,
-            unreadable: library.unreadable(),
-            changing_names: library.changing_names(),
         }
     }
 }

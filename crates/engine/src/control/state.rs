@@ -1,0 +1,111 @@
+//! What is known of the service account's connection to a server: how far it is, and what it has told.
+
+use seam::{ConnectionId, Instant};
+use wire::ReplyReader;
+use zeroize::Zeroize;
+
+use super::answer::Kept;
+use super::defaults::Defaults;
+use super::peers::Peers;
+use super::position::PositionWatch;
+use super::question::Question;
+use super::room::Room;
+use crate::backend::rights::Changes;
+use crate::ids::ServerKey;
+use crate::io::CONTROL_TOKEN;
+use crate::learned::lock_waits::LockWaits;
+use crate::server_login::ServerLogin;
+use crate::stored_code::watch::Watch;
+
+/// Where there are several servers, each attempt has a name of its own, from here on: four billion for each of them.
+pub(super) const CONTROL_TOKENS: u64 = 1 << 62;
+
+/// The service account's connection and what it is doing.
+pub(crate) struct Control {
+    pub(super) state: State,
+    pub(super) connection: Option<ConnectionId>,
+    /// Names the latest attempt to connect towards the driver.
+    pub(crate) token: u64,
+    /// The capabilities that the login has agreed on.
+    pub(super) capabilities: wire::Capabilities,
+    pub(super) since: Instant,
+    /// Counts the copies of the accounts that were asked for, and that came.
+    pub(super) asked: u64,
+    pub(super) came: u64,
+    pub(super) wanted: bool,
+    pub(super) last_copy: Instant,
+    pub(super) out: Vec<u8>,
+    pub(super) accounts_seen: Vec<u8>,
+    /// The answer to the latest probe.
+    pub(super) probe_seen: Vec<u8>,
+    /// The server's counts of changes of accounts.
+    pub(crate) changes: Changes,
+    /// True once a log line has said that not all of the accounts can be read.
+    pub(super) rights_hidden: bool,
+    /// The lock waits that have been found out so far.
+    pub(super) lock_waits: LockWaits,
+    /// The knowledge of stored code.
+    pub(crate) code: Watch,
+    /// The values that a session begins with, as far as they are known.
+    pub(crate) defaults: Defaults,
+    pub(crate) room: Room,
+    pub(super) peers: Peers,
+    /// How far the server is, for reads on replicas.
+    pub(crate) position: PositionWatch,
+}
+
+/// How far it is.
+pub(super) enum State {
+    Away,
+    Connecting,
+    LoggingIn(Box<ServerLogin>),
+    Asking { question: Question, reader: Box<ReplyReader>, answer: Kept },
+    Idle,
+}
+
+/// The latest name of an attempt at a server of which there was none yet.
+fn first_token(server: ServerKey) -> u64 {
+    match server.slot() {
+        0 => CONTROL_TOKEN,
+        slot => CONTROL_TOKENS + ((slot as u64) << 32),
+    }
+}
+
+impl Control {
+    pub(crate) fn new(server: ServerKey) -> Self {
+        Self {
+            state: State::Away,
+            connection: None,
+            token: first_token(server),
+            capabilities: wire::Capabilities::NONE,
+            since: Instant::START,
+            asked: 0,
+            came: 0,
+            wanted: false,
+            last_copy: Instant::START,
+            out: Vec::new(),
+            accounts_seen: Vec::new(),
+            probe_seen: Vec::new(),
+            changes: Changes::default(),
+            rights_hidden: false,
+            lock_waits: LockWaits::new(server, Instant::START),
+            code: Watch::default(),
+            defaults: Defaults::default(),
+            room: Room::default(),
+            peers: Peers::default(),
+            position: PositionWatch::default(),
+        }
+    }
+
+    /// The server has gone, or is to be left. Returns the connection, which is to be closed.
+    pub(crate) fn leave(&mut self) -> Option<ConnectionId> {
+        self.state = State::Away;
+        self.out.zeroize();
+        self.connection.take()
+    }
+
+    /// The service account's connection, once it stands.
+    pub(crate) fn connection(&self) -> Option<ConnectionId> {
+        self.connection
+    }
+}
