@@ -314,7 +314,8 @@ impl Engine {
 
     /// The service account has found out what the server is, and whether it has functions that a view could call.
     pub(crate) fn primary_is_known(&mut self, has_no_functions: bool) {
-        if std::mem::replace(&mut self.following.is_known, true) {
+        // The former one says nothing of the next, and refuses to say what it has where it takes no statements any more.
+        if !self.has_primary() || std::mem::replace(&mut self.following.is_known, true) {
             return;
         }
         for client in std::mem::take(&mut self.following.repeated) {

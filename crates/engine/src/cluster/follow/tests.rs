@@ -6,6 +6,7 @@ use crate::backend::{Permit, Phase as BackendPhase};
 use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
 use crate::cluster::testing::{two_servers, writes};
 use crate::ids::client_key;
+use crate::session::SessionState;
 use crate::settings::Settings;
 
 /// What the checks of a server would have said at this time.
@@ -163,6 +164,37 @@ fn what_is_lost_ahead_of_a_statement_leaves_it_waiting() {
     let own = Owner::Client { client, command: RequestKind::Query };
     let (waits, _) = answered_in_part(own, Expect::ResultSets, columns);
     assert!(!waits, "the client has got a part of it");
+}
+
+/// As a node of Galera does not say any more whether it has functions, once it has lost the others.
+#[test]
+fn a_lost_read_waits_for_what_the_next_primary_says_of_itself_not_the_former_one() {
+    for says in [true, false] {
+        let mut engine = with_backends();
+        let client = client_key(0);
+        let key = engine.clients[client].backend.expect("it holds one");
+        let mut read = request("SELECT a FROM t");
+        (read.statement.plain_read, read.raw) = (true, vec![1, 0, 0, 0, 3]);
+        engine.clients[client].request = Some(Box::new(read));
+        engine.clients[client].session.status = StatusFlags::AUTOCOMMIT;
+        // With no character set it would be taken for one that keeps its backend.
+        let mut state = SessionState::default();
+        state.charset.client = (*b"utf8mb4").into();
+        engine.clients[client].session.id = Some(engine.sessions.states.hold(state));
+        engine.clients[client].set_phase(Phase::Running(Running::OnServer));
+        let owner = Owner::Client { client, command: RequestKind::Query };
+        engine.send_own(key, owner, CommandKind::Query, b"SELECT a FROM t", Expect::ResultSets, 0);
+        engine.pool.workers.chosen.set(None, false);
+        engine.cluster_turn();
+        let waits = |engine: &Engine| matches!(engine.clients[client].phase(), Phase::Queued);
+        assert!(waits(&engine), "it is to be repeated");
+        engine.primary_is_known(says);
+        assert!(waits(&engine) && !engine.knows_primary(), "{says}: that is of the former one");
+        engine.pool.workers.chosen.set(Some(1), false);
+        engine.cluster_turn();
+        engine.primary_is_known(says);
+        assert_eq!((waits(&engine), engine.knows_primary()), (says, true));
+    }
 }
 
 /// As a group's former primary does that has been left out, and has ended its clients' connections.
