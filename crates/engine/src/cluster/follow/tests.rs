@@ -166,7 +166,7 @@ fn what_is_lost_ahead_of_a_statement_leaves_it_waiting() {
     assert!(!waits, "the client has got a part of it");
 }
 
-/// As a node of Galera does not say any more whether it has functions, once it has lost the others.
+/// A node of Galera that has lost the others refuses to say whether it has functions.
 #[test]
 fn a_lost_read_waits_for_what_the_next_primary_says_of_itself_not_the_former_one() {
     for says in [true, false] {

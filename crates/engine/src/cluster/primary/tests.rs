@@ -327,32 +327,38 @@ fn nobody_is_taken_by_what_it_said_before_that_was_the_choice() {
     assert!(cluster.choose(at(9), &chosen, &settings).is_some() && chosen.get().place == Some(1));
 }
 
-/// The nodes of a Galera have agreed on another writer: the present one goes on while that is asked.
-#[test]
-fn the_writer_goes_on_while_the_next_one_is_asked() {
-    let (mut cluster, settings) = two();
-    let chosen = Chosen::default();
-    cluster.seen(at(1), 0, member(0, 0));
-    cluster.seen(at(1), 1, member(1, 1));
+/// A primary and another server, and the former chosen.
+fn with_primary(verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Settings, Chosen) {
+    let ((mut cluster, settings), chosen) = (two(), Chosen::default());
+    cluster.seen(at(1), 0, verdict(0, true));
+    cluster.seen(at(1), 1, verdict(1, false));
     cluster.choose_confirmed(at(1), &chosen, &settings);
+    assert_eq!(chosen.get().place, Some(0));
+    (cluster, settings, chosen)
+}
+
+/// The nodes of a Galera have agreed on another writer than the one that is chosen.
+fn with_another_writer() -> (Cluster, Settings, Chosen) {
+    let (mut cluster, settings, chosen) = with_primary(|place, is_first| member(place, u32::from(!is_first)));
     cluster.seen(at(2), 1, member(1, 0));
     cluster.seen(at(2), 0, member(0, 1));
+    (cluster, settings, chosen)
+}
+
+/// The present one goes on while that is asked.
+#[test]
+fn the_writer_goes_on_while_the_next_one_is_asked() {
+    let (mut cluster, settings, chosen) = with_another_writer();
     let first = chosen.get();
     assert_eq!((cluster.choose(at(3), &chosen, &settings), chosen.get()), (None, first));
     cluster.seen(at(3), 1, member(1, 0));
     assert!(cluster.choose(at(3), &chosen, &settings).is_some() && chosen.get().place == Some(1));
 }
 
-/// The nodes of a Galera have agreed on another writer, and an operator begins a switchover to it before it is asked once more.
+/// An operator begins a switchover to it before it is asked once more.
 #[test]
 fn what_the_next_one_said_during_a_switchover_does_not_count() {
-    let (mut cluster, settings) = two();
-    let chosen = Chosen::default();
-    cluster.seen(at(1), 0, member(0, 0));
-    cluster.seen(at(1), 1, member(1, 1));
-    cluster.choose_confirmed(at(1), &chosen, &settings);
-    cluster.seen(at(2), 1, member(1, 0));
-    cluster.seen(at(2), 0, member(0, 1));
+    let (mut cluster, settings, chosen) = with_another_writer();
     assert_eq!(cluster.choose(at(3), &chosen, &settings), None, "the next one is asked");
     cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
     assert!(cluster.choose(at(4), &chosen, &settings).is_some());
@@ -362,16 +368,6 @@ fn what_the_next_one_said_during_a_switchover_does_not_count() {
     assert_eq!((cluster.choose(at(8), &chosen, &settings), chosen.get().place), (None, None));
     cluster.seen(at(9), 1, member(1, 0));
     assert!(cluster.choose(at(9), &chosen, &settings).is_some() && chosen.get().place == Some(1));
-}
-
-/// A primary and another server, and the former chosen.
-fn with_primary(verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Settings, Chosen) {
-    let ((mut cluster, settings), chosen) = (two(), Chosen::default());
-    cluster.seen(at(1), 0, verdict(0, true));
-    cluster.seen(at(1), 1, verdict(1, false));
-    cluster.choose_confirmed(at(1), &chosen, &settings);
-    assert_eq!(chosen.get().place, Some(0));
-    (cluster, settings, chosen)
 }
 
 /// Its process may be another one by now, which is in no group and takes writes all the same.

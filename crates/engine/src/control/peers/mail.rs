@@ -42,7 +42,7 @@ pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 const TAKEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 
 /// The peer carries a letter out for so long. Its sender waits a second longer: both reckon by the server's clock, of which they know as much as the
-/// server took to tell it, and a letter shall not be carried out whose sender has just told that nobody answers.
+/// quickest answer tells, and a letter shall not be carried out whose sender has just told that nobody answers.
 const CARRIED_OUT_FOR: Duration = PEER_TIMEOUT.saturating_sub(Duration::from_secs(1));
 
 /// So many KILLs may wait for one peer: about what becomes of them within [`PEER_TIMEOUT`], at two for each [`QUICK`] or so.

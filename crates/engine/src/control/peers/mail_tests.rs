@@ -232,6 +232,20 @@ fn a_letter_says_how_old_its_kill_is() {
     }
 }
 
+/// What comes of a KILL that one has said, and that the other has read, at these times.
+fn carried(from: &mut Mail, said: Instant, to: &mut Mail, read: Instant) -> Option<Delivery> {
+    to.know(&BTreeSet::from([7]));
+    from.send(said, 8, kill(4));
+    let order = from.text(7, PeersQuestion::Post(8));
+    from.is_asked(said, 7, PeersQuestion::Post(8));
+    let mut server = Locks::default();
+    server.answer(7, &order).unwrap();
+    let question = PeersQuestion::ReadLetter(7);
+    let rows = rows_of(&server.answer(8, &to.text(8, question)).unwrap());
+    to.take(read, 8, question, rows[0][0].as_deref());
+    to.next_delivery()
+}
+
 /// The questions for the server's clock were long under way, of either or both.
 #[test]
 fn no_kill_is_taken_for_older_than_it_is() {
@@ -244,16 +258,8 @@ fn no_kill_is_taken_for_older_than_it_is() {
         // What the server has said at the tenth second is heard by one at once, and by the other later.
         from.set_clock(second(asked), second(answered), base + 10_000);
         to.set_clock(second(asked), second(answered), base + 10_000);
-        to.know(&BTreeSet::from([7]));
-        from.send(second(20), 8, kill(4));
-        let order = from.text(7, PeersQuestion::Post(8));
-        from.is_asked(second(20), 7, PeersQuestion::Post(8));
-        let mut server = Locks::default();
-        server.answer(7, &order).unwrap();
-        let question = PeersQuestion::ReadLetter(7);
-        let rows = rows_of(&server.answer(8, &to.text(8, question)).unwrap());
-        to.take(second(22), 8, question, rows[0][0].as_deref());
-        let Some(Delivery::Kill { age, .. }) = to.next_delivery() else { panic!("it has come") };
+        let delivery = carried(&mut from, second(20), &mut to, second(22));
+        let Some(Delivery::Kill { age, .. }) = delivery else { panic!("it has come") };
         assert!(age <= Duration::from_secs(2), "{age:?} for {asked} and {answered}");
         assert_eq!(age == Duration::from_secs(2), asked == answered);
     }
@@ -301,16 +307,8 @@ fn a_question_that_took_long_makes_no_known_clock_uncertain() {
             mail.set_clock(second(11), second(if place == slow { 15 } else { 11 }), base + 11_000);
         }
         let [from, to] = &mut mails;
-        to.know(&BTreeSet::from([7]));
-        from.send(second(20), 8, kill(4));
-        let order = from.text(7, PeersQuestion::Post(8));
-        from.is_asked(second(20), 7, PeersQuestion::Post(8));
-        let mut server = Locks::default();
-        server.answer(7, &order).unwrap();
-        let question = PeersQuestion::ReadLetter(7);
-        let rows = rows_of(&server.answer(8, &to.text(8, question)).unwrap());
-        to.take(second(20) + PEER_TIMEOUT, 8, question, rows[0][0].as_deref());
-        assert_eq!(to.next_delivery(), None, "it is carried out when its sender has given it up");
+        let delivery = carried(from, second(20), to, second(20) + PEER_TIMEOUT);
+        assert_eq!(delivery, None, "it is carried out when its sender has given it up");
     }
 }
 
