@@ -293,7 +293,7 @@ fn a_letter_that_is_read_too_late_is_not_carried_out() {
     }
 }
 
-/// Either has asked for the time a second before, and was held up until the answer was read.
+/// Either has asked for the time, and the question was four seconds on its way to the server.
 #[test]
 fn a_question_that_took_long_makes_no_known_clock_uncertain() {
     let second = |seconds| Instant::START + Duration::from_secs(seconds);
@@ -304,7 +304,8 @@ fn a_question_that_took_long_makes_no_known_clock_uncertain() {
         for (place, mail) in mails.iter_mut().enumerate() {
             mail.asked_anew(key.as_ref());
             mail.set_clock(second(10), second(10), base + 10_000);
-            mail.set_clock(second(11), second(if place == slow { 15 } else { 11 }), base + 11_000);
+            let answered = if place == slow { 15 } else { 11 };
+            mail.set_clock(second(11), second(answered), base + 1000 * answered);
         }
         let [from, to] = &mut mails;
         let delivery = carried(from, second(20), to, second(20) + PEER_TIMEOUT);
