@@ -19,6 +19,10 @@ const LONGEST_FILE: usize = 600;
 /// belongs to that part; this number only falls.
 const WITH_THE_WHOLE_ENGINE: usize = 33;
 
+/// So many files of the engine import each other in one circle, so that none of them can be read without the others. A type that others
+/// need has a file on a lower floor, without what the whole engine does with it; this number only falls.
+const LARGEST_CIRCLE: usize = 138;
+
 /// A struct of the engine with more fields than this holds more than one thing: they are grouped by what they are for.
 const MOST_FIELDS: usize = 20;
 
@@ -143,6 +147,104 @@ fn methods_of_the_whole_engine_become_fewer() {
         count == WITH_THE_WHOLE_ENGINE,
         "only {count} are left: write that down in WITH_THE_WHOLE_ENGINE"
     );
+}
+
+#[test]
+fn the_circle_of_the_engine_becomes_smaller() {
+    let mut files = BTreeMap::new();
+    for (path, text) in sources() {
+        let Ok(inner) = path.strip_prefix("crates/engine/src") else { continue };
+        let name = inner.with_extension("");
+        let mut module: Vec<_> = name.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let is_test = |part: &String| part.ends_with("tests") || part == "testing";
+        if module.iter().any(is_test) || module == ["lib"] {
+            continue;
+        }
+        module.pop_if(|last| last == "mod");
+        files.insert(module, text);
+    }
+    let leads_to = |(module, text): (&Vec<String>, &String)| -> BTreeSet<Vec<String>> {
+        let found = imports(text).into_iter().filter_map(|import| imported_file(&files, module, &import));
+        found.filter(|found| found != module).collect()
+    };
+    let direct: BTreeMap<_, _> = files.iter().map(|file| (file.0.clone(), leads_to(file))).collect();
+    let reached = |from: &Vec<String>| {
+        let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(next) = open.pop() {
+            open.extend(direct[next].iter().filter(|&file| reached.insert(file.clone())));
+        }
+        reached
+    };
+    let all: BTreeMap<_, _> = files.keys().map(|file| (file, reached(file))).collect();
+    let circle_of =
+        |(file, to): (&&Vec<String>, &BTreeSet<_>)| to.iter().filter(|to| all[to].contains(*file)).count();
+    let largest = all.iter().map(circle_of).max().unwrap_or_default();
+    assert!(
+        largest <= LARGEST_CIRCLE,
+        "{largest} files of the engine import each other in a circle, {LARGEST_CIRCLE} did: give what the new import needs a file \
+         on a lower floor"
+    );
+    assert!(largest == LARGEST_CIRCLE, "only {largest} are left: write that down in LARGEST_CIRCLE");
+}
+
+/// The paths that a file's code names, but for those of its tests; a list in braces as a path for each part of it.
+fn imports(text: &str) -> Vec<String> {
+    let text = text.split("mod tests {").next().unwrap_or_default();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let mut found = Vec::new();
+    for statement in code.split(';') {
+        let begins = |word: &&str| {
+            statement.trim_start().starts_with(word) || statement.contains(&format!("\n{word}"))
+        };
+        let Some(word) = ["use ", "pub use ", "pub(crate) use "].into_iter().find(|word| begins(word)) else {
+            continue;
+        };
+        let at = statement.rfind(word).unwrap() + word.len();
+        let path: String = statement[at..].split_whitespace().collect();
+        match path.split_once('{') {
+            Some((base, parts)) => {
+                found.extend(parts.trim_end_matches('}').split(',').map(|part| format!("{base}{part}")));
+            }
+            None => found.push(path),
+        }
+    }
+    for base in ["crate::", "super::"] {
+        let is_of_path = |character: char| character.is_alphanumeric() || "_:".contains(character);
+        for (at, _) in code.match_indices(base) {
+            let path = code[at..].split(|character| !is_of_path(character)).next().unwrap_or_default();
+            found.push(path.to_owned());
+        }
+    }
+    found
+}
+
+/// The file that has what a path names in a module: the last of its parts that is one.
+fn imported_file(
+    files: &BTreeMap<Vec<String>, String>,
+    module: &[String],
+    import: &str,
+) -> Option<Vec<String>> {
+    let mut parts = import.split("::").filter(|part| !part.is_empty()).peekable();
+    let mut base = match *parts.peek()? {
+        "crate" => Vec::new(),
+        _ => module.to_vec(),
+    };
+    while let Some(&part) = parts.peek().filter(|part| ["crate", "self", "super"].contains(part)) {
+        if part == "super" {
+            base.pop();
+        }
+        parts.next();
+    }
+    let mut file = Some(base.clone()).filter(|base| base != module && files.contains_key(base));
+    for part in parts {
+        base.push(part.to_owned());
+        if !files.contains_key(&base) {
+            break;
+        }
+        file = Some(base.clone());
+    }
+    file
 }
 
 #[test]
