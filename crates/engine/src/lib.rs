@@ -64,16 +64,16 @@ mod stored_code;
 mod timers;
 mod workers;
 
-pub use accounts::failed_logins::FailedLoginSettings;
+pub use accounts::failed_logins::settings::FailedLoginSettings;
 pub use accounts::secret::Password;
 pub use accounts::task::{Finding, Proof, Task, Work};
 pub use client::reading::{LargeText, ReadText};
-pub use cluster::ClusterSettings;
 pub use cluster::drain::{DrainOrder, DrainOutcome, NotDrained};
 pub use cluster::position::{Behind, compare as compare_positions};
+pub use cluster::settings::ClusterSettings;
 pub use cluster::switchover::SwitchStep;
 pub use cluster::view::{FailoverView, ServerCheckView, ServerView};
-pub use coalescing::CoalescingSettings;
+pub use coalescing::settings::CoalescingSettings;
 pub use control::peers::PeerView;
 pub use control::peers::sealed::LetterKey;
 pub use declared::{Change, Declared};
@@ -90,7 +90,8 @@ pub use outside::named::{
 };
 pub use outside::orders::{KILL_AT_PEER_TIMEOUT, KilledAtPeer};
 pub use outside::refusals::{Reason, Refused};
-pub use outside::slow_log::{SlowEnd, SlowLogSettings, SlowStatement};
+pub use outside::slow_log::settings::SlowLogSettings;
+pub use outside::slow_log::{SlowEnd, SlowStatement};
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, RoutedView, Snapshot, StoredCodeView,
     WorkerView,
@@ -100,7 +101,7 @@ pub use outside::tallies::{Tallies, TalliesByName, Tally};
 pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
 pub use outside::waits::{HeldUpBy, WaitReason, Waits};
-pub use overload::OverloadSettings;
+pub use overload::settings::OverloadSettings;
 pub use readers::view::{NotSplit, Readable, ReaderView, Routed};
 pub use readers::{ByServer, NoZone, ReadConsistency, ReadSettings, ReadSplit, ServerName, Zone};
 pub use session::pin_counts::{PinCause, PinReason, PinReport};
@@ -108,7 +109,8 @@ pub use session::pins::Pins;
 pub use settings::{
     ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
 };
-pub use shares::{FairShare, NamedNumbers, NoNamedNumber, SharesSettings, named_parts};
+pub use shares::settings::{FairShare, SharesSettings};
+pub use shares::{NamedNumbers, NoNamedNumber, named_parts};
 pub use sql::TraceParent;
 pub use workers::Workers;
 pub use workers::letter::{Kill, Killed, Letter};

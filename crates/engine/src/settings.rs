@@ -7,15 +7,15 @@ use proxy_protocol::Networks;
 use seam::Address;
 use zeroize::Zeroizing;
 
-use crate::accounts::failed_logins::FailedLoginSettings;
-use crate::cluster::ClusterSettings;
-use crate::coalescing::CoalescingSettings;
+use crate::accounts::failed_logins::settings::FailedLoginSettings;
+use crate::cluster::settings::ClusterSettings;
+use crate::coalescing::settings::CoalescingSettings;
 use crate::control::peers::sealed::LetterKey;
 use crate::learned::limit::{Range, Worth};
-use crate::outside::slow_log::SlowLogSettings;
-use crate::overload::OverloadSettings;
+use crate::outside::slow_log::settings::SlowLogSettings;
+use crate::overload::settings::OverloadSettings;
 use crate::readers::settings::ReadSettings;
-use crate::shares::{FairShare, SharesSettings};
+use crate::shares::settings::{FairShare, SharesSettings};
 
 settings! {
     /// What the engine is told at its start. By default without a server and without entropy.

@@ -4,6 +4,8 @@
 //! its address, and no others: the owner of one account cannot use it to guess on. Addresses of IPv6 count by their first 64
 //! bits, of which a site's each host has 2^64.
 
+pub(crate) mod settings;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +13,7 @@ use std::time::Duration;
 
 use seam::{Instant, Peer};
 
+use self::settings::FailedLoginSettings;
 use crate::client::authentication::Verdict;
 use crate::client::login::Login;
 use crate::client::{Client, Phase};
@@ -18,21 +21,6 @@ use crate::errors::MySqlError;
 use crate::ids::{self, ClientKey, ClientRef};
 use crate::logins::Logins;
 use crate::server::Server;
-
-settings! {
-    /// How wrong passwords are held up.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct FailedLoginSettings / FailedLoginChange {
-        /// So many wrong answers in a row are told at once.
-        pub threshold: u32 = 3, live;
-        /// The next one after this long, and each further one after twice as long; zero never delays.
-        pub delay: Duration = Duration::from_millis(100), live;
-        /// But no longer than this.
-        pub delay_max: Duration = Duration::from_secs(5), live;
-        /// How many addresses, and users of addresses, are counted; beyond it the one that has been quiet longest is forgotten.
-        pub size: u32 = 10_000, live;
-    }
-}
 
 /// The peers that have given wrong answers, on all workers.
 #[derive(Debug, Default)]

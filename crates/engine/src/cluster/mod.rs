@@ -13,14 +13,13 @@ pub(crate) mod foreign;
 pub(crate) mod position;
 pub(crate) mod primary;
 pub(crate) mod reading;
+pub(crate) mod settings;
 pub(crate) mod standing;
 pub(crate) mod switchover;
 #[cfg(test)]
 mod testing;
 pub(crate) mod verdict;
 pub(crate) mod view;
-
-use std::time::Duration;
 
 use seam::{Address, ConnectionId, Instant};
 
@@ -38,27 +37,6 @@ use crate::outside::event::Event;
 use crate::outside::named::{ServerRole, ServerState};
 use crate::readers::replicas::{Fitness, Replicas};
 use crate::settings::Settings;
-
-settings! {
-    /// Several servers, and how they are looked after.
-    #[derive(Clone, Debug)]
-    pub struct ClusterSettings / ClusterChange {
-        /// Whether the addresses may be those of several servers: somebody has given more than one.
-        pub several: bool = false, found;
-        /// Each server is checked this often.
-        // A primary that has gone is known as that after two checks, and a new one after one: about a second in all where connections
-        // are refused. One that hangs takes twice check_timeout.
-        pub check_interval: Duration = Duration::from_millis(500), live;
-        /// A check that takes longer has failed.
-        pub check_timeout: Duration = Duration::from_secs(2), live;
-        /// How long statements wait for a primary.
-        // A script for failover takes some seconds, and clients wait about as long for an answer before they give up.
-        pub hold: Duration = Duration::from_secs(20), live;
-        /// Whether a new primary is used that lacks transactions of the former one. Whoever promotes may not have known that, and what is
-        /// written there makes it the harder to get them back.
-        pub takes_behind: bool = false, live;
-    }
-}
 
 /// The servers of this worker; empty where there is but one, and on all workers but the first.
 pub(crate) struct Cluster {

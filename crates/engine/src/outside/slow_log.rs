@@ -13,36 +13,10 @@ use crate::outside::named::Queue;
 use crate::outside::waits::WaitReason;
 
 pub(crate) mod noting;
+pub(crate) mod settings;
 
 /// Statements that may wait to be fetched. They are fetched behind each turn, so that only one with more of them drops any.
 const MOST_WAITING: usize = 256;
-
-settings! {
-    /// Which statements are worth a line.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct SlowLogSettings / SlowLogChange {
-        /// The time at the server, until the client has taken the answer, from which on a statement is slow; zero for none.
-        pub statement_time: Duration = Duration::ZERO, live;
-        /// The wait before its start from which on a statement is slow; zero for none.
-        pub wait_time: Duration = Duration::ZERO, live;
-        /// Whether texts are given as they were sent, too.
-        pub literals: bool = false, live;
-        /// How many lines there may be in a second, from 1. Each worker has an even share, of 1 at least.
-        // 100 kB/s: a day of overload is 9 GB at most, and its reasons are in the first few lines.
-        pub per_second: u32 = 100, live;
-    }
-}
-
-impl SlowLogSettings {
-    fn is_on(&self) -> bool {
-        !self.statement_time.is_zero() || !self.wait_time.is_zero()
-    }
-
-    fn is_slow(&self, waited: Duration, took: Duration) -> bool {
-        (!self.statement_time.is_zero() && took >= self.statement_time)
-            || (!self.wait_time.is_zero() && waited >= self.wait_time)
-    }
-}
 
 /// A statement that was slow, or waited long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +134,7 @@ impl AtStart {
 
 #[cfg(test)]
 mod tests {
+    use super::settings::SlowLogSettings;
     use super::*;
 
     #[test]

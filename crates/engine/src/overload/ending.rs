@@ -412,7 +412,7 @@ mod tests {
     use crate::client::commands::tests::{connection, engine};
     use crate::cluster::follow::SentBefore;
     use crate::ids::client_key;
-    use crate::overload::OverloadSettings;
+    use crate::overload::settings::OverloadSettings;
     use crate::request::RequestKind;
     use crate::settings::Settings;
 

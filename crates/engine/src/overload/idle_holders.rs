@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::{Bound, OverloadSettings};
+use super::Bound;
+use super::settings::OverloadSettings;
 use crate::accounts::Identities;
 use crate::client::{Client, Phase};
 use crate::errors::MySqlError;

@@ -30,7 +30,7 @@ use self::freshness::Freshness;
 use self::given::Given;
 use self::guest::Returned;
 use self::load::Load;
-pub(crate) use self::settings::settings_at;
+use self::replicas::settings_at;
 pub use self::settings::{ReadConsistency, ReadSettings, ReadSplit};
 use self::view::Routing;
 use self::waiting::Waiting;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 
-use super::settings::{ReadSettings, settings_at};
+use super::settings::ReadSplit;
 use crate::settings::Settings;
 use crate::workers::Workers;
 use crate::workers::onramps::Onramps;
@@ -38,7 +38,7 @@ pub(crate) struct Replicas {
 impl Replicas {
     /// Of these servers, for so many workers, with these Onramps in front of them; of none where reads are not split.
     pub(crate) fn new(onramps: &Arc<Onramps>, settings: &Settings, count: u32) -> Self {
-        if !ReadSettings::are_split(settings) {
+        if !are_split(settings) {
             return Self::default();
         }
         let places = 0..settings.server.len();
@@ -86,6 +86,25 @@ impl Replicas {
     pub(crate) fn primary_is_node(&self) -> bool {
         self.primary_is_node.load(SeqCst)
     }
+}
+
+/// Whether the servers at these addresses have readers.
+fn are_split(settings: &Settings) -> bool {
+    settings.cluster.several && settings.reads.split != ReadSplit::Off
+}
+
+/// The settings of the reader at the server with this address: of a server by itself, of which all clients are lent.
+pub(crate) fn settings_at(settings: &Settings, place: usize) -> Settings {
+    let mut own = settings.clone();
+    own.server = vec![settings.server[place].clone()];
+    own.server_names = settings.server_names.get(place).cloned().into_iter().collect();
+    own.cluster.several = false;
+    own.reads.split = ReadSplit::Off;
+    // Slots, and with them the ids of clients, are of the primary.
+    own.counts_peers = false;
+    // They have been counted where they came in.
+    own.max_connections = u32::MAX;
+    own
 }
 
 #[cfg(test)]

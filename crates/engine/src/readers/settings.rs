@@ -5,7 +5,6 @@ use std::time::Duration;
 use sql::ReadHint;
 
 use super::by_server::{ByServer, Zone};
-use crate::settings::Settings;
 
 settings! {
     /// Which reads go to replicas.
@@ -62,23 +61,4 @@ impl ReadSettings {
             (_, ReadConsistency::Eventual) => ReadHint::Eventual,
         }
     }
-
-    /// Whether the servers at these addresses have readers.
-    pub(crate) fn are_split(settings: &Settings) -> bool {
-        settings.cluster.several && settings.reads.split != ReadSplit::Off
-    }
-}
-
-/// The settings of the reader at the server with this address: of a server by itself, of which all clients are lent.
-pub(crate) fn settings_at(settings: &Settings, place: usize) -> Settings {
-    let mut own = settings.clone();
-    own.server = vec![settings.server[place].clone()];
-    own.server_names = settings.server_names.get(place).cloned().into_iter().collect();
-    own.cluster.several = false;
-    own.reads.split = ReadSplit::Off;
-    // Slots, and with them the ids of clients, are of the primary.
-    own.counts_peers = false;
-    // They have been counted where they came in.
-    own.max_connections = u32::MAX;
-    own
 }

@@ -137,8 +137,8 @@ mod tests {
     use crate::scheduler::Class;
     use crate::session::{Charset, SessionState};
     use crate::settings::Settings;
+    use crate::shares::settings::{FairShare, SharesSettings};
     use crate::shares::tests::park_again;
-    use crate::shares::{FairShare, SharesSettings};
     use crate::workers::Place;
 
     fn send(engine: &mut Engine, client: u32, text: &[u8]) {

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::{AT_ONCE, FairShare, Parties, Room};
+use super::settings::FairShare;
+use super::{AT_ONCE, Parties, Room};
 use crate::accounts::Identities;
 use crate::client::Client;
 use crate::ids::{ClientKey, Table};

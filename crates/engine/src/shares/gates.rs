@@ -6,8 +6,8 @@
 
 use seam::Instant;
 
-use super::SharesSettings;
 use super::line::{Gate, Way};
+use super::settings::SharesSettings;
 use super::table::{Flow, Name, Shares, had_of};
 use crate::workers::users::Usage;
 

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use super::Flow;
 use super::queue::{Arrival, Room};
+use super::settings::FairShare;
 use super::table::Name;
-use super::{FairShare, Flow};
 use crate::scheduler::Class;
 use crate::steps;
 

@@ -5,9 +5,9 @@
 //! than the worker's part of the permits, and of the long lane what may start, so that the order is decided as late as it can be; but
 //! one of each queue, so that nobody waits for another user's backend:
 //!
-//! - *limits* ([`SharesSettings::user_permits`] and its like): a user, schema or address with as many statements under way as
+//! - *limits* ([`settings::SharesSettings::user_permits`] and its like): a user, schema or address with as many statements under way as
 //!   it may have waits until one of them has ended;
-//! - *fair shares* ([`SharesSettings::fair_share`]): among the others, the user or schema goes first whose statements have had
+//! - *fair shares* ([`settings::SharesSettings::fair_share`]): among the others, the user or schema goes first whose statements have had
 //!   the least of the server's time by their weight. A statement is charged its user's average when it goes, and its real time
 //!   when it has ended. A user who has been away begins where the others are, as in start-time fair queueing (P. Goyal and
 //!   others, SIGCOMM 1996).
@@ -27,6 +27,7 @@ mod line;
 mod named_numbers;
 mod parties;
 mod queue;
+pub(crate) mod settings;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -47,37 +48,6 @@ use crate::scheduler::{Class, Lane, Need, Standing};
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::Settings;
-
-settings! {
-    /// Who gets how much of the server.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct SharesSettings / SharesChange {
-        /// Between whom the server's time is shared out evenly.
-        pub fair_share: FairShare = FairShare::Crowding, live;
-        /// Weights of users or schemas; 1 where there is none.
-        pub fair_weights: NamedNumbers = NamedNumbers::default(), live;
-        /// Statements that a user may have under way.
-        pub user_permits: NamedNumbers = NamedNumbers::default(), live;
-        /// Those on a schema.
-        pub schema_permits: NamedNumbers = NamedNumbers::default(), live;
-        /// Those from a client address.
-        pub address_permits: NamedNumbers = NamedNumbers::default(), live;
-    }
-}
-
-/// The parties that the server's time is shared out between.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FairShare {
-    /// Nobody: who comes first goes first.
-    #[default]
-    Off,
-    /// Users, by their names, while a user is crowded out by others.
-    Crowding,
-    /// Users, by their names.
-    User,
-    /// Default schemas.
-    Schema,
-}
 
 /// So many statements are moved between the queues in a turn: some microseconds each.
 const AT_ONCE: usize = 1_024;
@@ -100,15 +70,6 @@ impl Arriving {
     /// New work that has waited since then, of a client that holds nothing.
     pub(crate) fn new_work(since: Instant, client: ClientKey, lane: Lane, standing: Standing) -> Self {
         Self { since, client, lane, need: Need::Any, standing }
-    }
-}
-
-impl SharesSettings {
-    /// Says whether new work always waits for its share.
-    pub(crate) fn is_on(&self) -> bool {
-        let limits = [&self.user_permits, &self.schema_permits, &self.address_permits];
-        matches!(self.fair_share, FairShare::User | FairShare::Schema)
-            || limits.iter().any(|limits| !limits.is_empty())
     }
 }
 

@@ -2,7 +2,8 @@
 
 use seam::{Instant, Peer};
 
-use super::{FairShare, Flow};
+use super::Flow;
+use super::settings::FairShare;
 use crate::client::Client;
 use crate::ids::ClientKey;
 use crate::logins::Logins;

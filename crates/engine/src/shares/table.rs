@@ -12,7 +12,7 @@ use super::backends::HeldUp;
 use super::crowding::{self, Crowding, LIGHT_WEIGHT};
 use super::line::{Gate, Line, Stand, Way};
 use super::queue::{Arrival, End, Parked, Queue, Turn};
-use super::{FairShare, SharesSettings};
+use super::settings::{FairShare, SharesSettings};
 use crate::ids::{ClientKey, Key};
 use crate::scheduler::{Class, Lane, Standing};
 use crate::steps;

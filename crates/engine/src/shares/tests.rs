@@ -3,12 +3,12 @@ use std::time::Duration;
 
 use seam::{Input, Instant, Program};
 
+use super::settings::{FairShare, SharesSettings};
 use super::*;
-use crate::Engine;
 use crate::client::commands::tests::{connection, engine};
 use crate::ids::{ClientKey, Key, client_key};
 use crate::settings::Settings;
-use crate::steps;
+use crate::{Engine, steps};
 
 mod cost;
 mod gates;
