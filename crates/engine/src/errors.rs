@@ -1,8 +1,8 @@
 //! The MySQL errors that Onramp gives of its own, with the codes and SQLSTATEs that clients know.
 
-use crate::backend::ServerError;
-use crate::overload::Bound;
-use crate::workers::letter::Undelivered;
+use std::time::Duration;
+
+use crate::outside::named::Limit;
 
 /// An error packet's content, before it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -430,4 +430,63 @@ impl MySqlError {
     pub(crate) fn server_replaced() -> Self {
         Self::new(2013, b"HY000", "Lost connection to server; another kind of server has taken its place")
     }
+}
+
+/// An error of the server, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerError {
+    pub(crate) code: u16,
+    pub(crate) sql_state: [u8; 5],
+    pub(crate) message: Vec<u8>,
+}
+
+impl From<&MySqlError> for ServerError {
+    fn from(error: &MySqlError) -> Self {
+        Self { code: error.code, sql_state: *error.sql_state, message: error.message.clone().into_bytes() }
+    }
+}
+
+/// A bound that has been crossed: the option's name, its value for the log, and in words.
+pub(crate) struct Bound {
+    option: Limit,
+    value: u64,
+    unit: &'static str,
+}
+
+impl Bound {
+    pub(crate) fn time(option: Limit, time: Duration) -> Self {
+        Self { option, value: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), unit: " ms" }
+    }
+
+    /// The option and its value, for the log.
+    pub(crate) fn reached(&self) -> (Limit, u64) {
+        (self.option, self.value)
+    }
+
+    pub(crate) fn count(option: Limit, count: u32) -> Self {
+        Self { option, value: u64::from(count), unit: "" }
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} = {}{}", self.option, self.value, self.unit)
+    }
+}
+
+/// Why a KILL has not come to the Onramp that has the client, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undelivered {
+    /// This one has no slot, and the others do not know it.
+    NoSlot,
+    /// The service account has no password, by which letters are known from those of others.
+    NoPassword,
+    /// That one is not there any more, or one of both has lost its connection to the server.
+    PeerGone,
+    /// The server has not given the named locks that letters are made of.
+    NoLocks,
+    /// Too many wait for that one.
+    TooMany,
+    /// It has not answered in time.
+    NoAnswer,
 }

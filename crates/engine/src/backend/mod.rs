@@ -49,7 +49,7 @@ use crate::accounts::IdentityId;
 use crate::client::variables::Variables;
 use crate::client::wait_timeout::WaitTimeout;
 use crate::coalescing::Group;
-use crate::errors::MySqlError;
+use crate::errors::ServerError;
 use crate::ids::ClientKey;
 use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
@@ -384,20 +384,6 @@ pub(crate) struct AnswerCounts {
     pub(crate) sent: u64,
     /// Rows changed by all its statements.
     pub(crate) changed: u64,
-}
-
-/// An error of the server, as it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServerError {
-    pub(crate) code: u16,
-    pub(crate) sql_state: [u8; 5],
-    pub(crate) message: Vec<u8>,
-}
-
-impl From<&MySqlError> for ServerError {
-    fn from(error: &MySqlError) -> Self {
-        Self { code: error.code, sql_state: *error.sql_state, message: error.message.clone().into_bytes() }
-    }
 }
 
 /// A change of session state that the server's trackers reported.

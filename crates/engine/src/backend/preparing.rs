@@ -11,10 +11,10 @@ use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 
 use super::dispatch::Ahead;
 use super::prepared::Serves;
-use super::{InFlight, Owner, ServerError, Summary};
+use super::{InFlight, Owner, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
-use crate::errors::MySqlError;
+use crate::errors::{MySqlError, ServerError};
 use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{About, Action, Request, RequestKind};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wire::{ReplyEvent, ReplySink, StatusFlags};
 
 use super::preparing::LARGEST_ANSWER;
-use super::{Change, InFlight, Owner, Phase, ServerError, Summary};
+use super::{Change, InFlight, Owner, Phase, Summary};
 use crate::client::Client;
 use crate::client::buffered_answer::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
@@ -14,6 +14,7 @@ use crate::client::trackers::{self, Told};
 use crate::cluster::follow::is_refusal_by_role;
 use crate::coalescing::Group;
 use crate::engine::Engine;
+use crate::errors::ServerError;
 use crate::ids::BackendKey;
 use crate::outbox::Outbox;
 use crate::outside::named::{ClosedFor, Limit};

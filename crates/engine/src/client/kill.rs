@@ -18,14 +18,14 @@ use crate::accounts::IdentityId;
 use crate::backend::{Afterwards, Owner};
 use crate::control::peers::mail::{Delivery, PEER_TIMEOUT};
 use crate::engine::Engine;
-use crate::errors::MySqlError;
+use crate::errors::{MySqlError, Undelivered};
 use crate::ids::{ClientKey, ServerKey};
 use crate::outside::named::ClosedFor;
 use crate::outside::orders::Kills;
 use crate::pool::Pool;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::steps;
-use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, OwnBy, Rights, Undelivered};
+use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, OwnBy, Rights};
 use crate::workers::onramps::SLOTS;
 
 /// The id of the first client. Behind it there are as many ids as in front of it: together what a signed INT can hold, in which

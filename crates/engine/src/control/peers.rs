@@ -28,12 +28,13 @@ use crate::control::peers::mail::{Delivery, Mail, Sender};
 use crate::control::peers::questions::{AT_WORK, SLOT};
 use crate::control::peers::sealed::LetterKey;
 use crate::control::question::Question;
+use crate::errors::Undelivered;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;
-use crate::workers::letter::{Kill, Outcome, Undelivered};
+use crate::workers::letter::{Kill, Outcome};
 use crate::workers::onramps::{Census, Onramps, SLOTS, millis_of};
 
 /// The holders of the slots are asked for this often: what a peer leaves is given to others within seconds, and one short question a

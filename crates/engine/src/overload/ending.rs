@@ -9,12 +9,11 @@ use std::time::Duration;
 use seam::Instant;
 use sql::Kind;
 
-use super::Bound;
 use crate::accounts::IdentityId;
 use crate::backend::{Backend, Ends, Owner};
 use crate::client::{Client, Lost, Phase, Running};
 use crate::engine::Engine;
-use crate::errors::MySqlError;
+use crate::errors::{Bound, MySqlError};
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::Limit;
 use crate::request::{Request, RequestKind};

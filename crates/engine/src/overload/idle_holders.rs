@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::Bound;
 use super::settings::OverloadSettings;
 use crate::accounts::Identities;
 use crate::client::{Client, Phase};
-use crate::errors::MySqlError;
+use crate::errors::{Bound, MySqlError};
 use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
 use crate::pool::Pool;

@@ -28,6 +28,7 @@ use unfair::StartsLately;
 use would_refuse::WouldRefuse;
 
 use crate::client::{Client, Phase};
+use crate::errors::Bound;
 use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
 use crate::pool::Pool;
@@ -46,34 +47,6 @@ pub(crate) struct NewWork {
 impl Default for NewWork {
     fn default() -> Self {
         Self { delay: Delay::NONE, starts_lately: StartsLately::NONE, would_refuse: WouldRefuse::NONE }
-    }
-}
-
-/// A bound that has been crossed: the option's name, its value for the log, and in words.
-pub(crate) struct Bound {
-    option: Limit,
-    value: u64,
-    unit: &'static str,
-}
-
-impl Bound {
-    fn time(option: Limit, time: Duration) -> Self {
-        Self { option, value: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), unit: " ms" }
-    }
-
-    /// The option and its value, for the log.
-    fn reached(&self) -> (Limit, u64) {
-        (self.option, self.value)
-    }
-
-    fn count(option: Limit, count: u32) -> Self {
-        Self { option, value: u64::from(count), unit: "" }
-    }
-}
-
-impl std::fmt::Display for Bound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} = {}{}", self.option, self.value, self.unit)
     }
 }
 

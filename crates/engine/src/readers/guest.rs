@@ -270,10 +270,11 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{ServerError, Summary};
+    use crate::backend::Summary;
     use crate::client::Running;
     use crate::client::commands::tests::{engine, open_backends};
     use crate::control::position::tests::asking_node;
+    use crate::errors::ServerError;
     use crate::ids::client_key;
     use crate::settings::Settings;
 

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
 use super::sql_states::SqlState;
-use crate::backend::ServerError;
 use crate::client::last_gtid::Gtid;
+use crate::errors::ServerError;
 use crate::ids::BackendKey;
 use crate::steps;
 

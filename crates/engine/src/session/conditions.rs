@@ -5,7 +5,7 @@ use sql::Assignment;
 use super::Charset;
 use super::aftermath::{LEVELS, packet_at};
 use super::sql_states::{SqlState, state_of};
-use crate::backend::ServerError;
+use crate::errors::ServerError;
 
 /// ER_DA_INVALID_CONDITION_NUMBER: the statement succeeds, and leaves it behind what was there.
 const NO_SUCH_CONDITION: (u16, &str) = (1758, "Invalid condition number");

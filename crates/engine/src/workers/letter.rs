@@ -7,6 +7,7 @@ use seam::Address;
 
 use crate::accounts::{Account, Proved};
 use crate::control::peers::mail::Sender;
+use crate::errors::Undelivered;
 use crate::ids::{ClientRef, ServerKey};
 use crate::learned::lock_waits::{LockHolders, LockWaits};
 
@@ -105,23 +106,6 @@ pub(crate) enum Outcome {
     OfServer(Ending),
     /// Another Onramp has the client, and cannot be told, or has not answered.
     Undelivered(Undelivered),
-}
-
-/// Why a KILL has not come to the Onramp that has the client, as far as is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Undelivered {
-    /// This one has no slot, and the others do not know it.
-    NoSlot,
-    /// The service account has no password, by which letters are known from those of others.
-    NoPassword,
-    /// That one is not there any more, or one of both has lost its connection to the server.
-    PeerGone,
-    /// The server has not given the named locks that letters are made of.
-    NoLocks,
-    /// Too many wait for that one.
-    TooMany,
-    /// It has not answered in time.
-    NoAnswer,
 }
 
 /// The order for the server.

@@ -25,7 +25,8 @@ use seam::Instant;
 
 use super::sealed::{BITS, Bits, Content, LetterKey, set};
 use super::{PeersQuestion, millis_of, number};
-use crate::workers::letter::{Kill, Outcome, Owner, Rights, Undelivered};
+use crate::errors::Undelivered;
+use crate::workers::letter::{Kill, Outcome, Owner, Rights};
 
 /// As long as letters are under way, both sides look so often: where one statement is cancelled hundreds may be, and such a look takes the
 /// server less than a tenth of a millisecond.
