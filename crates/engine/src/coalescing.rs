@@ -31,7 +31,7 @@ use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
-use crate::scheduler::{Lane, Standing};
+use crate::scheduler::lane::{Lane, Standing};
 use crate::scheduling::Scheduling;
 use crate::session::aftermath::Diagnostics;
 use crate::shares::Arriving;

@@ -22,7 +22,7 @@ use crate::found::Found;
 use crate::outside::orders::Kills;
 use crate::outside::slow_log::AtStart;
 use crate::outside::waits::Arrival;
-use crate::scheduler::Lane;
+use crate::scheduler::lane::Lane;
 use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
 use crate::stored_code::Hidden;

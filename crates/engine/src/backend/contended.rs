@@ -23,7 +23,8 @@ use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
 use crate::learned::history;
 use crate::learned::lock_waits::LockWaits;
 use crate::request::Request;
-use crate::scheduler::{Grant, Lane};
+use crate::scheduler::Grant;
+use crate::scheduler::lane::Lane;
 use crate::session::Sessions;
 use crate::settings::ThreadHandling;
 

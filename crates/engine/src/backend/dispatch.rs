@@ -15,7 +15,8 @@ use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
-use crate::scheduler::{Grant, Lane};
+use crate::scheduler::Grant;
+use crate::scheduler::lane::Lane;
 use crate::session::pins::Pins;
 
 /// How far down the queue statements of other users are looked for when the first one finds no backend.

@@ -11,7 +11,7 @@ use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::long_permits::LongEnd;
 use crate::outside::histogram::micros;
 use crate::request::Request;
-use crate::scheduler::Lane;
+use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::{Settings, ThreadHandling};

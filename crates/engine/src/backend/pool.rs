@@ -204,7 +204,7 @@ mod tests {
     use crate::backend::Phase;
     use crate::client::commands::tests::{connection, engine};
     use crate::ids::client_key;
-    use crate::scheduler::Lane;
+    use crate::scheduler::lane::Lane;
     use crate::settings::Settings;
 
     #[test]

@@ -22,7 +22,7 @@ use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history::SHORT;
 use crate::request::{Request, RequestKind, may_be_several};
-use crate::scheduler::Lane;
+use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
 use crate::session::{SessionId, SessionState};

@@ -19,7 +19,7 @@ use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{QueryAttributes, Request, RequestKind, RequestTurn};
-use crate::scheduler::{Lane, Standing};
+use crate::scheduler::lane::{Lane, Standing};
 use crate::session::aftermath::Diagnostics;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.

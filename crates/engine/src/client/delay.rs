@@ -5,7 +5,7 @@ use seam::Instant;
 
 use super::{Client, Phase};
 use crate::ids::{ClientKey, ClientRef, Table};
-use crate::scheduler::{Lane, Standing};
+use crate::scheduler::lane::{Lane, Standing};
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 

@@ -6,7 +6,7 @@ use super::Client;
 use crate::errors::MySqlError;
 use crate::readers::settings::ReadSettings;
 use crate::request::{Request, RequestKind, Statement};
-use crate::scheduler::Lane;
+use crate::scheduler::lane::Lane;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 
 /// What a client has set for itself; the pool's settings hold for the rest. Twelve bytes, since each of 100,000 idle clients

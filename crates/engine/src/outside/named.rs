@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::backend::Permit;
 use crate::client::Phase;
 use crate::client::login::Login;
-use crate::scheduler::Lane;
+use crate::scheduler::lane::Lane;
 
 /// Declares an enum, and the name of each of its variants.
 macro_rules! named {

@@ -12,7 +12,7 @@ use crate::learned::digests;
 use crate::outside::histogram::Histogram;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
-use crate::scheduler::Lane;
+use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 

@@ -7,7 +7,8 @@ use seam::Instant;
 use crate::client::{Client, Phase, Running};
 use crate::ids::ClientKey;
 use crate::request::Request;
-use crate::scheduler::{Class, Lane};
+use crate::scheduler::Class;
+use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 

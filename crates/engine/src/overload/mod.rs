@@ -33,7 +33,8 @@ use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
 use crate::pool::Pool;
 use crate::request::Request;
-use crate::scheduler::{Class, Lane};
+use crate::scheduler::Class;
+use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 

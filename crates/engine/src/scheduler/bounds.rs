@@ -5,8 +5,9 @@
 
 use seam::Instant;
 
-use super::{Lane, Need, Scheduler, queue};
+use super::{Need, Scheduler, queue};
 use crate::ids::ClientKey;
+use crate::scheduler::lane::Lane;
 
 /// Lanes whose statements are bounded together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::Lane;
+use crate::scheduler::lane::Lane;
 use crate::settings::{Profile, Settings};
 
 /// One thread group.

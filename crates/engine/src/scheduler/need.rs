@@ -2,8 +2,9 @@
 
 use seam::Instant;
 
-use super::{LANES, Lane, Need, Scheduler, queue};
+use super::{Need, Scheduler, queue};
 use crate::ids::ClientKey;
+use crate::scheduler::lane::{LANES, Lane};
 
 impl Scheduler {
     /// The statement that has waited longest for a backend, and since when.

@@ -20,8 +20,9 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::list::Head;
-use super::{Lane, Need, Scheduler, lane_of, need_of, queue};
+use super::{Need, Scheduler, lane_of, need_of, queue};
 use crate::ids::ClientKey;
+use crate::scheduler::lane::Lane;
 
 /// The order in a queue of new work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

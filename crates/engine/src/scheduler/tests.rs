@@ -5,9 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use seam::Instant;
 
-use super::{Grant, Lane, Need, Scheduler, Standing};
+use super::{Grant, Need, Scheduler};
 use crate::client::priority::Priority;
 use crate::ids::client_key;
+use crate::scheduler::lane::{Lane, Standing};
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::Workers;
 

@@ -20,7 +20,8 @@ use super::{AT_ONCE, Parties, Room};
 use crate::accounts::Identities;
 use crate::client::Client;
 use crate::ids::{ClientKey, Table};
-use crate::scheduler::{Class, Standing};
+use crate::scheduler::Class;
+use crate::scheduler::lane::Standing;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::Settings;
@@ -308,7 +309,8 @@ mod tests {
     use crate::accounts::{Account, Credential};
     use crate::client::commands::tests::engine;
     use crate::ids::client_key;
-    use crate::scheduler::{Lane, Need};
+    use crate::scheduler::Need;
+    use crate::scheduler::lane::Lane;
 
     #[test]
     fn a_user_is_light_beside_a_crowd_and_not_beside_its_equals() {

@@ -6,9 +6,10 @@ use proptest::prelude::*;
 use seam::Instant;
 
 use super::super::tests::{at, put, run, scheduler};
-use super::super::{Lane, Need, Scheduler, Standing};
+use super::super::{Need, Scheduler};
 use super::*;
 use crate::ids::client_key;
+use crate::scheduler::lane::{Lane, Standing};
 use crate::settings::{HighPrioMode, Profile, Settings};
 use crate::workers::Workers;
 
