@@ -12,6 +12,7 @@ pub(crate) mod refusals;
 pub(crate) mod shown_text;
 pub(crate) mod slow_log;
 pub(crate) mod snapshot;
+mod states;
 pub(crate) mod taken_for;
 pub(crate) mod tallies;
 pub(crate) mod totals;

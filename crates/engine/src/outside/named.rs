@@ -2,11 +2,6 @@
 
 use std::time::Duration;
 
-use crate::backend::Permit;
-use crate::client::Phase;
-use crate::client::login::Login;
-use crate::scheduler::lane::Lane;
-
 /// Declares an enum, and the name of each of its variants.
 macro_rules! named {
     ($(#[$about:meta])* $Named:ident { $($(#[$doc:meta])* $Variant:ident = $name:literal,)+ }) => {
@@ -94,24 +89,6 @@ named! {
     }
 }
 
-impl ClientState {
-    pub(super) fn of(phase: &Phase) -> Self {
-        match phase {
-            Phase::AwaitingServer => Self::Connecting,
-            Phase::Login(_) => Self::LoggingIn,
-            Phase::Idle => Self::Idle,
-            Phase::Reading(_) => Self::Reading,
-            Phase::Queued => Self::Queued,
-            Phase::Following { .. } => Self::Following,
-            Phase::Preparing => Self::Preparing,
-            Phase::Running(_) => Self::Running,
-            Phase::Settling => Self::Settling,
-            Phase::Killing(_) => Self::Killing,
-            Phase::Lent(_) => Self::OnReplica,
-        }
-    }
-}
-
 named! {
     /// What a backend does.
     BackendState {
@@ -144,16 +121,6 @@ named! {
     }
 }
 
-impl PermitState {
-    pub(super) fn of(permit: Permit) -> Self {
-        match permit {
-            Permit::Held => Self::Held,
-            Permit::Lent => Self::Lent,
-            _ => Self::None,
-        }
-    }
-}
-
 named! {
     /// A queue. The first is served first.
     Queue {
@@ -174,21 +141,6 @@ named! {
     }
 }
 
-impl Queue {
-    /// That of a lane; what is in none is urgent.
-    pub(super) fn of(lane: Option<Lane>) -> Self {
-        match lane {
-            None => Self::Urgent,
-            Some(Lane::Blocking) => Self::Blocking,
-            Some(Lane::Holding) => Self::Holding,
-            Some(Lane::High | Lane::KickedUp) => Self::High,
-            Some(Lane::Low) => Self::Low,
-            Some(Lane::Long) => Self::Long,
-            Some(Lane::Contended) => Self::Contended,
-        }
-    }
-}
-
 named! {
     /// A stage of a client's way from its connection to its first statement on a backend.
     LoginStage {
@@ -202,21 +154,6 @@ named! {
         Password = "password",
         /// What its first statement waited for until it had a backend.
         FirstBackend = "first_backend",
-    }
-}
-
-impl LoginStage {
-    /// That at which a client is that has not logged in yet. One that is refused is told so later, so that guessing takes its time: it is
-    /// where its password was judged.
-    pub(super) fn of(phase: &Phase) -> Option<Self> {
-        match phase {
-            Phase::AwaitingServer => Some(Self::Greeting),
-            Phase::Login(Login::StartingTls) => Some(Self::Tls),
-            Phase::Login(Login::Greeted | Login::Secured | Login::Judged) => Some(Self::Request),
-            Phase::Login(Login::AwaitingSchema) => Some(Self::FirstBackend),
-            Phase::Login(_) => Some(Self::Password),
-            _ => None,
-        }
     }
 }
 

@@ -1,0 +1,65 @@
+//! Which words outsiders are told for a state.
+
+use crate::backend::Permit;
+use crate::client::Phase;
+use crate::client::login::Login;
+use crate::outside::named::{ClientState, LoginStage, PermitState, Queue};
+use crate::scheduler::lane::Lane;
+
+impl ClientState {
+    pub(super) fn of(phase: &Phase) -> Self {
+        match phase {
+            Phase::AwaitingServer => Self::Connecting,
+            Phase::Login(_) => Self::LoggingIn,
+            Phase::Idle => Self::Idle,
+            Phase::Reading(_) => Self::Reading,
+            Phase::Queued => Self::Queued,
+            Phase::Following { .. } => Self::Following,
+            Phase::Preparing => Self::Preparing,
+            Phase::Running(_) => Self::Running,
+            Phase::Settling => Self::Settling,
+            Phase::Killing(_) => Self::Killing,
+            Phase::Lent(_) => Self::OnReplica,
+        }
+    }
+}
+
+impl PermitState {
+    pub(super) fn of(permit: Permit) -> Self {
+        match permit {
+            Permit::Held => Self::Held,
+            Permit::Lent => Self::Lent,
+            _ => Self::None,
+        }
+    }
+}
+
+impl Queue {
+    /// That of a lane; what is in none is urgent.
+    pub(super) fn of(lane: Option<Lane>) -> Self {
+        match lane {
+            None => Self::Urgent,
+            Some(Lane::Blocking) => Self::Blocking,
+            Some(Lane::Holding) => Self::Holding,
+            Some(Lane::High | Lane::KickedUp) => Self::High,
+            Some(Lane::Low) => Self::Low,
+            Some(Lane::Long) => Self::Long,
+            Some(Lane::Contended) => Self::Contended,
+        }
+    }
+}
+
+impl LoginStage {
+    /// That at which a client is that has not logged in yet. One that is refused is told so later, so that guessing takes its time: it is
+    /// where its password was judged.
+    pub(super) fn of(phase: &Phase) -> Option<Self> {
+        match phase {
+            Phase::AwaitingServer => Some(Self::Greeting),
+            Phase::Login(Login::StartingTls) => Some(Self::Tls),
+            Phase::Login(Login::Greeted | Login::Secured | Login::Judged) => Some(Self::Request),
+            Phase::Login(Login::AwaitingSchema) => Some(Self::FirstBackend),
+            Phase::Login(_) => Some(Self::Password),
+            _ => None,
+        }
+    }
+}
