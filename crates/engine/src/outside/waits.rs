@@ -6,15 +6,9 @@
 use std::time::Duration;
 
 use seam::Instant;
-use sql::LexMode;
 
-use crate::learned::digests;
 use crate::outside::histogram::Histogram;
-use crate::pool::Pool;
-use crate::request::{Request, RequestKind};
 use crate::scheduler::lane::Lane;
-use crate::scheduling::Scheduling;
-use crate::servers::Servers;
 
 /// The reason that a wait is counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,69 +220,6 @@ impl Holdup {
             totals[reason] += now.as_micros().saturating_sub(self.since.as_micros());
         }
         totals
-    }
-}
-
-impl Scheduling {
-    /// Counts what a statement has waited for since its arrival, or since it came into its present lane.
-    pub(crate) fn note_parts(&mut self, now: Instant, arrival: &Arrival) {
-        if now > arrival.at {
-            for (reason, waited) in self.holdups.parts_since(arrival, now) {
-                self.waits.record(reason, waited);
-            }
-        }
-    }
-
-    /// A statement starts: counts what it has waited for.
-    pub(crate) fn note_start(&mut self, now: Instant, request: &mut Request) {
-        request.turn.waited = now.since(request.turn.arrival.at);
-        let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-        self.waits.record(queue, request.turn.waited);
-        self.note_parts(now, &request.turn.arrival);
-    }
-
-    /// Makes a place for a statement's digest. Also of one that is only prepared now: its executions come without a text.
-    pub(crate) fn note_digest(
-        &mut self,
-        now: Instant,
-        request: &mut Request,
-        mode: impl FnOnce() -> LexMode,
-    ) {
-        let fingerprint = request.statement.fingerprint;
-        let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);
-        if fingerprint == 0 || !has_text || !self.digests.is_news(fingerprint) {
-            return;
-        }
-        let statement =
-            request.changes.template.as_ref().map_or(&request.statement, |found| &found.statement);
-        let text = match request.found_ahead.as_mut() {
-            Some(ahead) => ahead.digest.take(),
-            None => request.text().and_then(|text| digests::text::shown(text, statement, mode())),
-        };
-        self.digests.add(now, fingerprint, text);
-    }
-
-    /// Notes what the waiting statements lack after a round of dispatching: the thing that stopped it, else a permit, else a
-    /// backend.
-    pub(crate) fn note_holdup(
-        &mut self,
-        now: Instant,
-        (servers, pool): (&Servers, &Pool),
-        stopped: Option<WaitReason>,
-        wanting: bool,
-        backend_free: bool,
-    ) {
-        let lacking = || match (wanting, backend_free) {
-            (true, _) => Some(WaitReason::Permit),
-            (false, true) => None,
-            (false, false) if servers.primary().reachability.is_up() && pool.workers.places.are_full() => {
-                Some(WaitReason::MaxBackends)
-            }
-            (false, false) => Some(WaitReason::BackendConnect),
-        };
-        let others = stopped.or_else(lacking);
-        let long = self.scheduler.peek_long().is_some();
-        self.holdups.note(now, others, if long { Some(WaitReason::LongPermits) } else { others });
     }
 }
 
