@@ -30,7 +30,7 @@ use crate::control::state::{CONTROL_TOKENS, State};
 use crate::engine::Engine;
 use crate::ids::ServerKey;
 use crate::io::Role;
-use crate::learned::lock_waits::{LockWaits, waits_at_gate, waits_of_rows};
+use crate::learned::lock_waits::told::{LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
 use crate::server::Server;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};

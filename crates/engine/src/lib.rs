@@ -79,7 +79,7 @@ pub use control::peers::sealed::LetterKey;
 pub use declared::{Change, Declared};
 pub use engine::Engine;
 pub use learned::digests::{Digest, DigestCost, Digests, Times};
-pub use learned::lock_waits::{Blocker, LockWaits};
+pub use learned::lock_waits::told::{Blocker, LockWaits};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::measures::{Command, Ended, Holders, Measures};

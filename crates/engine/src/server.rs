@@ -15,7 +15,7 @@ use crate::backend::{Backend, Idle};
 use crate::control::facts::Facts;
 use crate::control::state::Control;
 use crate::ids::{BackendKey, ServerKey, Table};
-use crate::learned::lock_waits::Blocker;
+use crate::learned::lock_waits::told::Blocker;
 
 /// One server, with nothing of the clients that it serves.
 pub(crate) struct Server {

@@ -21,7 +21,7 @@ use crate::client::Client;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
 use crate::learned::history;
-use crate::learned::lock_waits::LockWaits;
+use crate::learned::lock_waits::told::LockWaits;
 use crate::request::Request;
 use crate::scheduler::Grant;
 use crate::scheduler::lane::Lane;

@@ -51,7 +51,7 @@ use crate::client::wait_timeout::WaitTimeout;
 use crate::coalescing::Group;
 use crate::errors::ServerError;
 use crate::ids::ClientKey;
-use crate::learned::lock_waits::SeenWait;
+use crate::learned::lock_waits::told::SeenWait;
 use crate::request::RequestKind;
 use crate::server_login::Established;
 use crate::session::{Charset, SessionId, SessionState};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::state::{Control, State};
-use crate::learned::lock_waits::LockWaits;
+use crate::learned::lock_waits::told::LockWaits;
 
 /// Bad logins ask for fresh copies of the accounts: this many a second at most.
 pub(super) const SHORTEST_REFRESH: Duration = Duration::from_millis(20);

@@ -13,7 +13,7 @@ use crate::backend::own_answers::{first_field, rows_of, sum_of_counters};
 use crate::backend::rescue::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::client::trackers::Trackers;
 use crate::control::version::Version;
-use crate::learned::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
+use crate::learned::lock_waits::told::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::server_login::Established;
 use crate::session::Charset;
 use crate::session::aftermath::ANSI_QUOTES;

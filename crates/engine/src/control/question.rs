@@ -9,7 +9,7 @@ use super::facts::{COLLATIONS_QUERY, NO_LIMITS, NO_SYNC_WAIT};
 use super::peers::PeersQuestion;
 use super::state::State;
 use crate::backend::message::reply_options;
-use crate::learned::lock_waits::GATE_QUERY;
+use crate::learned::lock_waits::told::GATE_QUERY;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;

@@ -13,7 +13,7 @@ use super::room::Room;
 use crate::backend::rights::Changes;
 use crate::ids::ServerKey;
 use crate::io::CONTROL_TOKEN;
-use crate::learned::lock_waits::LockWaits;
+use crate::learned::lock_waits::told::LockWaits;
 use crate::server_login::ServerLogin;
 use crate::stored_code::watch::Watch;
 

@@ -9,7 +9,7 @@ use crate::accounts::{Account, Proved};
 use crate::control::peers::mail::Sender;
 use crate::errors::Undelivered;
 use crate::ids::{ClientRef, ServerKey};
-use crate::learned::lock_waits::{LockHolders, LockWaits};
+use crate::learned::lock_waits::told::{LockHolders, LockWaits};
 
 /// A message from one worker of a pool to another. The program around the engines carries messages in the order in which they
 /// were written.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seam::{Address, Peer};
 
 use crate::learned::digests::Digest;
-use crate::learned::lock_waits::Blocker;
+use crate::learned::lock_waits::told::Blocker;
 use crate::outside::named::{
     BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue, Queued,
 };
