@@ -2,6 +2,7 @@
 
 pub(crate) mod aftermath;
 pub(crate) mod conditions;
+pub(crate) mod gtid;
 pub(crate) mod literals;
 pub(crate) mod pin_counts;
 pub(crate) mod pins;

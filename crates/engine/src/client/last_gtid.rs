@@ -4,41 +4,16 @@
 //! session variable that nobody can set. So it is kept here, and stands in the place of the variable: the one on a backend is that of
 //! whoever committed there last.
 
-use std::fmt;
-
 use sql::Kind;
 
 use super::Client;
 use crate::backend::Change;
 use crate::control::facts::Facts;
 use crate::request::Request;
+use crate::session::gtid::Gtid;
 
 /// The variable's name.
 const NAME: &[u8] = b"last_gtid";
-
-/// A GTID as MariaDB writes it, `domain-server-sequence` (its manual, "Global Transaction ID").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gtid {
-    domain: u32,
-    server: u32,
-    sequence: u64,
-}
-
-impl Gtid {
-    /// `None` where it is none as MariaDB writes it.
-    fn parse(text: &[u8]) -> Option<Self> {
-        let mut parts = std::str::from_utf8(text).ok()?.splitn(3, '-');
-        let domain = parts.next()?.parse().ok()?;
-        let server = parts.next()?.parse().ok()?;
-        Some(Self { domain, server, sequence: parts.next()?.parse().ok()? })
-    }
-}
-
-impl fmt::Display for Gtid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.domain, self.server, self.sequence)
-    }
-}
 
 impl Client {
     /// Takes in what an answer reports. What failed after it had written is told of with a later answer, maybe another client's: so
@@ -67,20 +42,5 @@ impl Client {
         let is_reported = facts.is_mariadb() && !facts.has_vague_trackers();
         let last = self.session.aftermath.last_gtid.as_ref();
         is_reported.then(|| format!("'{}'", last.map_or_else(String::new, ToString::to_string)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_is_shown_as_the_server_writes_it() {
-        for text in ["0-1-5", "4294967295-4294967295-18446744073709551615"] {
-            assert_eq!(Gtid::parse(text.as_bytes()).unwrap().to_string(), text);
-        }
-        for text in ["", "0-1", "0-1-'", "0-1-5,1-1-5", "-1-5", "4294967296-1-1", "\u{ff10}-1-5"] {
-            assert_eq!(Gtid::parse(text.as_bytes()), None, "{text}");
-        }
     }
 }

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
 use super::sql_states::SqlState;
-use crate::client::last_gtid::Gtid;
 use crate::errors::ServerError;
 use crate::ids::BackendKey;
+use crate::session::gtid::Gtid;
 use crate::steps;
 
 /// A client's latest results, kept from one statement to the next.
