@@ -1,6 +1,7 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
 pub(crate) mod answer;
+mod asking;
 mod copies;
 pub(crate) mod defaults;
 pub(crate) mod facts;

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use crate::backend::own_answers::{Named, NamedRow, Row, first_field, rows_of};
 use crate::control::answer::NoAnswer;
-use crate::control::facts::NO_SYNC_WAIT;
 use crate::control::version::Version;
+
+/// A node of Galera on which it is set for all has each SHOW and SELECT wait until it has what its cluster has: one that is behind would be
+/// taken for lost. Other servers know no such variable, and refuse this alone.
+pub(crate) const NO_SYNC_WAIT: &str = "SET @@session.wsrep_sync_wait = 0";
 
 /// A question of a round, in the order in which they are asked. Which of them follow depends on the answers before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::defaults::SHORTEST_REFRESH;
 use super::state::{Control, State};
 use crate::learned::lock_waits::told::LockWaits;
-
-/// Bad logins ask for fresh copies of the accounts: this many a second at most.
-pub(super) const SHORTEST_REFRESH: Duration = Duration::from_millis(20);
 
 impl Control {
     /// The number of the copy that an attempt which comes in now may be refused by: one that is asked for later.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use seam::Instant;
 use sql::Kind;
 
-use super::copies::SHORTEST_REFRESH;
 use crate::backend::own_answers::rows_of;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
@@ -18,6 +17,9 @@ use crate::request::Statement;
 use crate::server::Server;
 use crate::session::SessionTables;
 use crate::steps;
+
+/// Who has seen that a copy is old asks for a fresh one, of the accounts too: this many a second at most.
+pub(super) const SHORTEST_REFRESH: Duration = Duration::from_millis(20);
 
 /// Asks for the variables whose global value begins a session, which everybody may set for a session of their own, and which
 /// change what a statement does or how long it may take; and for some that are not carried, so that backends are renewed. A

@@ -78,10 +78,6 @@ const TRACKERS: [TrackerVariable; 3] =
 pub(crate) const NO_LIMITS: &str =
     "SET @@session.sql_select_limit = 9223372036854775807, @@session.sql_big_selects = 1";
 
-/// A node of Galera on which it is set for all has each SHOW and SELECT wait until it has what its cluster has: one that is behind would be
-/// taken for lost. Other servers know no such variable, and refuse this alone.
-pub(crate) const NO_SYNC_WAIT: &str = "SET @@session.wsrep_sync_wait = 0";
-
 /// Collations that fit the one byte of a handshake. MariaDB's context-independent ones have no id.
 pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
     FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND ID < 256";

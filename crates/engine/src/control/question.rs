@@ -1,18 +1,6 @@
-//! What the service account asks a server, and when.
+//! What the service account asks a server.
 
-use seam::Instant;
-use wire::{CommandKind, ReplyReader};
-
-use super::answer::Kept;
-use super::defaults;
-use super::facts::{COLLATIONS_QUERY, NO_LIMITS, NO_SYNC_WAIT};
 use super::peers::PeersQuestion;
-use super::state::State;
-use crate::backend::message::reply_options;
-use crate::learned::lock_waits::told::GATE_QUERY;
-use crate::pool::Pool;
-use crate::server::Server;
-use crate::settings::Settings;
 use crate::stored_code::questions::CodeQuestion;
 
 /// A question that the service account asks after its login: the first six in this order, the probe, the defaults and the room
@@ -48,83 +36,4 @@ pub(super) enum Question {
     Position,
     /// Which other Onramps are in front of the server? The slot before the collations, the rest again and again.
     Peers(PeersQuestion),
-}
-
-impl Server {
-    pub(super) fn next_look_at_defaults(&self, settings: &Settings) -> Option<Instant> {
-        self.control.defaults.next(settings.accounts_refresh)
-    }
-
-    /// What is to be asked now, as far as the server alone decides that.
-    pub(super) fn due_question(&self, now: Instant, settings: &Settings, pool: &Pool) -> Option<Question> {
-        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
-        // Clients wait for the answer.
-        if self.control.position.comes_first(now) {
-            return Some(Question::Position);
-        }
-        if is_due(self.control.next_refresh(settings.accounts_refresh)) {
-            return Some(if self.doubts_rights() { Question::Changes } else { Question::Probe });
-        }
-        if is_due(self.next_look_at_defaults(settings)) {
-            return Some(Question::Defaults);
-        }
-        if is_due(self.next_look_at_room(settings, pool)) {
-            return Some(Question::Room);
-        }
-        if is_due(self.next_look_at_peers(now, settings, pool)) {
-            return Some(Question::Peers(self.control.peers.first_question(now)));
-        }
-        self.rescues.asks_for_functions().then_some(Question::Functions)
-    }
-
-    /// Sends a question; the server has nothing else to answer.
-    pub(super) fn ask(&mut self, now: Instant, question: Question) {
-        let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
-        let of_peers;
-        let text = match question {
-            Question::Limits => NO_LIMITS,
-            Question::NoSyncWait => NO_SYNC_WAIT,
-            Question::Collations => COLLATIONS_QUERY,
-            Question::Server => facts.server_query(),
-            Question::Changes => facts.changes_query(),
-            Question::Accounts => facts.accounts_query(),
-            Question::Probe => facts.accounts_probe(),
-            Question::Defaults => defaults::QUERY,
-            Question::Room => self.room_query(),
-            Question::LockGate => GATE_QUERY,
-            Question::LockWaits => facts.lock_waits_query(),
-            Question::OtherWaiters => facts.waiters_query(),
-            Question::Functions => facts.functions_query(),
-            Question::Code(question) => self.code_text(question),
-            Question::Position => self.control.position.query(facts),
-            Question::Peers(question) => {
-                of_peers = self.control.peers.text(question);
-                &of_peers
-            }
-        };
-        let options = reply_options(self.control.capabilities, wire::Capabilities::DEPRECATE_EOF, 0, 1);
-        self.control.position.is_asked(now, question == Question::Position);
-        if question == Question::Changes {
-            self.note_question_for_changes();
-        }
-        let control = &mut self.control;
-        if matches!(question, Question::Accounts | Question::Probe) {
-            control.asked += 1;
-            control.wanted = false;
-        }
-        match question {
-            Question::Defaults => control.defaults.are_asked_for(now),
-            Question::Room => control.room.is_asked_for(now),
-            Question::Peers(question) => control.peers.is_asked(now, question),
-            _ => {}
-        }
-        let start = wire::begin_packet(&mut control.out);
-        control.out.push(CommandKind::Query as u8);
-        control.out.extend_from_slice(text.as_bytes());
-        wire::end_packet(&mut control.out, start, &mut 0);
-        control.since = now;
-        let reader = Box::new(ReplyReader::new(wire::Expect::ResultSets, options));
-        let of_code = matches!(question, Question::Code(_));
-        control.state = State::Asking { question, reader, answer: Kept { of_code, ..Kept::default() } };
-    }
 }
