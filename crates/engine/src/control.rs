@@ -37,7 +37,7 @@ use crate::server::Server;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
 use crate::servers::Servers;
 use crate::stored_code::questions::{CodeQuestion, ReadCode};
-use crate::stored_code::watch::AtHand;
+use crate::stored_code::watch::reading::AtHand;
 use crate::workers::letter::Letter;
 
 /// The accounts of a large installation are some thousand rows of 200 bytes; beyond this we would rather not log anybody

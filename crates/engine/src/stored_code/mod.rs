@@ -10,6 +10,7 @@
 
 mod base;
 mod library;
+mod of_statements;
 pub(crate) mod questions;
 mod reach;
 pub(crate) mod watch;

@@ -1,0 +1,226 @@
+//! How a server's stored code is read.
+
+use std::time::Duration;
+
+use seam::Instant;
+use sql::CodeEffects;
+
+use super::{Reading, Watch};
+use crate::accounts::task::{Asker, Work};
+use crate::backend::Afterwards;
+use crate::backend::own_answers::{Row, rows_of};
+use crate::ids::BackendKey;
+use crate::io::Io;
+use crate::outside::event::Event;
+use crate::outside::views::Views;
+use crate::pool::Pool;
+use crate::request::Request;
+use crate::server::Server;
+use crate::settings::Settings;
+use crate::stored_code::Known;
+use crate::stored_code::questions::{self, CodeAnswers, CodeQuestion, ReadCode, Rights};
+
+/// Reading may take a twentieth of the service account's time, and of what the server does for it.
+const PAUSE: u32 = 20;
+
+/// Where the server does not tell how many definitions there have been, it is asked again after this long.
+const PAUSE_OF_REFUSAL: Duration = Duration::from_secs(60);
+
+impl Server {
+    pub(crate) fn code_text(&self, question: CodeQuestion) -> &'static str {
+        let facts = self.facts.as_ref().expect("asked for once the server is known");
+        // What there is no question for is not asked, see `go_on_reading`.
+        question.text(facts.is_mariadb(), facts.version.major()).unwrap_or("SELECT NULL")
+    }
+
+    /// Says whether code with these effects leaves the session with another role, which no reset undoes: in MariaDB the role goes
+    /// with the code.
+    pub(crate) fn takes_roles(&self, effects: CodeEffects) -> bool {
+        effects.contains(CodeEffects::ROLE) && self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
+    }
+}
+
+/// What reading a server's code has at hand beside the server.
+pub(crate) struct AtHand<'a> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) pool: &'a Pool,
+    pub(crate) io: &'a mut Io,
+    pub(crate) views: &'a mut Views,
+}
+
+impl Server {
+    /// Returns the question to ask it of its stored code now; one worker asks for all.
+    pub(crate) fn next_code_question(&self, now: Instant, pool: &Pool) -> Option<CodeQuestion> {
+        if pool.worker != 0 {
+            return None;
+        }
+        let watch = &self.control.code;
+        match &watch.reading {
+            Some(reading) => reading.task.is_none().then_some(reading.question),
+            None => (watch.next <= now).then_some(CodeQuestion::Counts),
+        }
+    }
+
+    /// When there will be something to ask.
+    pub(crate) fn next_code_turn(&self, now: Instant, pool: &Pool) -> Option<Instant> {
+        if pool.worker != 0 {
+            return None;
+        }
+        let watch = &self.control.code;
+        match &watch.reading {
+            Some(reading) => reading.task.is_none().then_some(now),
+            None => Some(watch.next),
+        }
+    }
+
+    /// It has answered, or refused to. True where the service account may see more than its connection shows: it is to log in anew, and
+    /// the code is read then. Nothing is wrong with the server.
+    pub(crate) fn code_answered(
+        &mut self,
+        at_hand: &mut AtHand<'_>,
+        question: CodeQuestion,
+        answer: Vec<u8>,
+        refusal: Option<String>,
+    ) -> bool {
+        if question == CodeQuestion::Counts {
+            self.take_code_counts(at_hand, &rows_of(&answer), refusal);
+            return false;
+        }
+        let watch = &mut self.control.code;
+        let Some(reading) = watch.reading.as_mut() else { return false };
+        if question == CodeQuestion::Rights {
+            reading.rights = Rights::of_rows(&rows_of(&answer));
+            if reading.rights.are_more_than(*watch.rights.get_or_insert(reading.rights)) {
+                watch.reading = None;
+                return true;
+            }
+        }
+        question.note_known(&mut reading.known, refusal.is_none());
+        reading.refusal = reading.refusal.take().or(refusal);
+        reading.answers.push((question, answer));
+        self.go_on_reading(at_hand.io, question);
+        false
+    }
+
+    fn take_code_counts(&mut self, at_hand: &mut AtHand<'_>, rows: &[Row], refusal: Option<String>) {
+        let (now, stored_code) = (at_hand.now, &at_hand.pool.workers.stored_code);
+        let is_mariadb = self.is_mariadb();
+        let watch = &mut self.control.code;
+        let Some(counts) = questions::counts(rows, is_mariadb) else {
+            watch.next = now + PAUSE_OF_REFUSAL;
+            watch.counts = None;
+            watch.say_what_is_missing(at_hand.views, vec!["counts of definitions"], refusal);
+            return stored_code.forget();
+        };
+        watch.next = now + at_hand.settings.accounts_refresh;
+        watch.take_counts(now, counts, stored_code.is_wanted());
+        if watch.is_due(now) {
+            watch.due = None;
+            watch.reading = Some(Reading {
+                began: now,
+                question: CodeQuestion::Rights,
+                rights: Rights::default(),
+                known: Known::default(),
+                answers: Vec::new(),
+                task: None,
+                covered: stored_code.begin_reading(),
+                refusal: None,
+            });
+        }
+    }
+
+    /// Behind an answer: the next question that has an answer, or the end.
+    fn go_on_reading(&mut self, io: &mut Io, answered: CodeQuestion) {
+        let facts = self.facts.as_ref().expect("known since the login");
+        let (is_mariadb, version) = (facts.is_mariadb(), facts.version.major());
+        let Some(reading) = self.control.code.reading.as_mut() else { return };
+        let mut next = answered.next();
+        while let Some(question) = next {
+            if !reading.rights.allow(question, is_mariadb, version) {
+                question.note_known(&mut reading.known, false);
+            } else if question.text(is_mariadb, version).is_none() {
+                question.note_known(&mut reading.known, true);
+            } else {
+                reading.question = question;
+                return;
+            }
+            next = question.next();
+        }
+        // It has said all. Of tens of thousands of pieces a look at that would make a worker's turn long.
+        let (answers, mode) = (std::mem::take(&mut reading.answers), facts.lex_mode);
+        let work = Work::ReadCode(CodeAnswers { answers, mode });
+        reading.task = Some(io.give_task(Asker::StoredCode(self.key), work, None));
+    }
+
+    /// The answers have been looked through, or that met a defect. Since then the service account may have logged in anew. True where
+    /// code is known now of which backends that are there may have run some.
+    pub(crate) fn code_is_read(
+        &mut self,
+        at_hand: &mut AtHand<'_>,
+        task: u64,
+        read: Option<ReadCode>,
+    ) -> bool {
+        let (now, stored_code) = (at_hand.now, &at_hand.pool.workers.stored_code);
+        let watch = &mut self.control.code;
+        let Some(reading) = watch.reading.take_if(|reading| reading.task == Some(task)) else { return false };
+        watch.not_before = now + PAUSE * now.since(reading.began);
+        let Some(ReadCode(base)) = read else {
+            // It is read again with the next look at the counts.
+            watch.counts = None;
+            stored_code.forget();
+            return false;
+        };
+        watch.readings += 1;
+        let Known { routines, triggers, views, columns } = reading.known;
+        let all = routines && triggers && views && columns;
+        if !all {
+            let missing = [
+                (routines, "routines"),
+                (triggers, "triggers"),
+                (views, "views"),
+                (columns, "columns' defaults"),
+            ];
+            let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
+            watch.say_what_is_missing(at_hand.views, missing, reading.refusal);
+        }
+        stored_code.take(base, reading.known, &reading.covered)
+    }
+
+    /// The end of a statement: what code has become known while it ran may have run in it. Which of it, its text would tell, which is gone.
+    /// To pin its client for what most likely has not run would hold the backends of all who are served when a server is first read,
+    /// so the backend is reset behind it: what such code has set is lost to the client then, and reaches nobody else. A text of several
+    /// statements that defines code itself (`defines`) may well go on to run it, and pins.
+    pub(crate) fn note_hidden_code_at_end(
+        &mut self,
+        pool: &Pool,
+        key: BackendKey,
+        request: &mut Request,
+        defines: bool,
+    ) {
+        let stored_code = &pool.workers.stored_code;
+        let Some(version) = request.changes.library.filter(|&version| version != stored_code.version())
+        else {
+            return;
+        };
+        let (latest, library, beyond) = stored_code.library();
+        let more = if version + 1 == latest { beyond } else { library.any() };
+        request.changes.hidden.certain = false;
+        if defines && request.statement.several {
+            request.changes.hidden.effects |= more;
+        } else if more.contains(CodeEffects::SILENT) {
+            let clean = if self.takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
+            let backend = &mut self.backends[key];
+            backend.afterwards = backend.afterwards.max(clean);
+        }
+    }
+}
+
+impl Watch {
+    /// Once.
+    fn say_what_is_missing(&mut self, views: &mut Views, missing: Vec<&'static str>, reason: Option<String>) {
+        if !std::mem::replace(&mut self.said, true) {
+            views.event(Event::StoredCodeHidden { missing, reason });
+        }
+    }
+}
