@@ -12,12 +12,12 @@ use wire::Expect;
 
 use crate::backend::prepared::Serves;
 use crate::client::buffered_answer::Held;
-use crate::client::client_memory::Counted;
+use crate::client::bytes_held::Counted;
 use crate::client::known_answers::Question;
 use crate::client::login::Attempt;
 use crate::client::priority::Priority;
 use crate::client::reading::FoundAhead;
-use crate::cluster::follow::SentBefore;
+use crate::cluster::sent_before::SentBefore;
 use crate::found::Found;
 use crate::outside::orders::Kills;
 use crate::outside::slow_log::AtStart;
@@ -26,6 +26,9 @@ use crate::scheduler::lane::Lane;
 use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
 use crate::stored_code::Hidden;
+
+/// Where the text begins in the packet of a command that has one.
+pub(crate) const TEXT_AT: usize = wire::HEADER_LEN + 1;
 
 /// A command that waits for its turn, or is under way.
 pub(crate) struct Request {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::bytes_held::BytesHeld;
 use super::login::Login;
 use super::session_memory::{MOST_OF_ONE, ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{Client, Phase};
@@ -36,42 +37,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Whoever has not said anything for so long goes first: it is hardly about to go on.
 const QUIET: Duration = Duration::from_secs(1);
-
-/// What all holders have together.
-#[derive(Debug, Default)]
-pub(crate) struct BytesHeld(usize);
-
-/// What one holder has of a [`BytesHeld`], in bytes. It is given back before its holder goes: [`crate::invariants`] looks for what is left behind.
-#[derive(Debug, Default)]
-pub(crate) struct Counted(u32);
-
-impl Counted {
-    pub(crate) fn bytes(&self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl BytesHeld {
-    pub(crate) fn bytes(&self) -> usize {
-        self.0
-    }
-
-    /// The holder has so many now, whatever it had before. Beyond 4 GiB no more are counted: a command has 1 GiB at most.
-    pub(crate) fn set(&mut self, counted: &mut Counted, bytes: usize) {
-        self.give_back(counted);
-        counted.0 = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.0 += counted.bytes();
-    }
-
-    pub(crate) fn add(&mut self, counted: &mut Counted, bytes: usize) {
-        self.set(counted, counted.bytes() + bytes);
-    }
-
-    /// The holder has none any more.
-    pub(crate) fn give_back(&mut self, counted: &mut Counted) {
-        self.0 -= std::mem::take(counted).bytes();
-    }
-}
 
 /// The memory of clients, by what bounds it, and when those who hold most of it were last looked for.
 #[derive(Debug, Default)]

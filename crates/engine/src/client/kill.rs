@@ -12,7 +12,6 @@ use seam::Instant;
 use sql::{KillTarget, Kind, LexMode, Whom};
 use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 
-use super::reading::TEXT_AT;
 use super::{Phase, Running};
 use crate::accounts::IdentityId;
 use crate::backend::{Afterwards, Owner};
@@ -23,7 +22,7 @@ use crate::ids::{ClientKey, ServerKey};
 use crate::outside::named::ClosedFor;
 use crate::outside::orders::Kills;
 use crate::pool::Pool;
-use crate::request::{QueryAttributes, Request, RequestKind};
+use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
 use crate::steps;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, OwnBy, Rights};
 use crate::workers::onramps::SLOTS;

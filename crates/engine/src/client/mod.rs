@@ -18,6 +18,7 @@ pub(crate) mod answer;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
 pub(crate) mod buffered_answer;
+pub(crate) mod bytes_held;
 pub(crate) mod client_memory;
 pub(crate) mod close;
 pub(crate) mod commands;
@@ -55,7 +56,7 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::backend::Permit;
-use crate::client::client_memory::Counted;
+use crate::client::bytes_held::Counted;
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::outside::named::ClosedFor;
 use crate::request::Request;

@@ -14,7 +14,7 @@ use sql::{KillTarget, Kind, Whom};
 use wire::{Capabilities, ClientMetadata, Expect};
 
 use crate::backend::prepared::Serves;
-use crate::client::client_memory::Counted;
+use crate::client::bytes_held::Counted;
 use crate::client::counters::{Counter, Counters};
 use crate::client::execution::Execution;
 use crate::client::statements::{ClientStatement, ClientStatements, LentStatement, LongData};

@@ -12,7 +12,7 @@ use super::named_resources::{MOST_TEXT, resource_change_of};
 use super::variables::variable_use;
 use crate::accounts::failed_logins::network;
 use crate::accounts::task::{Asker, Work};
-use crate::client::client_memory::Counted;
+use crate::client::bytes_held::Counted;
 use crate::control::defaults;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -23,10 +23,9 @@ use crate::session::statements::Template;
 use crate::steps;
 use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
 
-/// The first bytes of the commands that have texts, and where these begin in a packet.
+/// The first bytes of the commands that have texts.
 const QUERY: u8 = CommandKind::Query as u8;
 const PREPARE: u8 = CommandKind::StmtPrepare as u8;
-pub(crate) const TEXT_AT: usize = wire::HEADER_LEN + 1;
 
 /// What has to be known of a text beside what it does, for the client that sends it.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use super::kill::Killing;
 use super::login::{Attempt, Login};
 use super::reading::Reading;
 use crate::moves::{self, Move};
-use crate::readers::lending::Lent;
+use crate::readers::lent::Lent;
 
 /// Where a client stands.
 #[derive(Debug)]

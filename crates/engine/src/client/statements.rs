@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::client::Client;
-use crate::client::client_memory::Counted;
+use crate::client::bytes_held::Counted;
 use crate::client::counters::Counters;
 use crate::errors::MySqlError;
 use crate::session::SessionState;

@@ -10,13 +10,14 @@ use wire::StatusFlags;
 use super::Cluster;
 use super::chosen::Choice;
 use super::drain::{DrainOrder, DrainOutcome, NotDrained};
+use super::sent_before::SentBefore;
 use super::switchover::{SwitchStep, Switching};
 use crate::accounts::task::Asker;
 use crate::backend::{Afterwards, InFlight, Owner, Place};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
 use crate::engine::Engine;
-use crate::errors::{MySqlError, ServerError};
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::io::Role;
 use crate::request::{Request, RequestKind};
@@ -54,23 +55,6 @@ pub(crate) struct Following {
     /// Connections that were lost with their server, with something in flight, and the place of that. They are nobody's any more, and end
     /// with the next choice. No more than there were backends: without a primary none are opened.
     left_open: Vec<(ConnectionId, Place)>,
-}
-
-/// Whether a statement was on a server before, and waits to be sent once more.
-#[derive(Debug, Default)]
-pub(crate) enum SentBefore {
-    #[default]
-    No,
-    /// The statement's backend was lost.
-    Lost,
-    /// The server has refused it for what it is to the others. The client gets this where that says nothing of the server.
-    Refused(Box<ServerError>),
-}
-
-impl SentBefore {
-    pub(crate) fn is_so(&self) -> bool {
-        !matches!(self, Self::No)
-    }
 }
 
 impl Following {

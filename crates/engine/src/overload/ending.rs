@@ -409,7 +409,7 @@ mod tests {
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
-    use crate::cluster::follow::SentBefore;
+    use crate::cluster::sent_before::SentBefore;
     use crate::ids::client_key;
     use crate::overload::settings::OverloadSettings;
     use crate::request::RequestKind;

@@ -1,6 +1,5 @@
 //! The side of the engine that has the clients: which reads go to a replica, when, and what becomes of those that come back.
 
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,98 +8,21 @@ use sql::{Kind, ReadHint};
 use wire::StatusFlags;
 
 use super::guest::{Ended, Guest, Returned};
+use super::lent::{At, Lent};
 use super::replicas::Fitness;
 use super::route::{Asked, HEAD_START, Route};
 use super::view::NotSplit;
 use crate::backend::message::LARGEST_JOINED;
-use crate::client::client_memory::Counted;
-use crate::client::reading::TEXT_AT;
+use crate::client::bytes_held::Counted;
 use crate::client::{Client, Phase};
 use crate::control::position::Said;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::found::Found;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::ClosedFor;
 use crate::outside::waits::WaitReason;
-use crate::request::{About, QueryAttributes, Request, RequestKind};
+use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
 use crate::session::SessionTables;
-
-/// A client whose statement is on its way to a replica, or there.
-pub(crate) struct Lent {
-    at: At,
-    since: Instant,
-    /// The sequence number of its answer.
-    answer: u8,
-    /// The statement as the client has sent it, for the primary; empty while [`At::Waiting`] has it.
-    raw: Vec<u8>,
-    /// What it executes, where that is a prepared statement, and what is known of its rows.
-    about: Option<(About, Found)>,
-    counted: Counted,
-}
-
-enum At {
-    /// It waits for a replica to have what it needs, under this number.
-    Waiting { request: Box<Request>, number: u64 },
-    /// The reader at this place has it.
-    Reader(usize),
-}
-
-impl fmt::Debug for Lent {
-    /// Without the statement.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.at {
-            At::Waiting { .. } => write!(f, "Lent(waits since {:?})", self.since),
-            At::Reader(place) => write!(f, "Lent(to {place} since {:?})", self.since),
-        }
-    }
-}
-
-impl Lent {
-    /// What it counts of `statement_memory`.
-    pub(crate) fn counted(&self) -> &Counted {
-        &self.counted
-    }
-
-    /// The place of the reader that has it; `None` while it waits for one.
-    pub(crate) fn place(&self) -> Option<usize> {
-        match self.at {
-            At::Waiting { .. } => None,
-            At::Reader(place) => Some(place),
-        }
-    }
-
-    /// Since when it has been on its way.
-    pub(crate) fn since(&self) -> Instant {
-        self.since
-    }
-
-    /// The statement's text, where it came with one.
-    pub(crate) fn text(&self) -> Option<&[u8]> {
-        let (raw, is_execution) = match &self.at {
-            At::Waiting { request, .. } => (&request.raw, request.about.is_some()),
-            At::Reader(_) => (&self.raw, self.about.is_some()),
-        };
-        raw.get(TEXT_AT..).filter(|_| !is_execution)
-    }
-
-    /// Its digest, while it waits.
-    pub(crate) fn fingerprint(&self) -> Option<u64> {
-        match &self.at {
-            At::Waiting { request, .. } => Some(request.statement.fingerprint).filter(|&it| it != 0),
-            At::Reader(_) => None,
-        }
-    }
-
-    /// On the heap, itself included.
-    pub(crate) fn bytes(&self) -> usize {
-        let waiting = match &self.at {
-            At::Waiting { request, .. } => size_of_val(&**request) + request.raw.capacity(),
-            At::Reader(_) => 0,
-        };
-        size_of::<Self>() + self.raw.capacity() + waiting
-    }
-}
 
 impl SessionTables {
     /// The text that a request sends or has had prepared; `None` where it is of several packets.

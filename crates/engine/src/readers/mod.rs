@@ -13,6 +13,7 @@ pub(crate) mod freshness;
 mod given;
 pub(crate) mod guest;
 pub(crate) mod lending;
+pub(crate) mod lent;
 mod load;
 pub(crate) mod replicas;
 mod route;

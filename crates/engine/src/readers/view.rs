@@ -6,7 +6,6 @@ use std::time::Duration;
 use seam::{Address, Instant};
 
 use super::by_server::Zone;
-use super::lending::Lent;
 use super::settings::{ReadSettings, ReadSplit};
 use super::{Reader, Readers};
 use crate::engine::Engine;
@@ -15,6 +14,7 @@ use crate::outside::measures::{Command, Holders};
 use crate::outside::named::{Limit, Use, named};
 use crate::outside::shown_text::shown_text;
 use crate::outside::snapshot::rows::ClientView;
+use crate::readers::lent::Lent;
 
 named! {
     /// Why a statement went to the primary.

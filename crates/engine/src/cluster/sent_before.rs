@@ -1,0 +1,20 @@
+//! Statements that are sent a second time.
+
+use crate::errors::ServerError;
+
+/// Whether a statement was on a server before, and waits to be sent once more.
+#[derive(Debug, Default)]
+pub(crate) enum SentBefore {
+    #[default]
+    No,
+    /// The statement's backend was lost.
+    Lost,
+    /// The server has refused it for what it is to the others. The client gets this where that says nothing of the server.
+    Refused(Box<ServerError>),
+}
+
+impl SentBefore {
+    pub(crate) fn is_so(&self) -> bool {
+        !matches!(self, Self::No)
+    }
+}
