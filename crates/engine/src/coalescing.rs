@@ -17,13 +17,15 @@
 //! Followers are named by slot and id, and looked up when it is their turn: one that has gone or was killed is then no
 //! longer found in [`Phase::Following`] with the group's number, and nobody has to look for it in the groups.
 
+pub(crate) mod group;
 pub(crate) mod settings;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use seam::Instant;
 use wire::StatusFlags;
 
+use self::group::{Coalescer, Group};
 use crate::backend::{Ends, InFlight, Owner};
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
@@ -38,50 +40,6 @@ use crate::shares::Arriving;
 
 /// Longer texts are rare among those that come many times at once, and cost more to compare.
 const LARGEST_TEXT: usize = 64 << 10;
-
-/// The groups of a worker that still wait.
-#[derive(Default)]
-pub(crate) struct Coalescer {
-    /// By the hash of what their members have in common.
-    waiting: BTreeMap<u64, Group>,
-    last_number: u64,
-}
-
-/// Statements that one execution answers.
-pub(crate) struct Group {
-    /// Never used twice.
-    number: u64,
-    /// While it waits; later the statement in flight says who it is.
-    leader: ClientKey,
-    lane: Option<Lane>,
-    followers: VecDeque<ClientRef>,
-    /// The part of the reply that has come.
-    reply: Vec<u8>,
-}
-
-impl Group {
-    /// Takes in a piece of the reply.
-    pub(crate) fn collect(&mut self, bytes: &[u8]) {
-        self.reply.extend_from_slice(bytes);
-    }
-
-    /// Nobody else is to get what comes: it is longer than so many bytes.
-    pub(crate) fn outgrown(&self, reply_size: usize) -> bool {
-        self.reply.len() > reply_size
-    }
-
-    /// Bytes on the heap.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.followers.capacity() * size_of::<ClientRef>() + self.reply.capacity()
-    }
-}
-
-impl Coalescer {
-    /// Bytes of all waiting groups. The nodes of a B-tree are at least half full.
-    pub(crate) fn bytes(&self) -> usize {
-        self.waiting.values().map(|group| group.bytes() + size_of::<(u64, Group)>()).sum()
-    }
-}
 
 impl Scheduling {
     fn found_group(&mut self, key: ClientKey, hash: u64, request: &mut Request) {

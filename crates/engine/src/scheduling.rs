@@ -11,7 +11,7 @@ use crate::backend::reserved_backends::Reserve;
 use crate::backend::stall::Stalls;
 use crate::client::Client;
 use crate::client::delay::Delayed;
-use crate::coalescing::Coalescer;
+use crate::coalescing::group::Coalescer;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::learned::digests::{self, Digests};
 use crate::learned::history::History;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use seam::Instant;
 
-use crate::backend::connection_loss::ServerFull;
-use crate::backend::contended::Contention;
+use crate::backend::contention::Contention;
+use crate::backend::full::ServerFull;
 use crate::backend::opening::Opening;
-use crate::backend::prepared_statement_room::Room;
 use crate::backend::reachability::Reachability;
 use crate::backend::rescue::Rescues;
+use crate::backend::room::Room;
 use crate::backend::shared_backends::SharedBackends;
 use crate::backend::{Backend, Idle};
 use crate::control::facts::Facts;

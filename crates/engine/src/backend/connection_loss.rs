@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::full::{OFFLINE, SERVER_FULL, SHUTDOWN, ServerFull};
 use super::reachability::NO_ANSWER;
 use super::{Backend, InFlight, Owner, Phase};
 use crate::client::delegation::Unproved;
@@ -20,15 +21,6 @@ use crate::request::RequestKind;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::workers::places::Origin;
-
-/// ER_CON_COUNT_ERROR: the server lives but takes no more connections.
-pub(crate) const SERVER_FULL: u16 = 1040;
-
-/// ER_SERVER_SHUTDOWN.
-pub(crate) const SHUTDOWN: u16 = 1053;
-
-/// ER_SERVER_OFFLINE_MODE: of a member that its group has left out.
-pub(crate) const OFFLINE: u16 = 3032;
 
 /// ER_TOO_MANY_USER_CONNECTIONS: it takes no more of this user.
 const USER_FULL: u16 = 1203;
@@ -52,14 +44,6 @@ const SOON: Duration = Duration::from_millis(20);
 
 /// So often a granted place is tried before it is given back: somebody else has taken it. A second in all, as the pause.
 const TRIES: u32 = 50;
-
-/// The server has refused a backend for want of room.
-pub(crate) struct ServerFull {
-    /// When it may be asked again.
-    pub(crate) until: Instant,
-    /// How often it has refused a granted place in a row.
-    tries: u32,
-}
 
 /// The SQLSTATE of an error with which a server refuses a login, by the servers' lists of errors: in the place of a greeting it comes
 /// without one.

@@ -11,16 +11,13 @@
 //! once. A client whose last transaction was of that sort waits in that lane with its next BEGIN, before it occupies a backend.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use seam::Instant;
 use sql::Kind;
 
 use super::{Backend, InFlight};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
-use crate::learned::history;
 use crate::learned::lock_waits::told::LockWaits;
 use crate::request::Request;
 use crate::scheduler::Grant;
@@ -31,81 +28,6 @@ use crate::settings::ThreadHandling;
 /// For each permit so many statements of contended kinds may be in work. With locks that are different ones, as rows of one
 /// table are, so many are needed that each has a taker: with 16 rows four times as many keep 98 of 100 busy.
 const FOR_EACH_PERMIT: u32 = 4;
-
-/// How long a kind is taken for contended after it was seen to be. A few times as long as until the server is asked again.
-const REMEMBERED: Duration = Duration::from_secs(2);
-
-/// With fewer waiting, nothing can be said of their kind.
-const FEWEST: u32 = 2;
-
-/// A fingerprint and the default schema: the same text means other tables in another schema, which nobody may have locked.
-pub(crate) type KindInSchema = (u64, Option<Box<[u8]>>);
-
-/// Kinds that wait for locks, and who is in work of them.
-#[derive(Default)]
-pub(crate) struct Contention {
-    /// And until when.
-    kinds: BTreeMap<KindInSchema, Instant>,
-    /// The kinds that were contended, and until when that is remembered.
-    former: BTreeMap<KindInSchema, Instant>,
-    /// Backends with [`crate::backend::Locks::contends`].
-    pub(crate) in_work: u32,
-}
-
-impl Contention {
-    /// Says whether any kind is contended.
-    pub(crate) fn is_there(&self, now: Instant) -> bool {
-        self.kinds.values().any(|&until| until > now)
-    }
-
-    /// Says whether a kind is contended in any schema.
-    pub(crate) fn has_in_some_schema(&self, fingerprint: u64, now: Instant) -> bool {
-        self.kinds.iter().any(|(kind, &until)| kind.0 == fingerprint && until > now)
-    }
-
-    fn has(&self, fingerprint: u64, schema: Option<&[u8]>, now: Instant) -> bool {
-        holds(&self.kinds, fingerprint, schema, now)
-    }
-
-    /// Says whether a kind was contended a while ago. When a lock is given back there is a backlog, whose statements had better
-    /// not wait for each other on a backend: their clients have waited long enough.
-    fn was_there(&self, fingerprint: u64, schema: Option<&[u8]>, now: Instant) -> bool {
-        holds(&self.former, fingerprint, schema, now)
-    }
-
-    /// A backend that was in work is no more.
-    pub(crate) fn rests(&mut self) {
-        self.in_work = self.in_work.saturating_sub(1);
-    }
-
-    /// Takes in how many statements of each kind run here, and how many of them wait. True where kinds are not contended any more.
-    fn note(&mut self, now: Instant, found: BTreeMap<KindInSchema, (u32, u32)>) -> bool {
-        let before = self.kinds.len();
-        self.kinds.retain(|_, until| *until > now);
-        let mut fewer = self.kinds.len() < before;
-        self.former.retain(|_, until| *until > now);
-        for (kind, (running, waiting)) in found {
-            if waiting >= FEWEST && waiting * 2 >= running {
-                self.former.insert(kind.clone(), now + history::REMEMBERED);
-                self.kinds.insert(kind, now + REMEMBERED);
-            } else if waiting == 0 {
-                fewer |= self.kinds.remove(&kind).is_some();
-            }
-        }
-        fewer
-    }
-}
-
-/// Says whether a kind is in such a table at present.
-pub(crate) fn holds(
-    kinds: &BTreeMap<KindInSchema, Instant>,
-    fingerprint: u64,
-    schema: Option<&[u8]>,
-    now: Instant,
-) -> bool {
-    let of_text = (fingerprint, None)..(fingerprint.saturating_add(1), None);
-    kinds.range(of_text).any(|((_, of), &until)| of.as_deref() == schema && until > now)
-}
 
 impl InFlight {
     /// Its fingerprint, if it has one, and its schema: its client's, since the backend's own is another one until what went ahead of the
@@ -337,35 +259,5 @@ impl Backend {
             && !self.locks.waits
             && !self.locks.contends
             && !self.place.is_former()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kind_is_contended_where_half_of_it_waits_and_for_a_while() {
-        let at = |millis: u64| Instant::from_micros(millis * 1000);
-        let mut contention = Contention::default();
-        let schema: Option<Box<[u8]>> = Some(b"shop"[..].into());
-        let found = |running, waiting| BTreeMap::from([((7, schema.clone()), (running, waiting))]);
-        let has = |contention: &Contention, kind, now| contention.has(kind, Some(b"shop"), now);
-        assert!(!contention.note(at(0), found(1, 1)));
-        assert!(!contention.is_there(at(0)), "one says nothing");
-        contention.note(at(0), found(5, 2));
-        assert!(!has(&contention, 7, at(0)), "most go on");
-        contention.note(at(0), found(4, 2));
-        assert!(
-            has(&contention, 7, at(1999)) && !has(&contention, 7, at(2000)) && !has(&contention, 8, at(0))
-        );
-        assert!(!contention.has(7, Some(b"blog"), at(0)) && !contention.has(7, None, at(0)), "other tables");
-        contention.note(at(1), found(4, 1));
-        assert!(has(&contention, 7, at(1)), "fewer than half still wait");
-        assert!(contention.note(at(1), found(4, 0)), "one less");
-        assert!(!contention.is_there(at(1)), "none waits any more");
-        let was_there = |schema: &[u8], now| contention.was_there(7, Some(schema), now);
-        assert!(was_there(b"shop", at(9999)) && !was_there(b"shop", at(10_000)));
-        assert!(!was_there(b"blog", at(0)));
     }
 }

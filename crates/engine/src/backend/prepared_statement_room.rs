@@ -4,8 +4,6 @@
 //! longest ago first, here and at the other workers, and the statement is prepared again. COM_STMT_CLOSE has no answer: on
 //! backends where nothing else runs a ping behind it tells when the server has come to it.
 
-use std::time::Duration;
-
 use seam::Instant;
 use wire::{CommandKind, Expect};
 
@@ -21,31 +19,6 @@ const TRIES: u8 = 50;
 
 /// After so many more attempts room is made once more.
 const MAKE_AGAIN: u8 = 8;
-
-/// Attempts while room is being made do not count. Other workers answer in their next turns, unless they have come to their end,
-/// and the server when it has the time.
-const MADE_WITHIN: Duration = Duration::from_secs(10);
-
-/// How much this worker has taken, and whether it has asked others for more.
-#[derive(Debug, Default)]
-pub(crate) struct Room {
-    /// The statements that are prepared on all its backends.
-    pub(crate) taken: usize,
-    /// How many other workers have not answered yet, since when.
-    awaited: Option<(usize, Instant)>,
-    /// On how many backends of ours the server has not come to what was closed there, since when.
-    closing: Option<(usize, Instant)>,
-    /// Workers that are answered once it has.
-    owed: Vec<usize>,
-}
-
-impl Room {
-    /// Says whether room is still being made.
-    fn is_awaited(&self, now: Instant) -> bool {
-        let recent = |(_, since): (usize, Instant)| now.since(since) < MADE_WITHIN;
-        self.awaited.is_some_and(recent) || self.closing.is_some_and(recent)
-    }
-}
 
 impl Server {
     /// Another worker has made room.

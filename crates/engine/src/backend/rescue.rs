@@ -17,7 +17,7 @@ use seam::Instant;
 
 use super::{Backend, Ends, InFlight, Owner};
 use crate::client::{Client, Phase, Running};
-use crate::coalescing::Group;
+use crate::coalescing::group::Group;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::STUCK;
 use crate::request::RequestKind;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::Backend;
-use super::contended::{KindInSchema, holds};
+use crate::backend::contention::{KindInSchema, holds};
 use crate::client::Client;
 use crate::ids::{ClientKey, Table};
 use crate::pool::Pool;

@@ -13,7 +13,7 @@ use super::verdict::Verdict;
 use super::{Cluster, Effect, Step};
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Finding, Work};
-use crate::backend::connection_loss::{OFFLINE, SERVER_FULL, SHUTDOWN};
+use crate::backend::full::{OFFLINE, SERVER_FULL, SHUTDOWN};
 use crate::backend::reachability::connect_error;
 use crate::backend::security::{proxy_header, server_name, wanted_tls, way_to};
 use crate::control::answer::Kept;

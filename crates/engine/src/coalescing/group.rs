@@ -1,0 +1,50 @@
+//! Reads that one execution answers.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::ids::{ClientKey, ClientRef};
+use crate::scheduler::lane::Lane;
+
+/// The groups of a worker that still wait.
+#[derive(Default)]
+pub(crate) struct Coalescer {
+    /// By the hash of what their members have in common.
+    pub(super) waiting: BTreeMap<u64, Group>,
+    pub(super) last_number: u64,
+}
+
+/// Statements that one execution answers.
+pub(crate) struct Group {
+    /// Never used twice.
+    pub(super) number: u64,
+    /// While it waits; later the statement in flight says who it is.
+    pub(super) leader: ClientKey,
+    pub(super) lane: Option<Lane>,
+    pub(super) followers: VecDeque<ClientRef>,
+    /// The part of the reply that has come.
+    pub(super) reply: Vec<u8>,
+}
+
+impl Group {
+    /// Takes in a piece of the reply.
+    pub(crate) fn collect(&mut self, bytes: &[u8]) {
+        self.reply.extend_from_slice(bytes);
+    }
+
+    /// Nobody else is to get what comes: it is longer than so many bytes.
+    pub(crate) fn outgrown(&self, reply_size: usize) -> bool {
+        self.reply.len() > reply_size
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.followers.capacity() * size_of::<ClientRef>() + self.reply.capacity()
+    }
+}
+
+impl Coalescer {
+    /// Bytes of all waiting groups. The nodes of a B-tree are at least half full.
+    pub(crate) fn bytes(&self) -> usize {
+        self.waiting.values().map(|group| group.bytes() + size_of::<(u64, Group)>()).sum()
+    }
+}
