@@ -24,7 +24,7 @@ use seam::Instant;
 use crate::backend::own_answers::{Row, rows_of};
 use crate::cluster::foreign;
 use crate::control::answer::NoAnswer;
-use crate::control::peers::mail::{Delivery, Mail, Sender};
+use crate::control::peers::mail::{Delivery, Mail};
 use crate::control::peers::questions::{AT_WORK, SLOT};
 use crate::control::peers::sealed::LetterKey;
 use crate::control::question::Question;
@@ -34,7 +34,7 @@ use crate::outside::views::Views;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;
-use crate::workers::letter::{Kill, Outcome};
+use crate::workers::letter::{Kill, Outcome, Sender};
 use crate::workers::onramps::{Census, Onramps, SLOTS, millis_of};
 
 /// The holders of the slots are asked for this often: what a peer leaves is given to others within seconds, and one short question a

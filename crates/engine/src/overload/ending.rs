@@ -9,6 +9,7 @@ use std::time::Duration;
 use seam::Instant;
 use sql::Kind;
 
+use super::Abandoned;
 use crate::accounts::IdentityId;
 use crate::backend::{Backend, Ends, Owner};
 use crate::client::{Client, Lost, Phase, Running};
@@ -27,14 +28,6 @@ const GRACE: Duration = Duration::from_millis(50);
 /// A short read that others follow on the same backend has to be stuck for this long before it is ended, since a KILL that
 /// comes late would hit the next one. As for a client's own KILL.
 const STUCK: Duration = Duration::from_millis(1_001);
-
-/// A statement whose client has gone.
-pub(crate) struct Abandoned {
-    /// Its backend, which has this token unless it is another one by now.
-    backend: BackendKey,
-    token: u64,
-    since: Instant,
-}
 
 impl Engine {
     /// Ends statements that are over their time, and those that nobody waits for.

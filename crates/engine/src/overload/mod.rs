@@ -22,14 +22,13 @@ use std::time::Duration;
 use seam::Instant;
 
 use delay::Delay;
-pub(crate) use ending::Abandoned;
 pub(crate) use queue_lengths::QueueLengths;
 use unfair::StartsLately;
 use would_refuse::WouldRefuse;
 
 use crate::client::{Client, Phase};
 use crate::errors::Bound;
-use crate::ids::{ClientKey, Table};
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::named::Limit;
 use crate::pool::Pool;
 use crate::request::Request;
@@ -37,6 +36,14 @@ use crate::scheduler::Class;
 use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
+
+/// A statement whose client has gone.
+pub(crate) struct Abandoned {
+    /// Its backend, which has this token unless it is another one by now.
+    backend: BackendKey,
+    token: u64,
+    since: Instant,
+}
 
 /// The state of new work that waits.
 pub(crate) struct NewWork {

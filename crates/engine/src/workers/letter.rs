@@ -6,7 +6,6 @@ use std::time::Duration;
 use seam::Address;
 
 use crate::accounts::{Account, Proved};
-use crate::control::peers::mail::Sender;
 use crate::errors::Undelivered;
 use crate::ids::{ClientRef, ServerKey};
 use crate::learned::lock_waits::told::{LockHolders, LockWaits};
@@ -73,6 +72,13 @@ pub struct Kill {
     pub(crate) rights: Rights,
     /// How long ago it was said, where it has come from another Onramp.
     pub(crate) age: Duration,
+}
+
+/// Which connection of a peer's has sent a letter, and which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sender {
+    pub(crate) connection: u64,
+    pub(crate) number: u32,
 }
 
 /// Who wants a client killed.

@@ -5,11 +5,11 @@ use super::*;
 use crate::accounts::{Account, Credential};
 use crate::backend::Phase as BackendPhase;
 use crate::client::commands::tests::{connection, engine, open_backends};
-use crate::control::peers::mail::Sender;
 use crate::ids::BackendKey;
 use crate::outside::kills_under_way::LONGEST;
 use crate::settings::Settings;
 use crate::workers::Workers;
+use crate::workers::letter::Sender;
 use crate::workers::onramps::Census;
 use crate::workers::serving::Serves;
 

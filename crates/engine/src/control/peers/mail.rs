@@ -26,7 +26,7 @@ use seam::Instant;
 use super::sealed::{BITS, Bits, Content, LetterKey, set};
 use super::{PeersQuestion, millis_of, number};
 use crate::errors::Undelivered;
-use crate::workers::letter::{Kill, Outcome, Owner, Rights};
+use crate::workers::letter::{Kill, Outcome, Owner, Rights, Sender};
 
 /// As long as letters are under way, both sides look so often: where one statement is cancelled hundreds may be, and such a look takes the
 /// server less than a tenth of a millisecond.
@@ -54,13 +54,6 @@ const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 /// What has come of a letter, as a lock says it.
 const VERDICTS: [Outcome; 3] = [Outcome::Done, Outcome::NoSuchClient, Outcome::Denied];
-
-/// Which connection of a peer's has sent a letter, and which one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sender {
-    pub(crate) connection: u64,
-    pub(crate) number: u32,
-}
 
 /// What has come by mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
