@@ -15,8 +15,7 @@ use super::Client;
 use super::wait_timeout::WaitTimeout;
 use crate::backend::Summary;
 use crate::request::{Request, Statement};
-use crate::session::SessionTables;
-use crate::session::{SessionId, Sessions, WAIT_TIMEOUT, other_name};
+use crate::session::{SessionId, SessionTables, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
 
 /// So many are remembered: a few texts in each of a few states are what an application says, and a host of tenants with a

@@ -9,11 +9,10 @@ use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, WireError};
 use zeroize::Zeroizing;
 
 use super::authentication::{Answer, Verdict};
-use super::compression;
 use super::login_schema::Asked;
 use super::priority::Priority;
 use super::security::Security;
-use super::{Client, Phase};
+use super::{Client, Phase, compression};
 use crate::accounts::failed_logins::LateRefusal;
 use crate::accounts::hosts::host_name;
 use crate::accounts::method::Method;

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use seam::{Address, Instant};
 
-use super::Cluster;
 use super::chosen::{Chosen, Counts};
-use super::foreign;
 use super::position::Behind;
 use super::primary::Failover;
+use super::{Cluster, foreign};
 use crate::outside::named::{ServerRole, ServerState};
 
 /// A server of several, at one of its addresses.

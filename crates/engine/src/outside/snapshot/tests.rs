@@ -5,8 +5,7 @@ use seam::{Address, ConnectionId, Instant, Peer};
 
 use super::*;
 use crate::accounts::Credential;
-use crate::ids::ClientKey;
-use crate::ids::client_key;
+use crate::ids::{ClientKey, client_key};
 use crate::request::{Request, Statement};
 use crate::session::SessionState;
 use crate::settings::Settings;
