@@ -9,7 +9,7 @@ use crate::ids::{ClientIds, ClientKey, Table};
 use crate::io::{Io, Role};
 use crate::outside::named::MemoryPart;
 use crate::outside::views::Views;
-use crate::readers::view::Routing;
+use crate::readers::routing::Routing;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::session::SessionTables;

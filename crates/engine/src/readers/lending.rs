@@ -11,7 +11,7 @@ use super::guest::{Ended, Guest, Returned};
 use super::lent::{At, Lent};
 use super::replicas::Fitness;
 use super::route::{Asked, HEAD_START, Route};
-use super::view::NotSplit;
+use super::routing::NotSplit;
 use crate::backend::message::LARGEST_JOINED;
 use crate::client::bytes_held::Counted;
 use crate::client::{Client, Phase};

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::routing::NotSplit;
 use super::settings::{ReadSettings, ReadSplit};
-use super::view::{NotSplit, Readable};
+use super::view::Readable;
 use super::weights::{Candidate, by_weight};
 use super::{Reader, Readers};
 use crate::accounts::Account;

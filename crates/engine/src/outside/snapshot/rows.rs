@@ -14,7 +14,7 @@ use crate::outside::taken_for::TakenFor;
 use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
 use crate::outside::waits::{HeldUpBy, WaitReason};
-use crate::readers::view::Routed;
+use crate::readers::routing::Routed;
 use crate::session::pins::Pins;
 
 /// A client.
