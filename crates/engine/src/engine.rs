@@ -7,7 +7,7 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program, Sig
 
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Task};
-use crate::client::client_memory::ClientMemory;
+use crate::client::bytes_held::ClientMemory;
 use crate::client::resume::Resume;
 use crate::client::{Client, Phase, Running};
 use crate::cluster::Cluster;

@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 use super::Backend;
 use super::compression::is_compressed;
 use crate::client::Client;
-use crate::client::client_memory::ClientMemory;
+use crate::client::bytes_held::ClientMemory;
 use crate::client::reading::says_from;
 use crate::outbox::Outbox;
 use crate::request::{QueryAttributes, Request, RequestKind};

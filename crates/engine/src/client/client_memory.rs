@@ -7,15 +7,13 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use seam::Instant;
-
-use super::bytes_held::BytesHeld;
+use super::bytes_held::LOOK_AGAIN;
 use super::login::Login;
 use super::session_memory::{MOST_OF_ONE, ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::{ClientKey, ClientRef};
+use crate::ids::ClientKey;
 use crate::outside::named::{ClosedFor, Limit};
 
 /// Said of a client that has to go.
@@ -32,46 +30,11 @@ const USUAL_LOGIN: usize = 2 << 10;
 /// As many bytes as a statement of the usual size has, which nobody is closed for.
 const USUAL: usize = 4 << 10;
 
-/// Where nobody is left that could be closed, all clients are not gone through again before this.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
 /// Whoever has not said anything for so long goes first: it is hardly about to go on.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The memory of clients, by what bounds it, and when those who hold most of it were last looked for.
-#[derive(Debug, Default)]
-pub(crate) struct ClientMemory {
-    /// When nobody was found the last time.
-    nobody_at: Option<Instant>,
-    /// What counts against `statement_memory`: statements under way, and what is not whole yet.
-    pub(crate) statements: BytesHeld,
-    /// What clients have sent that have not logged in: it counts against `login_memory`.
-    pub(crate) logins: BytesHeld,
-    /// What the layer below holds of clients' TLS handshakes, as it has said.
-    pub(crate) handshakes: usize,
-    /// What clients have set and hold, the states of their sessions aside.
-    pub(crate) sessions: BytesHeld,
-    /// Clients of which that is more than one may have.
-    pub(super) beyond_share: Vec<ClientRef>,
-    /// When clients were last looked through for who holds most of it.
-    sessions_looked_at: Option<Instant>,
-    /// No fewer bytes than the warnings have that are kept for clients.
-    pub(crate) diagnostics: usize,
-}
-
-impl ClientMemory {
-    /// All clients are not gone through again at once where those that hold most are in the middle of something.
-    pub(super) fn may_look_for_sessions(&mut self, now: Instant) -> bool {
-        let may = self.sessions_looked_at.is_none_or(|at| now == at || now.since(at) >= LOOK_AGAIN / 10);
-        if may {
-            self.sessions_looked_at = Some(now);
-        }
-        may
-    }
-}
-
 impl Client {
-    /// All that it has of [`ClientMemory::statements`].
+    /// All that it has of [`super::bytes_held::ClientMemory::statements`].
     pub(crate) fn counted_statements(&self) -> usize {
         let reading = if let Phase::Reading(reading) = self.phase() { reading.counted.bytes() } else { 0 };
         let lent = if let Phase::Lent(lent) = self.phase() { lent.counted().bytes() } else { 0 };

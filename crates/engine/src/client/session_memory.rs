@@ -5,7 +5,7 @@
 //! whoever has set what everybody sets shares his state with the others, and is none of them.
 
 use super::{Client, Phase};
-use crate::client::client_memory::ClientMemory;
+use crate::client::bytes_held::ClientMemory;
 use crate::ids::{ClientKey, ClientRef, Table};
 use crate::session::{SessionTables, Sessions};
 

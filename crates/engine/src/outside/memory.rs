@@ -3,7 +3,7 @@
 use std::ops::AddAssign;
 
 use crate::backend::Backend;
-use crate::client::client_memory::ClientMemory;
+use crate::client::bytes_held::ClientMemory;
 use crate::client::{Client, Phase};
 use crate::ids::{ClientIds, ClientKey, Table};
 use crate::io::{Io, Role};
