@@ -1,8 +1,8 @@
 //! Checks what must agree between clients, servers and backends, after each turn of a debug build, in the simulator first of all.
 
 use crate::backend::{Backend, Owner, Permit};
+use crate::client::attempt::Login;
 use crate::client::bytes_held::ClientMemory;
-use crate::client::login::Login;
 use crate::client::{Client, Phase};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::io::{Io, Role};

@@ -6,7 +6,7 @@ use seam::Instant;
 
 use crate::accounts::failed_logins::LateRefusal;
 use crate::accounts::{Identities, IdentityId};
-use crate::client::delegation::Claims;
+use crate::client::delegation::claims::Claims;
 use crate::ids::ClientRef;
 
 /// The logins of this worker's clients.

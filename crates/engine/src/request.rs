@@ -11,10 +11,10 @@ use sql::{
 use wire::Expect;
 
 use crate::backend::prepared::Serves;
+use crate::client::attempt::Attempt;
 use crate::client::buffered_answer::Held;
 use crate::client::bytes_held::Counted;
 use crate::client::known_answers::Question;
-use crate::client::login::Attempt;
 use crate::client::priority::Priority;
 use crate::client::reading::FoundAhead;
 use crate::cluster::sent_before::SentBefore;

@@ -14,8 +14,7 @@ use std::time::Duration;
 use seam::{Instant, Peer};
 
 use self::settings::FailedLoginSettings;
-use crate::client::authentication::Verdict;
-use crate::client::login::Login;
+use crate::client::attempt::{Login, Verdict};
 use crate::client::{Client, Phase};
 use crate::errors::MySqlError;
 use crate::ids::{self, ClientKey, ClientRef};

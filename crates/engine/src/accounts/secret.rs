@@ -113,7 +113,7 @@ type Known = (Vec<u8>, Weak<Password>, Instant);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// The passwords by their owners: see [`crate::accounts::Account::password_key`] and [`crate::client::delegation::Question`].
+    /// The passwords by their owners: see [`crate::accounts::Account::password_key`] and [`crate::client::attempt::Question`].
     entries: BTreeMap<IdentityKey, Known>,
     /// With so many entries, those are taken out whose password has gone.
     tidy_at: usize,

@@ -16,8 +16,7 @@ use wire::{AuthSwitch, Capabilities, sha2_password};
 use zeroize::Zeroizing;
 
 use super::Client;
-use super::delegation::Question;
-use super::login::{Attempt, Login};
+use super::attempt::{Answer, Attempt, Login, Verdict};
 use crate::accounts::failed_logins::network;
 use crate::accounts::method::Method;
 use crate::accounts::secret::{Password, Secret};
@@ -26,77 +25,8 @@ use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
 use crate::logins::Logins;
-use crate::outside::named::RefusedFor;
 use crate::pool::Pool;
 use crate::settings::Settings;
-
-/// What a client has sent to prove its password.
-pub(crate) enum Answer {
-    /// Its answer to the scramble.
-    Token(Zeroizing<Vec<u8>>),
-    /// The password, in a form that is to be looked at.
-    Sent(Proof),
-    /// The password, and whether it belongs to what the server stored.
-    Checked { password: Arc<Password>, stored: Vec<u8>, right: bool },
-    /// The password, and what the server itself said to it.
-    Judged { password: Arc<Password>, question: Question, right: bool },
-    /// A signature, and whether it is that of this key's owner.
-    Signed { signature: Zeroizing<Vec<u8>>, public_key: [u8; 32], right: bool },
-    /// Nothing that can be understood.
-    Nonsense,
-}
-
-impl Answer {
-    /// Whether it says that there is no password.
-    pub(crate) fn is_empty(&self) -> bool {
-        // A zero byte is what the SHA-2 methods send then (caching_sha2_password_auth_client).
-        matches!(self, Self::Token(token) if matches!(token[..], [] | [0]))
-    }
-}
-
-/// What comes of an attempt by the accounts as we know them.
-pub(crate) enum Verdict {
-    Accepted(Rc<Account>, Secret),
-    Denied,
-    /// The password was right, but the account is locked.
-    Locked,
-    /// Likewise, but it asks for TLS, or for another certificate.
-    Insecure,
-    /// Likewise, but the password has expired.
-    Expired,
-    Unsupported(Vec<u8>),
-    /// The client does not speak of methods.
-    TooOld,
-    /// The account is for a user of this machine, and not for this one.
-    NotThatUser,
-    /// It has to be known which user of this machine it is.
-    NeedsUserName(u32),
-    /// The signature is to be checked against this public key.
-    NeedsSignature([u8; 32]),
-    /// The password itself has to come.
-    NeedsPassword,
-    /// It has, and is to be checked against this.
-    NeedsCheck(Vec<u8>),
-    /// It has, and the server is to check it.
-    NeedsServer,
-    /// It would have to come as it is, where others can listen.
-    InTheOpen,
-}
-
-impl Verdict {
-    /// What a refused login is counted as.
-    pub(crate) fn refused_for(&self, is_malformed: bool) -> RefusedFor {
-        match self {
-            Self::Unsupported(_) | Self::TooOld => RefusedFor::Method,
-            Self::Locked => RefusedFor::Locked,
-            Self::Expired => RefusedFor::Expired,
-            Self::InTheOpen | Self::Insecure => RefusedFor::Tls,
-            Self::NotThatUser => RefusedFor::Denied,
-            _ if is_malformed => RefusedFor::Protocol,
-            _ => RefusedFor::Denied,
-        }
-    }
-}
 
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_LEN: usize = 64;

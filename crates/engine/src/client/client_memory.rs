@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use super::attempt::Login;
 use super::bytes_held::LOOK_AGAIN;
-use super::login::Login;
 use super::session_memory::{MOST_OF_ONE, ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{Client, Phase};
 use crate::engine::Engine;

@@ -3,8 +3,8 @@
 use seam::CloseReason;
 use wire::{Command, StatusFlags};
 
+use super::attempt::Login;
 use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
-use super::login::Login;
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, InFlight, Owner};
 use crate::control::facts::Facts;

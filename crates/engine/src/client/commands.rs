@@ -7,10 +7,11 @@ use sql::Kind;
 use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 use zeroize::Zeroize;
 
+use super::attempt::Login;
 use super::buffered_answer::Held;
 use super::counters::Counter;
 use super::execution::Execution;
-use super::login::{LARGEST_LOGIN, Login};
+use super::login::LARGEST_LOGIN;
 use super::process_list::Served;
 use super::reading::Wants;
 use super::{Phase, Running};

@@ -5,18 +5,16 @@
 //! back at once, one asks. Few ask at a time, so that guesses do not use up the places of backends; networks take turns, and whoever
 //! has given wrong passwords waits before the next one is asked about.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{Instant, Peer};
+use seam::Instant;
 
-use super::authentication::Answer;
-use super::login::{Attempt, Login};
+use super::attempt::{Answer, Attempt, Login, Question};
 use super::{Client, Phase};
 use crate::accounts::Account;
-use crate::accounts::secret::{IdentityKey, Password, Secret};
+use crate::accounts::secret::{Password, Secret};
 use crate::accounts::task::Proof;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -24,104 +22,18 @@ use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::event::Event;
 use crate::outside::named::RefusedFor;
 use crate::workers::places::Origin;
-use line::{Guest, Line};
+use claims::Claim;
+use line::Guest;
 
+pub(crate) mod claims;
 mod line;
-
-/// So many claims of one worker are with the server at a time. A right password takes PAM and LDAP milliseconds to tens of them, a
-/// wrong one seconds (`pam_unix` waits for two, by `pam_fail_delay`); with more, guesses would take places from statements.
-const MOST: usize = 4;
-
-/// And so many of those from one network: the other half is for others, who so wait for nobody's wrong passwords but their own.
-const MOST_OF_NETWORK: usize = 2;
 
 /// For so long at most a password that the server took holds without asking: somebody may be locked out where neither we nor the
 /// server can read it. As `accounts_refresh` usually is; a longer one is about accounts that are read.
 const HOLDS: Duration = Duration::from_secs(1);
 
-/// Whose passwords the server is being asked about.
-#[derive(Default)]
-pub(crate) struct Claims {
-    /// By the token of the backend that logs in with it.
-    asking: BTreeMap<u64, Claim>,
-    /// Those whose turn has not come.
-    line: Line,
-    /// Those who get into line later, after wrong passwords.
-    held: BTreeMap<(Instant, u64), (Guest, ClientRef)>,
-    last_held: u64,
-    /// Those whose user has just proved a password, which may be theirs.
-    again: VecDeque<(Guest, ClientRef)>,
-    /// The next one's turn may have come, because another's claim has ended, or some time has passed.
-    may_go_on: bool,
-}
-
 /// So many in a turn: each takes about a microsecond.
 const LOOKS: usize = 256;
-
-impl Claims {
-    /// The turn of some may have come.
-    pub(crate) fn look_again(&mut self) {
-        self.may_go_on = true;
-    }
-
-    /// A client that waits for its turn has gone.
-    pub(crate) fn leave(&mut self, client: ClientRef, peer: &Peer, attempt: &Attempt) {
-        match attempt.held_at {
-            Some(place) => drop(self.held.remove(&place)),
-            None => self.line.remove(&Guest::new(peer, &attempt.user), client),
-        }
-    }
-
-    fn end(&mut self, token: u64) -> Option<Claim> {
-        let claim = self.asking.remove(&token)?;
-        self.look_again();
-        Some(claim)
-    }
-
-    /// Of one user from one network one password is asked about at a time: of a crowd that has the same, one asks.
-    fn next(&mut self) -> Option<(Guest, ClientRef)> {
-        if self.asking.len() >= MOST {
-            return None;
-        }
-        let asking = &self.asking;
-        self.line.take(|guest| {
-            let same_network = |claim: &&Claim| claim.guest.network == guest.network;
-            asking.values().filter(same_network).count() < MOST_OF_NETWORK
-                && asking.values().all(|claim| claim.guest != *guest)
-        })
-    }
-}
-
-/// A password with the server.
-struct Claim {
-    client: ClientRef,
-    guest: Guest,
-    password: Arc<Password>,
-    question: Question,
-}
-
-/// Whose password the server was asked about. The answer holds for that user alone, and not for others whom the same account
-/// lets in (an anonymous one), nor for accounts about which the same service is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
-    whose: IdentityKey,
-    /// What the server stores, which says whom it asks.
-    stored: Vec<u8>,
-}
-
-impl Question {
-    /// None where the account is not of this kind.
-    fn about(user: &[u8], account: &Account) -> Option<Self> {
-        let stored = account.credential.delegated()?.clone();
-        Some(Self { whose: account.identity_key(user), stored })
-    }
-
-    /// Whether it is this one.
-    pub(super) fn is_about(&self, user: &[u8], account: &Account, stored: &[u8]) -> bool {
-        let (given, of_account, host) = &self.whose;
-        given == user && *of_account == account.user && *host == account.host && self.stored == stored
-    }
-}
 
 /// How a claim ended without a proof.
 pub(crate) enum Unproved {

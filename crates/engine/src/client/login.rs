@@ -8,7 +8,7 @@ use seam::{Instant, Peer};
 use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, WireError};
 use zeroize::Zeroizing;
 
-use super::authentication::{Answer, Verdict};
+use super::attempt::{Answer, Attempt, Login, Verdict};
 use super::login_schema::Asked;
 use super::priority::Priority;
 use super::security::Security;
@@ -30,116 +30,6 @@ use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
 use crate::session::{SessionState, is_utf8};
 use crate::workers::letter::Letter;
-
-/// How far a login is.
-#[derive(Debug)]
-pub(crate) enum Login {
-    /// Our greeting is out.
-    Greeted,
-    /// The client has asked for TLS, which does not stand yet.
-    StartingTls,
-    /// TLS stands; the rest is as after the greeting.
-    Secured,
-    /// What it has said is being looked at; never longer than within a turn.
-    Judged,
-    /// The client has been asked for another method's answer.
-    Switched(Box<Attempt>),
-    /// The client has been asked for its password.
-    PasswordAsked(Box<Attempt>),
-    /// Another thread is at work for it.
-    AwaitingFinding(Box<Attempt>),
-    /// The answer is wrong by our copy of the accounts; a fresh one is being read.
-    AwaitingAccounts(Box<Attempt>),
-    /// The server is being asked whether its password is right, see [`super::delegation`].
-    AwaitingServer(Box<Attempt>),
-    /// It will be told later that it is refused: its place in [`crate::logins::Logins::late_refusals`].
-    Refused((Instant, u64)),
-    /// The server is being asked about its schema, in the name of another client.
-    AwaitingSchema,
-}
-
-impl Login {
-    /// Whether the client has nothing to say before it is answered.
-    pub(crate) fn is_ours_to_go_on(&self) -> bool {
-        match self {
-            Self::Judged
-            | Self::AwaitingFinding(_)
-            | Self::AwaitingAccounts(_)
-            | Self::AwaitingServer(_)
-            | Self::Refused(_)
-            | Self::AwaitingSchema => true,
-            Self::Greeted
-            | Self::StartingTls
-            | Self::Secured
-            | Self::Switched(_)
-            | Self::PasswordAsked(_) => false,
-        }
-    }
-}
-
-/// What a client claims to be.
-pub(crate) struct Attempt {
-    pub(super) user: Vec<u8>,
-    schema: Option<Vec<u8>>,
-    pub(super) collation: u8,
-    /// How it answers; `None` for a method that is not spoken here.
-    pub(super) method: Option<Method>,
-    pub(super) answer: Answer,
-    /// The name of the user of this machine that the client is, once it was looked up.
-    pub(super) socket_user: Option<Option<Vec<u8>>>,
-    /// It was given our public key; once is enough.
-    pub(super) has_asked_for_key: bool,
-    /// What another thread was last asked to do for it.
-    pub(super) task: u64,
-    /// What the server stores, while another thread checks the password against it.
-    pub(super) checking: Vec<u8>,
-    pub(super) scramble: [u8; 20],
-    /// What an Ed25519 signature is made of.
-    pub(super) nonce: [u8; 32],
-    /// The sequence number of our next packet.
-    pub(super) sequence: u8,
-    /// The copy of the accounts that may refuse it: one that was asked for after the attempt came in.
-    pub(super) needs_copy: u64,
-    /// How long the question to the server was held back for wrong passwords before it.
-    pub(super) held_back: Duration,
-    /// While it is: its place among others.
-    pub(super) held_at: Option<(Instant, u64)>,
-    /// When it came in.
-    came: Instant,
-}
-
-impl Attempt {
-    /// One that has just come in. `auth_plugin` is the method's name, `token` the answer by it, and `sequence` the number of
-    /// the client's packet.
-    fn new(user: &[u8], auth_plugin: Option<&[u8]>, token: &[u8], scramble: [u8; 20], sequence: u8) -> Self {
-        Self {
-            user: user.to_vec(),
-            schema: None,
-            collation: 0,
-            // A client that names no method answers by the one that all know.
-            method: Method::of_name(auth_plugin.unwrap_or_default()),
-            answer: Answer::Token(Zeroizing::new(token.to_vec())),
-            socket_user: None,
-            has_asked_for_key: false,
-            task: 0,
-            nonce: [0; 32],
-            checking: Vec::new(),
-            scramble,
-            sequence: sequence.wrapping_add(1),
-            needs_copy: 0,
-            held_back: Duration::ZERO,
-            held_at: None,
-            came: Instant::default(),
-        }
-    }
-}
-
-impl std::fmt::Debug for Attempt {
-    /// Without the token, which proves the password.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attempt").field("user", &self.user).finish_non_exhaustive()
-    }
-}
 
 /// What we offer to clients, where the server offers it too.
 pub(crate) const OFFERED: Capabilities = Capabilities(

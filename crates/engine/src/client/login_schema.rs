@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 
 use seam::Instant;
 
-use super::login::Login;
+use super::attempt::Login;
 use super::{Client, Phase};
 use crate::accounts::IdentityId;
 use crate::ids::{ClientKey, ClientRef, Table};

@@ -15,6 +15,7 @@
 //! | `Lent` | a replica to answer, see [`crate::readers`] |
 
 pub(crate) mod answer;
+pub(crate) mod attempt;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
 pub(crate) mod buffered_answer;

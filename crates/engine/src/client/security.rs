@@ -5,7 +5,7 @@ use std::time::Duration;
 use seam::{Instant, ListenerId, Peer, TlsSession};
 use wire::{Capabilities, WireError, native_password};
 
-use super::login::Login;
+use super::attempt::Login;
 use super::{Client, Phase};
 use crate::accounts::Identities;
 use crate::accounts::failed_logins::network;

@@ -5,8 +5,8 @@
 //! on behind its end, stops the run at the place where it goes wrong. `moves.txt` shows the table.
 
 use super::Client;
+use super::attempt::{Attempt, Login};
 use super::kill::Killing;
-use super::login::{Attempt, Login};
 use super::reading::Reading;
 use crate::moves::{self, Move};
 use crate::readers::lent::Lent;

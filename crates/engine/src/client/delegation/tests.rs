@@ -7,6 +7,7 @@ use seam::{
 use sql::ServerKind;
 use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, StatusFlags};
 
+use super::claims::{MOST, MOST_OF_NETWORK};
 use super::*;
 use crate::accounts::{Accounts, Credential};
 use crate::client::security::Security;
