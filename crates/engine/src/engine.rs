@@ -20,7 +20,7 @@ use crate::io::{Io, Role};
 use crate::logins::Logins;
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, LoginStage};
-use crate::outside::orders::Orders;
+use crate::outside::orders::given::Orders;
 use crate::outside::slow_log::SlowStatement;
 use crate::outside::slow_log::noting::Surroundings;
 use crate::outside::views::Views;

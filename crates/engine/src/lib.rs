@@ -88,7 +88,8 @@ pub use outside::named::{
     BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,
     Queued, RefusedFor, ServerRole, ServerState, Use,
 };
-pub use outside::orders::{KILL_AT_PEER_TIMEOUT, KilledAtPeer};
+pub use outside::orders::KILL_AT_PEER_TIMEOUT;
+pub use outside::orders::given::KilledAtPeer;
 pub use outside::refusals::{Reason, Refused};
 pub use outside::slow_log::settings::SlowLogSettings;
 pub use outside::slow_log::{SlowEnd, SlowStatement};

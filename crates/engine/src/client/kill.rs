@@ -5,22 +5,21 @@
 //! that far all the same, an id that no client has is the server's.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Duration;
 
-use seam::Instant;
 use sql::{KillTarget, Kind, LexMode, Whom};
 use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 
+use super::killing::{Behind, Killing, Rest};
 use super::{Phase, Running};
 use crate::accounts::IdentityId;
 use crate::backend::{Afterwards, Owner};
-use crate::control::peers::mail::{Delivery, PEER_TIMEOUT};
+use crate::control::peers::mail::Delivery;
 use crate::engine::Engine;
 use crate::errors::{MySqlError, Undelivered};
 use crate::ids::{ClientKey, ServerKey};
 use crate::outside::named::ClosedFor;
-use crate::outside::orders::Kills;
+use crate::outside::orders::given::Kills;
 use crate::pool::Pool;
 use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
 use crate::steps;
@@ -51,55 +50,9 @@ const MOST_KILLS: u32 = 64;
 /// A KILL in front of others takes a few dozen bytes. What is longer is the server's, too.
 const LONGEST_KILL: usize = 4 << 10;
 
-/// How long another worker may take to answer a KILL. Its turns are milliseconds.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// Clocks of several machines run apart a little between two looks at the server's. A statement that has come so shortly behind a KILL of the one
 /// before is ended with it, as it would be on a busy server.
 const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
-
-/// How long the first worker may take to say what has come of a letter to another Onramp. It gives these up by itself before.
-pub(crate) const PEER_ANSWER_TIMEOUT: Duration = PEER_TIMEOUT.saturating_add(ANSWER_TIMEOUT);
-
-/// A client waits for another worker, or another Onramp, to kill one of its own.
-#[derive(Debug)]
-pub(crate) struct Killing {
-    /// The sequence number of the answer.
-    answer: u8,
-    victim: u32,
-    query_only: bool,
-    since: Instant,
-    rest: Rest,
-    /// The slot of the Onramp that has been asked, where it is another one.
-    peer: Option<u32>,
-}
-
-impl Killing {
-    /// Nobody has answered.
-    pub(crate) fn is_over(&self, now: Instant) -> bool {
-        let most = if self.peer.is_some() { PEER_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
-        now.since(self.since) >= most
-    }
-}
-
-/// What stands behind a KILL, where that is not alone.
-pub(crate) type Rest = Option<Box<Behind>>;
-
-/// See [`Rest`].
-#[derive(Debug)]
-pub(crate) struct Behind {
-    /// How many KILLs at the text's beginning have been done.
-    killed: u32,
-    /// The whole text, and where in it the KILL that is under way has ended.
-    text: Rc<[u8]>,
-    from: usize,
-}
-
-impl Behind {
-    fn rest(&self) -> &[u8] {
-        &self.text[self.from..]
-    }
-}
 
 /// The client of ours that is named by its id.
 fn named(target: KillTarget) -> Option<u32> {

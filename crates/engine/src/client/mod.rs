@@ -30,6 +30,7 @@ pub(crate) mod delegation;
 pub(crate) mod diagnostics;
 pub(crate) mod execution;
 pub(crate) mod kill;
+pub(crate) mod killing;
 pub(crate) mod known_answers;
 pub(crate) mod last_gtid;
 pub(crate) mod login;

@@ -6,7 +6,7 @@
 
 use super::Client;
 use super::attempt::{Attempt, Login};
-use super::kill::Killing;
+use super::killing::Killing;
 use super::reading::Reading;
 use crate::moves::{self, Move};
 use crate::readers::lent::Lent;

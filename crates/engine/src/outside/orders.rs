@@ -1,21 +1,24 @@
 //! Orders from outside: an operator's, who is nobody's client.
 
-use std::collections::VecDeque;
+pub(crate) mod given;
+
 use std::rc::Rc;
 use std::time::Duration;
 
 use seam::{Address, Instant};
 use wire::{CommandKind, Expect};
 
+use self::given::{KilledAtPeer, Kills, OutsideKill};
 use crate::backend::{Afterwards, Owner, Permit, Place, Summary};
 use crate::client::Phase;
-use crate::client::kill::{PEER_ANSWER_TIMEOUT, slot_of};
+use crate::client::kill::slot_of;
+use crate::client::killing::PEER_ANSWER_TIMEOUT;
 use crate::declared::Declared;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::event::Event;
-use crate::outside::kills_under_way::{BackendRef, KillsUnderWay, Told, UnderWay};
+use crate::outside::kills_under_way::{BackendRef, Told, UnderWay};
 use crate::outside::named::ClosedFor;
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
@@ -26,53 +29,6 @@ pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
 
 /// ER_NO_SUCH_THREAD.
 const NO_SUCH_THREAD: u16 = 1094;
-
-/// What somebody outside has ordered.
-#[derive(Debug, Default)]
-pub(crate) struct Orders {
-    /// When open transactions are given up, once draining has begun.
-    pub(crate) draining: Option<Instant>,
-    /// No new statement goes to the server, see [`Engine::pause`].
-    pub(crate) paused: bool,
-    /// Statements that are to be ended.
-    pub(crate) kills: Vec<OutsideKill>,
-    /// What the server has been asked to end, and has not answered yet.
-    pub(crate) kills_under_way: KillsUnderWay,
-    /// What has become of an operator's KILLs at other Onramps, by the numbers of the orders.
-    pub(crate) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
-}
-
-/// A statement or connection that the server has to end. The victim's own user asks for it, whom the server lets end what is its
-/// own.
-#[derive(Debug)]
-pub(crate) struct OutsideKill {
-    victim: ClientRef,
-    ending: Ending,
-    /// True if the client stays. What it has said since is not meant.
-    query_only: bool,
-    since: Instant,
-    /// Who hears of it.
-    told: Option<Told>,
-}
-
-/// What a client's KILL of another client has the server end.
-pub(crate) enum Kills {
-    /// What runs of a client of this worker's, which is looked at until the server is asked.
-    Own(Box<OutsideKill>),
-    /// Of another worker's, which alone could see that it has ended meanwhile.
-    OfOtherWorker,
-}
-
-/// What has become of an operator's KILL of a client that another Onramp has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KilledAtPeer {
-    /// That one has ended it, or has begun to.
-    Done,
-    /// That one has no client with this id either.
-    NoSuchClient,
-    /// Why that one could not be told, or has not answered: a sentence.
-    Failed(String),
-}
 
 impl Engine {
     /// Takes up what is declared as live in [`Settings`]. Everything else in `new` is ignored. Permits are common to all workers, so

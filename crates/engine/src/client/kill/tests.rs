@@ -1,4 +1,4 @@
-use seam::{Input, Program as _};
+use seam::{Input, Instant, Program as _};
 use wire::Expect;
 
 use super::*;

@@ -1,0 +1,54 @@
+//! Clients that wait for another worker, or another Onramp, to kill one of its own.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use seam::Instant;
+
+use crate::control::peers::mail::PEER_TIMEOUT;
+
+/// How long another worker may take to answer a KILL. Its turns are milliseconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the first worker may take to say what has come of a letter to another Onramp. It gives these up by itself before.
+pub(crate) const PEER_ANSWER_TIMEOUT: Duration = PEER_TIMEOUT.saturating_add(ANSWER_TIMEOUT);
+
+/// A client waits for another worker, or another Onramp, to kill one of its own.
+#[derive(Debug)]
+pub(crate) struct Killing {
+    /// The sequence number of the answer.
+    pub(super) answer: u8,
+    pub(super) victim: u32,
+    pub(super) query_only: bool,
+    pub(super) since: Instant,
+    pub(super) rest: Rest,
+    /// The slot of the Onramp that has been asked, where it is another one.
+    pub(super) peer: Option<u32>,
+}
+
+impl Killing {
+    /// Nobody has answered.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        let most = if self.peer.is_some() { PEER_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
+        now.since(self.since) >= most
+    }
+}
+
+/// What stands behind a KILL, where that is not alone.
+pub(crate) type Rest = Option<Box<Behind>>;
+
+/// See [`Rest`].
+#[derive(Debug)]
+pub(crate) struct Behind {
+    /// How many KILLs at the text's beginning have been done.
+    pub(super) killed: u32,
+    /// The whole text, and where in it the KILL that is under way has ended.
+    pub(super) text: Rc<[u8]>,
+    pub(super) from: usize,
+}
+
+impl Behind {
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.text[self.from..]
+    }
+}
