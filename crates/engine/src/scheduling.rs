@@ -24,7 +24,7 @@ use crate::request::{Request, RequestKind};
 use crate::scheduler::{Grant, Scheduler};
 use crate::servers::Servers;
 use crate::settings::Settings;
-use crate::shares::Shares;
+use crate::shares::table::Shares;
 use crate::workers::Workers;
 
 /// Statements that wait, in the order of the places in which they do, and what has been learned of those that have run.

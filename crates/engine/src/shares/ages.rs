@@ -5,9 +5,8 @@ use std::rc::Rc;
 
 use seam::Instant;
 
-use super::Flow;
 use super::queue::Arrival;
-use super::table::Name;
+use super::table::{Flow, Name};
 use crate::ids::ClientKey;
 use crate::scheduler::Class;
 use crate::steps;

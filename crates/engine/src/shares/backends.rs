@@ -1,12 +1,10 @@
 //! Users who use as many backends as they may (`user_backends_share`): new work of theirs that would keep one more waits in front of the
 //! scheduler's queues, where it is in nobody's way, until one is free.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use seam::Instant;
 
-use super::table::Name;
-use super::{Arriving, Parties, Shares};
+use super::table::{Name, Shares};
+use super::{Arriving, Parties};
 use crate::client::Client;
 use crate::ids::{ClientKey, Table};
 use crate::pool::Pool;
@@ -16,28 +14,6 @@ use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::users::{Bound, Usage};
-
-/// Users with new work that waits for one of their own backends to become free.
-#[derive(Debug, Default)]
-pub(super) struct HeldUp {
-    /// And since when.
-    users: BTreeMap<Name, (Usage, Instant)>,
-    /// Those that were found to be so while dispatching: they are not let go on in the same round, or it would not end.
-    in_this_round: BTreeSet<Name>,
-}
-
-impl HeldUp {
-    /// New work of a user waits from now on. Returns since when any has.
-    pub(super) fn add(&mut self, user: &Name, usage: Usage, now: Instant) -> Instant {
-        let &mut (_, since) = self.users.entry(user.clone()).or_insert((usage, now));
-        self.in_this_round.insert(user.clone());
-        since
-    }
-
-    pub(super) fn remove(&mut self, user: &Name) {
-        self.users.remove(user);
-    }
-}
 
 impl Scheduling {
     /// When the next has waited too long, see [`Self::held_up_too_long`].

@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use seam::Instant;
-
+use super::crowd::is_light;
 use super::settings::FairShare;
+use super::table::Shares;
 use super::{AT_ONCE, Parties, Room};
 use crate::accounts::Identities;
 use crate::client::Client;
@@ -54,36 +54,6 @@ const FOR_NOTHING: f64 = 0.01;
 
 /// Shares last for so long after the last light user has come, or has waited: users pause between their statements.
 const LASTS: Duration = Duration::from_secs(1);
-
-/// Of a light user there is at most this part of what there is of a user on average.
-pub(super) const LIGHT_PART: u64 = 4;
-
-/// A light user's weight then. A user who asks for half of what the server can is not to lose any of it to what the crowd
-/// itself costs; more would let many light users leave nothing to the others.
-pub(super) const LIGHT_WEIGHT: u64 = 2;
-
-/// A worker's view of crowding.
-#[derive(Debug)]
-pub(crate) struct Crowding {
-    /// New work waits for its share, and not with the scheduler.
-    engaged: bool,
-    /// True while statements that waited before the change are still being moved.
-    moving: bool,
-    look_at: Instant,
-}
-
-impl Default for Crowding {
-    fn default() -> Self {
-        Self { engaged: false, moving: false, look_at: Instant::START }
-    }
-}
-
-impl Crowding {
-    /// Says whether statements are still being moved.
-    pub(super) fn goes_on(&self) -> bool {
-        self.moving
-    }
-}
 
 impl Scheduling {
     /// Says whether new work waits for its share now.
@@ -262,11 +232,6 @@ impl<'a> OfUsers<'a> {
     }
 }
 
-/// Says whether one user's statements are few, where so many users have that many in all.
-pub(super) fn is_light(of_user: u64, all: u64, users: u64) -> bool {
-    of_user * LIGHT_PART * users <= all
-}
-
 /// How long the queues are left alone, where so many statements have been counted there.
 fn until_next_look(counted: u64) -> Duration {
     let looks = u32::try_from(counted / COUNTED_FOR_A_LOOK).expect("few are counted");
@@ -287,7 +252,7 @@ fn stands_out(of_user: u64, all: u64, users: u64, waited: Duration) -> bool {
     is_light(of_user, all, users) && usual - few + few * (few / usual).ln() >= beyond_chance
 }
 
-impl super::Shares {
+impl Shares {
     /// Says whether a client's statement counts here.
     fn counts(&self, client: ClientKey) -> bool {
         self.flow_of_ticket(client).is_some()
@@ -303,6 +268,8 @@ impl super::Shares {
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
+
+    use seam::Instant;
 
     use super::*;
     use crate::accounts::secret::Secret;

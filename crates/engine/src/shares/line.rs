@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use super::Flow;
 use super::queue::{Arrival, Room};
 use super::settings::FairShare;
-use super::table::Name;
+use super::table::{Flow, Name};
 use crate::scheduler::Class;
 use crate::steps;
 

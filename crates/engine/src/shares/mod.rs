@@ -21,21 +21,23 @@
 
 mod ages;
 mod backends;
+mod crowd;
 mod crowding;
 mod gates;
+mod held_up;
 mod line;
 mod named_numbers;
 mod parties;
 mod queue;
 pub(crate) mod settings;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
 pub use named_numbers::{NamedNumbers, NoNamedNumber, named_parts};
 pub(crate) use parties::Parties;
 pub(crate) use queue::{Parked, Room, Turn};
-pub(crate) use table::{Flow, Shares};
+use table::Shares;
 
 use std::time::Duration;
 

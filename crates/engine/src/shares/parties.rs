@@ -2,8 +2,8 @@
 
 use seam::{Instant, Peer};
 
-use super::Flow;
 use super::settings::FairShare;
+use super::table::Flow;
 use crate::client::Client;
 use crate::ids::ClientKey;
 use crate::logins::Logins;

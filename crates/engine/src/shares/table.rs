@@ -8,8 +8,8 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::ages::{Ages, Times};
-use super::backends::HeldUp;
-use super::crowding::{self, Crowding, LIGHT_WEIGHT};
+use super::crowd::{self, Crowding, LIGHT_WEIGHT};
+use super::held_up::HeldUp;
 use super::line::{Gate, Line, Stand, Way};
 use super::queue::{Arrival, End, Parked, Queue, Turn};
 use super::settings::{FairShare, SharesSettings};
@@ -433,7 +433,7 @@ impl Shares {
     /// Says whether there is much less of this user's work than of others'.
     pub(super) fn is_light_user(&self, name: &[u8]) -> bool {
         let active = self.meters.get(name).map_or(0, |meter| u64::from(meter.active));
-        crowding::is_light(active, self.active, self.active_users)
+        crowd::is_light(active, self.active, self.active_users)
     }
 
     /// How many are parked in all queues.

@@ -4,6 +4,7 @@ use std::time::Duration;
 use seam::{Input, Instant, Program};
 
 use super::settings::{FairShare, SharesSettings};
+use super::table::Flow;
 use super::*;
 use crate::client::commands::tests::{connection, engine};
 use crate::ids::{ClientKey, Key, client_key};

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::shares::table::Name;
+use crate::shares::table::{Flow, Name};
 use crate::workers::users::Users;
 
 /// Users, or whatever else there are many of: below and above the number at which meters are looked through.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::*;
 use crate::shares::line::Way;
-use crate::shares::table::Name;
+use crate::shares::table::{Flow, Name};
 use crate::workers::users::Users;
 
 const CLIENTS: u32 = 60;
