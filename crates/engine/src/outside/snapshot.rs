@@ -29,7 +29,7 @@ use crate::outside::totals::Totals;
 use crate::outside::waits::{WaitReason, Waits};
 use crate::readers::routing::Routed;
 use crate::readers::view::ReaderView;
-use crate::scheduler::Class;
+use crate::scheduler::lane::Class;
 use crate::scheduling::Scheduling;
 use crate::session::pin_counts::PinReport;
 use crate::settings::ThreadHandling;

@@ -7,8 +7,7 @@ use seam::Instant;
 use crate::client::{Client, Phase, Running};
 use crate::ids::ClientKey;
 use crate::request::Request;
-use crate::scheduler::Class;
-use crate::scheduler::lane::Lane;
+use crate::scheduler::lane::{Class, Lane};
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 

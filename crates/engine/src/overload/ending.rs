@@ -18,7 +18,7 @@ use crate::errors::{Bound, MySqlError};
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::Limit;
 use crate::request::{Request, RequestKind};
-use crate::scheduler::Class;
+use crate::scheduler::lane::Class;
 use crate::workers::letter::Ending;
 
 /// A statement whose client has gone may run for so long before a KILL is sent: most end by themselves, and the KILL takes a

@@ -32,8 +32,7 @@ use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::named::Limit;
 use crate::pool::Pool;
 use crate::request::Request;
-use crate::scheduler::Class;
-use crate::scheduler::lane::Lane;
+use crate::scheduler::lane::{Class, Lane};
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 

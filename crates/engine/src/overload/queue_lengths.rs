@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::scheduler::Class;
+use crate::scheduler::lane::Class;
 
 /// As of each worker's last turn: between two of them a few statements more may wait than the bound says.
 #[derive(Debug)]

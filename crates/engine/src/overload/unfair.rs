@@ -14,7 +14,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::ids::ClientKey;
-use crate::scheduler::Class;
+use crate::scheduler::lane::Class;
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 

@@ -6,7 +6,7 @@ use seam::Instant;
 
 use super::Delay;
 use crate::request::Request;
-use crate::scheduler::Class;
+use crate::scheduler::lane::Class;
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 

@@ -7,55 +7,7 @@ use seam::Instant;
 
 use super::{Need, Scheduler, queue};
 use crate::ids::ClientKey;
-use crate::scheduler::lane::Lane;
-
-/// Lanes whose statements are bounded together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
-    /// All queues but the long one.
-    #[default]
-    Short,
-    /// The long one.
-    Long,
-}
-
-impl Class {
-    pub(crate) const ALL: [Self; 2] = [Self::Short, Self::Long];
-
-    pub(crate) const fn of(lane: Lane) -> Self {
-        match lane {
-            Lane::Long => Self::Long,
-            Lane::Blocking | Lane::Holding | Lane::High | Lane::KickedUp | Lane::Low | Lane::Contended => {
-                Self::Short
-            }
-        }
-    }
-
-    fn lanes(self) -> &'static [Lane] {
-        match self {
-            Self::Short => {
-                &[Lane::Blocking, Lane::Holding, Lane::High, Lane::KickedUp, Lane::Low, Lane::Contended]
-            }
-            Self::Long => &[Lane::Long],
-        }
-    }
-
-    /// Where new work of it comes that nothing is known of.
-    pub(crate) const fn lane(self) -> Lane {
-        match self {
-            Self::Short => Lane::Low,
-            Self::Long => Lane::Long,
-        }
-    }
-
-    /// Where its new work waits that nothing is known of but when it came: the low queue, wherever that has moved to, and the long one.
-    fn plain_lanes(self) -> &'static [Lane] {
-        match self {
-            Self::Short => &[Lane::KickedUp, Lane::Low],
-            Self::Long => &[Lane::Long],
-        }
-    }
-}
+use crate::scheduler::lane::{Class, Lane};
 
 impl Scheduler {
     /// The new work of a class that has waited longest, and since when.

@@ -30,3 +30,51 @@ pub(crate) struct Standing {
     /// The place in the order of all arrivals of the first statement of its transaction, or of this one.
     pub(crate) began: u64,
 }
+
+/// Lanes whose statements are bounded together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
+    /// All queues but the long one.
+    #[default]
+    Short,
+    /// The long one.
+    Long,
+}
+
+impl Class {
+    pub(crate) const ALL: [Self; 2] = [Self::Short, Self::Long];
+
+    pub(crate) const fn of(lane: Lane) -> Self {
+        match lane {
+            Lane::Long => Self::Long,
+            Lane::Blocking | Lane::Holding | Lane::High | Lane::KickedUp | Lane::Low | Lane::Contended => {
+                Self::Short
+            }
+        }
+    }
+
+    pub(super) fn lanes(self) -> &'static [Lane] {
+        match self {
+            Self::Short => {
+                &[Lane::Blocking, Lane::Holding, Lane::High, Lane::KickedUp, Lane::Low, Lane::Contended]
+            }
+            Self::Long => &[Lane::Long],
+        }
+    }
+
+    /// Where new work of it comes that nothing is known of.
+    pub(crate) const fn lane(self) -> Lane {
+        match self {
+            Self::Short => Lane::Low,
+            Self::Long => Lane::Long,
+        }
+    }
+
+    /// Where its new work waits that nothing is known of but when it came: the low queue, wherever that has moved to, and the long one.
+    pub(super) fn plain_lanes(self) -> &'static [Lane] {
+        match self {
+            Self::Short => &[Lane::KickedUp, Lane::Low],
+            Self::Long => &[Lane::Long],
+        }
+    }
+}

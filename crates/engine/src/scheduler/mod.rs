@@ -47,7 +47,6 @@ use crate::ids::ClientKey;
 use crate::learned::long_permits::Allowed;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 use crate::workers::{Extra, Place, Workers};
-pub(crate) use bounds::Class;
 use group::Group;
 use lane::{LANES, Lane, Standing};
 use list::{Head, Lists};

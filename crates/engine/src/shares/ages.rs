@@ -8,7 +8,7 @@ use seam::Instant;
 use super::queue::Arrival;
 use super::table::{Flow, Name};
 use crate::ids::ClientKey;
-use crate::scheduler::Class;
+use crate::scheduler::lane::Class;
 use crate::steps;
 
 /// A statement and its client.

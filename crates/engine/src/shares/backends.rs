@@ -111,7 +111,7 @@ mod tests {
     use crate::client::commands::tests::{connection, engine, engine_among};
     use crate::ids::client_key;
     use crate::learned::digests::tests::execution;
-    use crate::scheduler::Class;
+    use crate::scheduler::lane::Class;
     use crate::session::{Charset, SessionState};
     use crate::settings::Settings;
     use crate::shares::settings::{FairShare, SharesSettings};

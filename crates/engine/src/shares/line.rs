@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::queue::{Arrival, Room};
 use super::settings::FairShare;
 use super::table::{Flow, Name};
-use crate::scheduler::Class;
+use crate::scheduler::lane::Class;
 use crate::steps;
 
 /// Where new work waits though it is its turn.

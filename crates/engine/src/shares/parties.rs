@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::ids::ClientKey;
 use crate::logins::Logins;
 use crate::pool::Pool;
-use crate::scheduler::Class;
+use crate::scheduler::lane::Class;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;

@@ -14,8 +14,7 @@ use super::line::{Gate, Line, Stand, Way};
 use super::queue::{Arrival, End, Parked, Queue, Turn};
 use super::settings::{FairShare, SharesSettings};
 use crate::ids::{ClientKey, Key};
-use crate::scheduler::Class;
-use crate::scheduler::lane::{Lane, Standing};
+use crate::scheduler::lane::{Class, Lane, Standing};
 use crate::steps;
 
 /// The name of a user or schema: bytes, which need not be UTF-8.
