@@ -1,4 +1,4 @@
-//! Clients that hang up on what they have asked for, and what that says about the order of the queues ([`crate::scheduler::Order`]).
+//! Clients that hang up on what they have asked for, and what that says about the order of the queues ([`crate::scheduler::order::Order`]).
 
 use std::time::Duration;
 

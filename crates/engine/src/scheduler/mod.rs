@@ -33,7 +33,8 @@ mod group;
 pub(crate) mod lane;
 mod list;
 mod need;
-mod order;
+mod next_new;
+pub(crate) mod order;
 #[cfg(test)]
 mod tests;
 
@@ -50,7 +51,7 @@ use crate::workers::{Extra, Place, Workers};
 use group::Group;
 use lane::{LANES, Lane, Standing};
 use list::{Head, Lists};
-pub(crate) use order::Order;
+use order::Order;
 
 /// The right by which a statement starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

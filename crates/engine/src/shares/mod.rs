@@ -13,7 +13,7 @@
 //!   others, SIGCOMM 1996).
 //!
 //! Within a queue the oldest goes first, or, while its clients hang up on what waits there, the newest
-//! ([`crate::scheduler::Order`]): one user's impatience does not turn the others' queues round.
+//! ([`crate::scheduler::order::Order`]): one user's impatience does not turn the others' queues round.
 //!
 //! Only new work waits here. Statements of open transactions and of pinned clients go on at once, but count, and are charged.
 //! Each worker does this for its own clients: of a limit it has an even share, rounded up. By default there are no limits, and

@@ -8,9 +8,9 @@ use seam::Instant;
 use super::ages::Ends;
 use super::line::Stand;
 use crate::ids::ClientKey;
-use crate::scheduler::Order;
 use crate::scheduler::lane::Class;
 use crate::scheduler::lane::{Lane, Standing};
+use crate::scheduler::order::Order;
 use crate::steps;
 
 /// Since when a statement has waited; of those of the same time, the one that was parked first comes first.
