@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::control::peers::mail::PEER_TIMEOUT;
+use crate::workers::letter::PEER_TIMEOUT;
 
 /// How long another worker may take to answer a KILL. Its turns are milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);

@@ -9,10 +9,9 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::backend::Backend;
-use crate::control::peers::mail::PEER_TIMEOUT;
 use crate::ids::{BackendKey, ClientRef};
 use crate::servers::Servers;
-use crate::workers::letter::Killed;
+use crate::workers::letter::{Killed, PEER_TIMEOUT};
 
 /// A command waits for so long at most, as long as a killer at another Onramp waits for its answer.
 ///

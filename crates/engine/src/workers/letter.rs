@@ -10,6 +10,9 @@ use crate::errors::Undelivered;
 use crate::ids::{ClientRef, ServerKey};
 use crate::learned::lock_waits::told::{LockHolders, LockWaits};
 
+/// A client waits so long for a peer to answer. The peer looks once a second; the rest is for one that is busy, or whose server is.
+pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A message from one worker of a pool to another. The program around the engines carries messages in the order in which they
 /// were written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use seam::Instant;
 use super::sealed::{BITS, Bits, Content, LetterKey, set};
 use super::{PeersQuestion, millis_of, number};
 use crate::errors::Undelivered;
-use crate::workers::letter::{Kill, Outcome, Owner, Rights, Sender};
+use crate::workers::letter::{Kill, Outcome, Owner, PEER_TIMEOUT, Rights, Sender};
 
 /// As long as letters are under way, both sides look so often: where one statement is cancelled hundreds may be, and such a look takes the
 /// server less than a tenth of a millisecond.
@@ -34,9 +34,6 @@ const QUICK: Duration = Duration::from_millis(5);
 
 /// The recipient looks as often for so long behind the latest letter and its answer: where one is cancelled, others are.
 const LIVELY: Duration = Duration::from_secs(1);
-
-/// A client waits so long for a peer to answer. The peer looks once a second; the rest is for one that is busy, or whose server is.
-pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What nobody has answered is taken back, and then told: what is taken back cannot be read any more. So long it may take, where the server answers
 /// late or has refused: less than the second that [`PEER_TIMEOUT`] leaves of how long a killer waits.

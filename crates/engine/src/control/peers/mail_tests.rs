@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::mail::PEER_TIMEOUT;
 use super::tests::{Locks, Onramp, key};
 use super::*;
 use crate::accounts::{Account, Credential};
 use crate::ids::{ClientRef, client_key};
-use crate::workers::letter::{Killer, OwnBy, Rights};
+use crate::workers::letter::{Killer, OwnBy, PEER_TIMEOUT, Rights};
 
 const MILLI: Duration = Duration::from_millis(1);
 
