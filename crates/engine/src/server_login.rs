@@ -9,7 +9,6 @@ use zeroize::Zeroizing;
 
 use crate::accounts::method::Method;
 use crate::accounts::secret::Secret;
-use crate::backend::compression::{ZSTD_LEVEL, asked_for};
 use crate::settings::{ServerCompression, ServerTls};
 
 /// The user that logs in, and how the connection is meant to behave.
@@ -111,6 +110,9 @@ pub(crate) const OF_BACKENDS: Capabilities = Capabilities(
         | Capabilities::BULK_UNIT_RESULTS.0
         | Capabilities::QUERY_ATTRIBUTES.0,
 );
+
+/// The level that MySQL's own clients ask for (`default_zstd_compression_level` in `include/compression.h`).
+pub(crate) const ZSTD_LEVEL: u8 = 3;
 
 /// A login under way.
 pub(crate) struct ServerLogin {
@@ -529,6 +531,15 @@ impl Credentials {
             |key: &[u8]| key.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();
         let known = self.known_keys.iter().any(|known| bytes(known) == bytes(public_key));
         known || self.known_keys.is_empty() && self.way != Way::Open
+    }
+}
+
+/// Returns the capabilities that a login asks for.
+fn asked_for(compression: ServerCompression) -> Capabilities {
+    match compression {
+        ServerCompression::Off => Capabilities::NONE,
+        ServerCompression::Zlib => Capabilities::COMPRESS,
+        ServerCompression::Zstd => Capabilities::ZSTD_COMPRESSION,
     }
 }
 

@@ -9,25 +9,13 @@ use crate::io::Io;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;
-use crate::server_login::Established;
+use crate::server_login::{Established, ZSTD_LEVEL};
 use crate::settings::{ServerCompression, Settings};
-
-/// The level that MySQL's own clients ask for (`default_zstd_compression_level` in `include/compression.h`).
-pub(crate) const ZSTD_LEVEL: u8 = 3;
 
 /// Says whether packets of a connection with these capabilities come inside compressed ones. Their numbers say nothing then
 /// ([`wire::ReplyOptions::backend_compressed`]).
 pub(crate) fn is_compressed(agreed: Capabilities) -> bool {
     agreed.contains(Capabilities::COMPRESS) || agreed.contains(Capabilities::ZSTD_COMPRESSION)
-}
-
-/// Returns the capabilities that a login asks for.
-pub(crate) fn asked_for(compression: ServerCompression) -> Capabilities {
-    match compression {
-        ServerCompression::Off => Capabilities::NONE,
-        ServerCompression::Zlib => Capabilities::COMPRESS,
-        ServerCompression::Zstd => Capabilities::ZSTD_COMPRESSION,
-    }
 }
 
 impl Io {
