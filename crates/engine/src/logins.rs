@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use seam::Instant;
 
-use crate::accounts::failed_logins::LateRefusal;
 use crate::accounts::{Identities, IdentityId};
 use crate::client::delegation::claims::Claims;
+use crate::errors::MySqlError;
 use crate::ids::ClientRef;
 
 /// The logins of this worker's clients.
@@ -34,6 +34,13 @@ pub(crate) struct SchemaCheck {
     pub(crate) asks: ClientRef,
     /// Those that wait for the answer.
     pub(crate) waiting: Vec<ClientRef>,
+}
+
+/// A refusal that is told later.
+pub(crate) struct LateRefusal {
+    pub(crate) client: ClientRef,
+    pub(crate) sequence: u8,
+    pub(crate) error: MySqlError,
 }
 
 impl Logins {

@@ -14,12 +14,6 @@ use std::time::Duration;
 use seam::{Instant, Peer};
 
 use self::settings::FailedLoginSettings;
-use crate::client::attempt::{Login, Verdict};
-use crate::client::{Client, Phase};
-use crate::errors::MySqlError;
-use crate::ids::{self, ClientKey, ClientRef};
-use crate::logins::Logins;
-use crate::server::Server;
 
 /// The peers that have given wrong answers, on all workers.
 #[derive(Debug, Default)]
@@ -153,66 +147,6 @@ fn delay(count: u32, settings: &FailedLoginSettings) -> Duration {
             let doubled = 2u32.checked_pow(beyond - 1).and_then(|factor| settings.delay.checked_mul(factor));
             doubled.unwrap_or(settings.delay_max).min(settings.delay_max)
         }
-    }
-}
-
-/// A refusal that is told later.
-pub(crate) struct LateRefusal {
-    pub(crate) client: ClientRef,
-    pub(crate) sequence: u8,
-    pub(crate) error: MySqlError,
-}
-
-impl Server {
-    /// What the log says beyond what the client is told.
-    pub(crate) fn why_refused(&self, peer: &Peer, user: &[u8], verdict: &Verdict) -> String {
-        match verdict {
-            Verdict::Insecure => String::from("; the account asks for TLS, or for another certificate"),
-            Verdict::Denied => {
-                let Some(facts) = &self.facts else { return String::new() };
-                let account = facts.accounts.find(user, peer, facts.name_resolution);
-                account.map_or_else(
-                    || String::from("; no account of that name is for that address"),
-                    |account| {
-                        let user = String::from_utf8_lossy(&account.user);
-                        format!("; not the password of '{user}'@'{}'", account.host)
-                    },
-                )
-            }
-            _ => String::new(),
-        }
-    }
-}
-
-impl Logins {
-    /// When the next one's time has come.
-    pub(crate) fn next_refusal_to_tell(&self) -> Option<Instant> {
-        self.late_refusals.keys().next().map(|&(at, _)| at)
-    }
-}
-
-impl Logins {
-    /// Tells a client later that its login is refused; it waits without any work. The place is that of its refusal among the others.
-    pub(crate) fn refuse_later(&mut self, told: Instant, refusal: LateRefusal) -> (Instant, u64) {
-        let place = (told, u64::from(refusal.client.id));
-        self.late_refusals.insert(place, refusal);
-        place
-    }
-
-    /// Takes out the next late refusal whose time has come, of a client that still waits for it.
-    pub(crate) fn refusal_to_tell(
-        &mut self,
-        now: Instant,
-        clients: &ids::Table<ClientKey, Client>,
-    ) -> Option<LateRefusal> {
-        while let Some(first) = self.late_refusals.first_entry().filter(|first| first.key().0 <= now) {
-            let refusal = first.remove();
-            let client = clients.find(refusal.client);
-            if client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::Refused(_)))) {
-                return Some(refusal);
-            }
-        }
-        None
     }
 }
 

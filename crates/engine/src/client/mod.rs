@@ -33,6 +33,7 @@ pub(crate) mod kill;
 pub(crate) mod killing;
 pub(crate) mod known_answers;
 pub(crate) mod last_gtid;
+mod late_refusals;
 pub(crate) mod login;
 pub(crate) mod login_schema;
 pub(crate) mod named_resources;
