@@ -11,7 +11,7 @@ use crate::accounts::failed_logins::settings::FailedLoginSettings;
 use crate::cluster::settings::ClusterSettings;
 use crate::coalescing::settings::CoalescingSettings;
 use crate::control::peers::sealed::LetterKey;
-use crate::learned::limit::{Range, Worth};
+use crate::learned::limit::{Division, Range, Worth};
 use crate::outside::slow_log::settings::SlowLogSettings;
 use crate::overload::settings::OverloadSettings;
 use crate::readers::settings::ReadSettings;
@@ -313,7 +313,7 @@ impl Settings {
 
     /// As many permits as may be found with so many backends.
     pub(crate) fn most_permits(&self, backends: u32) -> u32 {
-        self.permits_range(backends, 1).map_or(u32::MAX, |range| range.most)
+        self.permits_range(backends, Division::NONE).map_or(u32::MAX, |range| range.most)
     }
 
     /// How many permits are of use with so many backends: a lock stops as many statements as there are permits, and some backends have to be
@@ -331,32 +331,33 @@ impl Settings {
         }
     }
 
-    /// Where the number of permits is to be found, with so many backends, and so many Onramps at work in front of the server; `None` where
+    /// Where the number of permits is to be found, with so many backends, and among how many Onramps the server is divided; `None` where
     /// it is given. It begins with four for each core of a small server. Where it begins, and the least that keeps a server busy, are the
     /// server's, and so divided; backends are divided where they are counted, and `permits_max` is this Onramp's.
-    pub(crate) fn permits_range(&self, backends: u32, onramps: u32) -> Option<Range> {
+    pub(crate) fn permits_range(&self, backends: u32, division: Division) -> Option<Range> {
         let most = match self.permits_max {
             0 => Self::useful_permits(backends),
             given => given.min(Self::useful_permits(backends)),
         };
-        let least = self.permits_min.div_ceil(onramps).min(most);
-        let range = Range { least, most, start: 16_u32.div_ceil(onramps), worth: Worth::Little, onramps };
+        let least = self.permits_min.div_ceil(division.at_work).min(most);
+        let range =
+            Range { least, most, start: 16_u32.div_ceil(division.at_work), worth: Worth::Little, division };
         self.finds_permits().then_some(range)
     }
 
     /// Likewise that of backends for shared reads: up to as many as a large server has cores, or as its disk does things at a time. Each
     /// makes the server's threads sleep and wake more often, and where these have few cores a wrong step costs a quarter.
     /// They are divided likewise among Onramps.
-    pub(crate) fn shared_backends_range(&self, onramps: u32) -> Option<Range> {
-        let [least, most] = [4_u32, 64].map(|of_server| of_server.div_ceil(onramps));
-        let range = Range { least, most, start: least, worth: Worth::Much, onramps };
+    pub(crate) fn shared_backends_range(&self, division: Division) -> Option<Range> {
+        let [least, most] = [4_u32, 64].map(|of_server| of_server.div_ceil(division.at_work));
+        let range = Range { least, most, start: least, worth: Worth::Much, division };
         (self.shared_backends == 0 && self.is_own_pool()).then_some(range)
     }
 
     /// Likewise that of statements in flight on each. With fewer than 4 most of what sharing is good for is lost, and 64 are
     /// some milliseconds of short reads, which is how long one of them may have to wait for those before it.
     pub(crate) fn in_flight_range(&self) -> Option<Range> {
-        let range = Range { least: 4, most: 64, start: 16, worth: Worth::Little, onramps: 1 };
+        let range = Range { least: 4, most: 64, start: 16, worth: Worth::Little, division: Division::NONE };
         (self.statements_in_flight == 0 && self.is_own_pool()).then_some(range)
     }
 

@@ -28,7 +28,7 @@ use seam::Instant;
 use crate::accounts::failed_logins::FailedLogins;
 use crate::accounts::secret::KnownPasswords;
 use crate::cluster::chosen::Chosen;
-use crate::learned::limit::{Meter, Range, Served};
+use crate::learned::limit::{Division, Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::learned::way::Way;
 use crate::overload::QueueLengths;
@@ -157,7 +157,10 @@ impl Workers {
             shared_reads: SharedReads {
                 backends: AtomicU32::new(settings.shared_backends.max(1)),
                 in_flight: AtomicU32::new(settings.statements_in_flight.max(1)),
-                meter: Meter::new([settings.shared_backends_range(1), settings.in_flight_range()]),
+                meter: Meter::new([
+                    settings.shared_backends_range(Division::NONE),
+                    settings.in_flight_range(),
+                ]),
             },
             lock_waits_asked: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
@@ -202,9 +205,9 @@ impl Workers {
     /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
     pub(crate) fn change_permits(&self, settings: &Settings) {
         let backends = self.places.most();
-        let onramps = self.onramps.at_work();
-        let permits_range = settings.permits_range(backends, onramps);
-        let shared_backends_range = settings.shared_backends_range(onramps);
+        let division = self.onramps.division();
+        let permits_range = settings.permits_range(backends, division);
+        let shared_backends_range = settings.shared_backends_range(division);
         self.permits.meter.change([permits_range]);
         self.permits.change_most(settings.most_permits(backends));
         self.shared_reads.meter.change([shared_backends_range, settings.in_flight_range()]);
@@ -286,11 +289,18 @@ impl Workers {
         if wanting || full {
             self.onramps.wait();
         }
-        let wanting = || wanting || self.seats.iter().any(|seat| seat.wants.load(SeqCst) != NOBODY);
+        let wanting = wanting || self.seats.iter().any(|seat| seat.wants.load(SeqCst) != NOBODY);
+        let full = !wanting && self.seats.iter().any(|seat| seat.is_full.load(SeqCst));
         self.permits.meter.saturated(now, wanting);
-        self.shared_reads
-            .meter
-            .saturated(now, || !wanting() && self.seats.iter().any(|seat| seat.is_full.load(SeqCst)));
+        self.shared_reads.meter.saturated(now, full);
+    }
+
+    /// For how long statements have waited for a permit, or for room on backends that they share, in microseconds; the times at all servers
+    /// that are read from added up.
+    pub(crate) fn saturated_for(&self, now: Instant) -> u64 {
+        let own = self.permits.meter.saturated_for(now) + self.shared_reads.meter.saturated_for(now);
+        let replicas = self.replicas.shared().iter().map(|workers| workers.saturated_for(now));
+        own + replicas.sum::<u64>()
     }
 
     /// How many statements may be in flight on a backend that is shared.

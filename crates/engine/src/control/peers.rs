@@ -13,6 +13,7 @@
 pub(crate) mod mail;
 mod questions;
 pub(crate) mod sealed;
+mod work;
 
 pub(crate) use questions::PeersQuestion;
 
@@ -25,8 +26,9 @@ use crate::backend::own_answers::{Row, rows_of};
 use crate::cluster::foreign;
 use crate::control::answer::NoAnswer;
 use crate::control::peers::mail::{Delivery, Mail};
-use crate::control::peers::questions::{AT_WORK, SLOT};
+use crate::control::peers::questions::{AT_WORK, NAMES, SLOT};
 use crate::control::peers::sealed::LetterKey;
+use crate::control::peers::work::{Told, Work};
 use crate::control::question::Question;
 use crate::errors::Undelivered;
 use crate::outside::event::Event;
@@ -43,10 +45,6 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// A peer that has not been seen so many times in a row is gone: its service account's connection may be lost and come back.
 const GONE: u32 = 3;
-
-/// An Onramp whose statements have waited is at work for so long: loads come in bursts, and each change of the permits is a new start for
-/// those who find their limit.
-const AT_WORK_FOR: Duration = Duration::from_secs(10);
 
 /// A server that refuses is asked again after a while: it may be a matter of its configuration. Where it refuses what comes behind [`questions::SILENCE`],
 /// nothing else may be asked for longer than that, and it would close the connection.
@@ -68,10 +66,7 @@ pub(crate) struct Peers {
     since: Instant,
     asked: Option<Instant>,
     refused: Option<Instant>,
-    /// Until when we are at work.
-    works_until: Option<Instant>,
-    /// The server knows that.
-    says_at_work: bool,
+    work: Work,
     /// By their slots.
     peers: BTreeMap<u32, Peer>,
     /// Connections of others that hold a slot.
@@ -94,6 +89,7 @@ struct Peer {
     host: String,
     since: Instant,
     at_work: bool,
+    saturated: bool,
     /// So many times in a row it has not been seen.
     missed: u32,
 }
@@ -104,6 +100,7 @@ struct Holder {
     slot: u32,
     connection: u64,
     at_work: bool,
+    saturated: bool,
 }
 
 /// Why not all are counted; each is said once.
@@ -138,6 +135,8 @@ struct Hearing<'a> {
     now: Instant,
     service_user: &'a str,
     onramps: &'a Onramps,
+    /// For how long our statements have waited, in microseconds.
+    saturated_for: u64,
     views: &'a mut Views,
 }
 
@@ -168,7 +167,13 @@ impl Server {
         answer: Result<&[u8], NoAnswer>,
     ) {
         let onramps = &pool.workers.onramps;
-        let mut hearing = Hearing { now, service_user: &settings.service_user, onramps, views };
+        let mut hearing = Hearing {
+            now,
+            service_user: &settings.service_user,
+            onramps,
+            saturated_for: pool.workers.saturated_for(now),
+            views,
+        };
         let next = self.control.peers.take(&mut hearing, question, answer);
         if let Some(census) = self.control.peers.census(next)
             && onramps.take(census)
@@ -212,7 +217,7 @@ impl Peers {
         self.former = self.slot.take().or(self.former);
         self.is_behind_other = false;
         self.is_short_lived = false;
-        self.says_at_work = false;
+        self.work.is_forgotten();
         self.asked = None;
         self.refused = None;
         self.strangers.clear();
@@ -313,15 +318,19 @@ impl Peers {
                 self.take_accounts(hearing, &rows);
                 self.change_of_work()
             }
-            PeersQuestion::AtWork(at_work) => {
-                self.says_at_work = at_work && number(row.first()) == Some(1);
-                if at_work && !self.says_at_work {
+            PeersQuestion::Tell(Told::AtWork(at_work)) => {
+                let is_said = at_work && number(row.first()) == Some(1);
+                if at_work && !is_said {
                     let slot = self.slot.unwrap_or(0);
                     let reason = format!(
                         "another connection holds the named lock {AT_WORK}{slot}: the other Onramps do not know that statements wait here"
                     );
                     self.say(hearing.views, Obstacle::AtWorkTaken, reason);
                 }
+                self.work.say_at_work(is_said).map(PeersQuestion::Tell)
+            }
+            PeersQuestion::Tell(Told::Saturated(is_so)) => {
+                self.work.say_saturated(is_so && number(row.first()) == Some(1));
                 None
             }
             PeersQuestion::Leave => Some(PeersQuestion::UsualSilence),
@@ -355,11 +364,11 @@ impl Peers {
         let holder = |place: u32| number(row.get(place as usize));
         let slots = (1..=SLOTS).filter_map(|slot| {
             let connection = holder(slot - 1)?;
-            let at_work = holder(SLOTS + slot - 1) == Some(connection);
-            Some(Holder { slot, connection, at_work })
+            let says = |lock: u32| holder(lock * SLOTS + slot - 1) == Some(connection);
+            Some(Holder { slot, connection, at_work: says(1), saturated: says(2) })
         });
         self.holders = slots.collect();
-        let behind = row.get(2 * SLOTS as usize..).unwrap_or_default();
+        let behind = row.get(NAMES.len() * SLOTS as usize..).unwrap_or_default();
         let (mail, clock) = behind.split_at(self.mail.width().min(behind.len()));
         self.mail.take_looks(mail);
         if let Some(millis) = clock.first().and_then(millis) {
@@ -374,7 +383,7 @@ impl Peers {
             // Whatever has become of it: it is taken anew at the next look.
             None => {
                 self.slot = None;
-                self.says_at_work = false;
+                self.work.is_forgotten();
             }
         }
         self.holders.retain(|holder| holder.connection != self.own);
@@ -388,11 +397,7 @@ impl Peers {
             );
             self.say(hearing.views, Obstacle::Strangers, reason);
         }
-        if hearing.onramps.have_waited() {
-            self.works_until = Some(hearing.now + AT_WORK_FOR);
-        } else if self.works_until.is_some_and(|until| until <= hearing.now) {
-            self.works_until = None;
-        }
+        self.work.look(hearing.now, hearing.onramps.have_waited(), hearing.saturated_for);
     }
 
     /// The server knows this connection by another number than what stands between has told.
@@ -405,7 +410,7 @@ impl Peers {
         self.say(hearing.views, Obstacle::BehindOther, reason);
         self.is_behind_other = true;
         self.former = self.slot.take();
-        self.says_at_work = false;
+        self.work.is_forgotten();
         hearing.onramps.set_slot(0);
         self.holders.clear();
         self.strangers.clear();
@@ -447,7 +452,7 @@ impl Peers {
         for peer in self.peers.values_mut() {
             peer.missed += 1;
         }
-        for Holder { slot, connection, at_work } in std::mem::take(&mut self.holders) {
+        for Holder { slot, connection, at_work, saturated } in std::mem::take(&mut self.holders) {
             if self.strangers.contains(&connection) {
                 continue;
             }
@@ -460,6 +465,7 @@ impl Peers {
                     host: String::new(),
                     since: hearing.now,
                     at_work: false,
+                    saturated: false,
                     missed: 0,
                 }
             });
@@ -469,6 +475,7 @@ impl Peers {
                 peer.host = hosts.get(&connection).cloned().unwrap_or_default();
             }
             peer.at_work = at_work;
+            peer.saturated = saturated;
             peer.missed = 0;
         }
         self.peers.retain(|&slot, peer| {
@@ -482,10 +489,9 @@ impl Peers {
         self.mail.know(&confirmed.map(|(_, peer)| peer.connection).collect());
     }
 
-    /// Whether the server is to be told that we are at work, or not any more.
+    /// What the server is to be told of our work.
     fn change_of_work(&self) -> Option<PeersQuestion> {
-        let at_work = self.works_until.is_some();
-        (self.slot.is_some() && at_work != self.says_at_work).then_some(PeersQuestion::AtWork(at_work))
+        self.slot.and(self.work.change()).map(PeersQuestion::Tell)
     }
 
     /// What is counted, once it is known whose all the slots are.
@@ -497,6 +503,7 @@ impl Peers {
         Some(Census {
             present: 1 + count_of(&mut self.peers.keys().copied()),
             at_work: 1 + count_of(&mut self.working()),
+            saturated: 1 + count_of(&mut self.working().filter(|slot| self.peers[slot].saturated)),
             rank: count_of(&mut self.working().filter(|&slot| self.slot.is_none_or(|own| slot < own))),
             others: self.peers.keys().fold(0, |others, slot| others | 1 << (slot - 1)),
         })
@@ -520,7 +527,7 @@ impl Peers {
             is_own: true,
             connection: self.own,
             host: String::new(),
-            at_work: self.works_until.is_some(),
+            at_work: self.work.is_at_work(),
             since: now.since(self.since),
         };
         let others = self.peers.iter().map(|(&slot, peer)| PeerView {

@@ -22,6 +22,7 @@
 mod differences;
 mod meter;
 mod mix;
+mod range;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ pub(crate) use differences::Worth;
 use differences::{AT_A_TIME, Differences, Verdict};
 pub(crate) use meter::{Meter, Served};
 use mix::{Mixes, Work};
+pub use range::{Division, Range};
 
 /// A measurement takes this long at least: some hundred point selects, and some ten of what a disk is asked.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
@@ -88,47 +90,6 @@ pub(crate) struct Counts {
     pub(crate) work: Work,
     /// For how long statements waited, in microseconds.
     pub(crate) saturated: u64,
-}
-
-/// Where a limit is to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// The least value of the limit, from 1.
-    pub least: u32,
-    /// And at most so much, not less.
-    pub most: u32,
-    /// Where it begins, as far as these allow.
-    pub start: u32,
-    /// The gain that a higher limit has to bring.
-    pub worth: Worth,
-    /// So many Onramps have limits of this kind on one server, from 1; the other numbers are for this one.
-    pub onramps: u32,
-}
-
-impl Range {
-    fn clamp(self, limit: u32) -> u32 {
-        let least = self.least.max(1);
-        limit.clamp(least, self.most.max(least))
-    }
-
-    /// The limits of all Onramps together where this one has so many, and each of the others `usual`: they are taken to have as many.
-    fn together(self, limit: u32, usual: u32) -> u32 {
-        limit.saturating_add((self.onramps - 1).saturating_mul(usual))
-    }
-
-    /// By how much the logarithm of the server's speed is larger with `other` than with `best`, where that of this Onramp's is larger by so
-    /// much. A busy server gives each Onramp what part of all statements there is its own: who sends more gets more, however little
-    /// more the server does, and by his own speed alone each would send ever more.
-    fn of_server(self, best: u32, other: u32, difference: f64) -> f64 {
-        let part = |limit: u32| (f64::from(limit) / f64::from(self.together(limit, best))).ln();
-        difference - (part(other) - part(best))
-    }
-
-    /// The part of a limit that is right where it is shared with so many, of one that was shared with `before`.
-    fn part_of(self, limit: u32, before: u32) -> u32 {
-        let part = u64::from(limit) * u64::from(before);
-        u32::try_from(part.div_ceil(self.onramps.into())).unwrap_or(u32::MAX)
-    }
 }
 
 /// The limit that finds itself.
@@ -291,8 +252,11 @@ impl Limit {
         if before == range {
             return;
         }
-        if before.onramps != range.onramps {
-            return self.divide_anew(before.onramps);
+        if before.division.at_work != range.division.at_work {
+            return self.divide_anew(before.division.at_work);
+        }
+        if before.division.saturated != range.division.saturated {
+            self.others_have_changed();
         }
         self.former = range.clamp(self.former);
         let best = range.clamp(self.best);
@@ -311,6 +275,12 @@ impl Limit {
         let best = range.part_of(self.best, before);
         self.begin_again(self.began, best);
         self.settling = true;
+    }
+
+    /// More or fewer of the others send as many statements as they may: what is being compared was measured beside those before.
+    fn others_have_changed(&mut self) {
+        self.undecided.clear();
+        self.break_off();
     }
 
     /// Says whether the limit is just being compared with another. Of several limits only one should be at a time.

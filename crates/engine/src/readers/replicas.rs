@@ -124,7 +124,7 @@ mod tests {
         let workers = Workers::new(&settings, 1);
         let permits = || workers.replicas.shared().iter().map(|shared| shared.permits()).collect::<Vec<_>>();
         assert_eq!(permits(), [8; 3]);
-        assert!(workers.onramps.take(Census { present: 2, at_work: 2, rank: 0, others: 0b10 }));
+        assert!(workers.onramps.take(Census { present: 2, at_work: 2, saturated: 2, rank: 0, others: 0b10 }));
         workers.replicas.divide_anew(&settings);
         assert_eq!(permits(), [4; 3]);
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::learned::limit::Division;
+
 /// So many slots there are, from 1. Ids of clients have a part for each ([`crate::client::kill`]), and so many programs of this kind in
 /// front of one server are more than share its connections in any good way.
 pub(crate) const SLOTS: u32 = 16;
@@ -23,7 +25,9 @@ pub(crate) struct Onramps {
     present: AtomicU32,
     /// How many of them have had statements that wait, lately; this one counts in any case.
     at_work: AtomicU32,
-    /// Which of those this one is, from 0.
+    /// Likewise of those whose statements wait much of the time.
+    saturated: AtomicU32,
+    /// Which of those at work this one is, from 0.
     rank: AtomicU32,
     /// The server's clock at the beginning of ours, in milliseconds since 1970.
     clock: AtomicU64,
@@ -40,6 +44,7 @@ pub(crate) struct Onramps {
 pub(crate) struct Census {
     pub(crate) present: u32,
     pub(crate) at_work: u32,
+    pub(crate) saturated: u32,
     pub(crate) rank: u32,
     /// The slots of the others, a bit each, the lowest for 1.
     pub(crate) others: u32,
@@ -51,6 +56,7 @@ impl Default for Onramps {
         Self {
             present: AtomicU32::new(1),
             at_work: AtomicU32::new(1),
+            saturated: AtomicU32::new(1),
             rank: AtomicU32::new(0),
             clock: AtomicU64::new(0),
             slot: AtomicU32::new(0),
@@ -68,6 +74,11 @@ impl Onramps {
     /// By so many the permits of the server are divided.
     pub(crate) fn at_work(&self) -> u32 {
         self.at_work.load(SeqCst)
+    }
+
+    /// Among whom the server is divided.
+    pub(crate) fn division(&self) -> Division {
+        Division { at_work: self.at_work(), saturated: self.saturated.load(SeqCst) }
     }
 
     /// The slot of this one, from 1.
@@ -89,7 +100,10 @@ impl Onramps {
         self.present.store(census.present, SeqCst);
         self.others.store(census.others, SeqCst);
         self.rank.store(census.rank, SeqCst);
-        self.at_work.swap(census.at_work, SeqCst) != census.at_work
+        let before = self.division();
+        self.at_work.store(census.at_work, SeqCst);
+        self.saturated.store(census.saturated, SeqCst);
+        self.division() != before
     }
 
     /// The server's clock says so many milliseconds since 1970. It is the only one that all Onramps have.
@@ -141,7 +155,7 @@ mod tests {
                 assert!((0..20).all(|second| onramps.may_try(at(second * 1000))), "alone it may at any time");
                 // Each has begun at another time.
                 onramps.set_clock(at(700 * u64::from(rank)), 1_000_000_000);
-                assert!(onramps.take(Census { present: 4, at_work: 3, rank, others: 0b111 }));
+                assert!(onramps.take(Census { present: 4, at_work: 3, saturated: 1, rank, others: 0b111 }));
                 onramps
             })
             .collect();
@@ -158,7 +172,13 @@ mod tests {
     #[test]
     fn slots_of_others_are_known() {
         let onramps = Onramps::default();
-        assert!(!onramps.take(Census { present: 3, at_work: 1, rank: 0, others: 0b1000_0000_0000_0010 }));
+        assert!(!onramps.take(Census {
+            present: 3,
+            at_work: 1,
+            saturated: 1,
+            rank: 0,
+            others: 0b1000_0000_0000_0010
+        }));
         let others: Vec<_> = (0..=SLOTS + 1).filter(|&slot| onramps.is_of_another(slot)).collect();
         assert_eq!(others, [2, 16]);
         assert_eq!(onramps.slot(), None);

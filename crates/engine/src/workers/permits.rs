@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use crate::learned::limit::Meter;
+use crate::learned::limit::{Division, Meter};
 use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
 use crate::settings::Settings;
 
@@ -45,7 +45,7 @@ impl Permits {
             running: AtomicU32::new(0),
             spared: AtomicU32::new(0),
             most: AtomicU32::new(settings.most_permits(backends)),
-            meter: Meter::new([settings.permits_range(backends, 1)]),
+            meter: Meter::new([settings.permits_range(backends, Division::NONE)]),
         }
     }
 

@@ -348,7 +348,10 @@ impl<P: Subject> World<P> {
                     .map(|bit| format!("{}.{bit}", name.trim_end_matches('.')))
                     .collect()
             }
-            1 => (1..=4).map(|slot| format!("{OF_PROGRAM}at_work.{slot}")).collect(),
+            1 => {
+                let name = *random.pick(&["at_work", "saturated"]);
+                (1..=4).map(|slot| format!("{OF_PROGRAM}{name}.{slot}")).collect()
+            }
             _ => (1..=random.between(1, 6)).map(|slot| format!("{OF_PROGRAM}slot.{slot}")).collect(),
         };
         onramps.direct += 1;

@@ -106,11 +106,11 @@ fn clients_that_have_come_before_the_slot_was_known_get_ids_of_it() {
 #[test]
 fn an_id_says_whose_client_it_is() {
     let pool = Pool::new(Workers::new(&Settings::default(), 3), 0);
-    pool.workers.onramps.take(Census { present: 2, at_work: 1, rank: 0, others: 0b10 });
+    pool.workers.onramps.take(Census { present: 2, at_work: 1, saturated: 1, rank: 0, others: 0b10 });
     assert_eq!(pool.peer_of(FIRST_ID), None);
     assert_eq!(pool.peer_of(FIRST_ID + IDS_OF_SLOT + 7), Some(2));
     assert_eq!(pool.peer_of(FIRST_ID + 2 * IDS_OF_SLOT), None, "nobody has that slot");
-    pool.workers.onramps.take(Census { present: 17, at_work: 1, rank: 0, others: 0xffff });
+    pool.workers.onramps.take(Census { present: 17, at_work: 1, saturated: 1, rank: 0, others: 0xffff });
     assert_eq!(pool.peer_of(WITHOUT - 1), Some(SLOTS));
     assert_eq!(pool.peer_of(WITHOUT), None, "that one has no slot");
     assert_eq!(pool.peer_of(i32::MAX as u32), None);

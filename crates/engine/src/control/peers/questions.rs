@@ -3,11 +3,15 @@
 use std::fmt::Write as _;
 
 use super::Peers;
+use super::work::Told;
 use crate::workers::onramps::SLOTS;
 
-/// The names of both locks but for the slot's number. A server's lock may have 64 characters (MySQL).
+/// The names of the locks of an Onramp but for the slot's number. A server's lock may have 64 characters (MySQL).
 pub(super) const SLOT: &str = "onramp.slot.";
 pub(super) const AT_WORK: &str = "onramp.at_work.";
+pub(super) const SATURATED: &str = "onramp.saturated.";
+/// In the order in which they are asked for, each of all slots.
+pub(super) const NAMES: [&str; 3] = [SLOT, AT_WORK, SATURATED];
 
 /// The server closes a connection that has been silent for a minute, where that is the one with the slot, which is never silent for longer than
 /// [`super::EVERY`]. Without that the locks of a machine that has vanished would stay for hours.
@@ -30,8 +34,8 @@ pub(crate) enum PeersQuestion {
     Holders,
     /// Whose connections are these?
     Accounts,
-    /// This one is at work from now on, or not any more.
-    AtWork(bool),
+    /// The others are told what is waited for here.
+    Tell(Told),
     /// The slot is given back.
     Leave,
     /// The connection may be silent for as long as any other.
@@ -74,7 +78,7 @@ impl Peers {
             PeersQuestion::Holders => {
                 let holders =
                     |name: &'static str| (1..=SLOTS).map(move |slot| format!("IS_USED_LOCK('{name}{slot}')"));
-                let all: Vec<_> = holders(SLOT).chain(holders(AT_WORK)).collect();
+                let all: Vec<_> = NAMES.into_iter().flat_map(holders).collect();
                 format!("SELECT {}, {}{CLOCK}", all.join(", "), self.mail.columns(self.own))
             }
             PeersQuestion::Accounts => {
@@ -85,17 +89,21 @@ impl Peers {
                     ids.join(", ")
                 )
             }
-            PeersQuestion::AtWork(at_work) => {
-                let slot = self.slot.unwrap_or(0);
-                if at_work {
-                    format!("SELECT GET_LOCK('{AT_WORK}{slot}', 0)")
-                } else {
-                    format!("SELECT RELEASE_LOCK('{AT_WORK}{slot}')")
-                }
-            }
+            PeersQuestion::Tell(Told::AtWork(is_so)) => self.tell_text(AT_WORK, is_so),
+            PeersQuestion::Tell(Told::Saturated(is_so)) => self.tell_text(SATURATED, is_so),
             PeersQuestion::Leave => format!("SELECT RELEASE_LOCK('{SLOT}{}')", self.former.unwrap_or(0)),
             PeersQuestion::UsualSilence => String::from(USUAL_SILENCE),
             of_mail => self.mail.text(self.own, of_mail),
+        }
+    }
+
+    /// Tells the others by the lock of this name whether that is so.
+    fn tell_text(&self, name: &str, is_so: bool) -> String {
+        let slot = self.slot.unwrap_or(0);
+        if is_so {
+            format!("SELECT GET_LOCK('{name}{slot}', 0)")
+        } else {
+            format!("SELECT RELEASE_LOCK('{name}{slot}')")
         }
     }
 

@@ -146,6 +146,8 @@ pub(super) struct Onramp {
     pub(super) peers: Peers,
     pub(super) connection: u64,
     onramps: Onramps,
+    /// For how long its statements have waited, in microseconds.
+    saturated_for: u64,
     views: Views,
     pub(super) now: Instant,
     changes: u32,
@@ -172,6 +174,7 @@ impl Onramp {
             peers: Peers::default(),
             connection,
             onramps: Onramps::default(),
+            saturated_for: 0,
             views: Views::default(),
             now: Instant::START + Duration::from_secs(1),
             changes: 0,
@@ -204,6 +207,7 @@ impl Onramp {
                 now: self.now,
                 service_user: "onramp",
                 onramps: &self.onramps,
+                saturated_for: self.saturated_for,
                 views: &mut self.views,
             };
             let answer = answer.as_deref().map_err(Clone::clone);
@@ -258,7 +262,7 @@ fn one_alone_asks_one_question_a_second() {
 
 #[test]
 fn names_fit_a_lock_of_mysql() {
-    for name in [SLOT, AT_WORK] {
+    for name in NAMES {
         assert!(format!("{name}{SLOTS}").len() <= 64);
     }
 }
@@ -286,6 +290,32 @@ fn two_see_each_other_and_one_that_dies_is_forgotten() {
     one.look(&mut server);
     assert_eq!(one.counts(), [1, 1]);
     assert_eq!(one.events(), [Event::PeerWent { slot: 2, connection: 8 }]);
+}
+
+#[test]
+fn those_are_counted_whose_statements_wait_much_of_the_time() {
+    let mut server = Locks::default();
+    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
+    for _ in 0..2 {
+        one.look(&mut server);
+        two.look(&mut server);
+    }
+    let mut saturated = |of_one: u64, of_two: u64| {
+        // Each sees what the other has said at its look before.
+        for _ in 0..2 {
+            for (onramp, waits) in [(&mut one, of_one), (&mut two, of_two)] {
+                onramp.saturated_for += waits * 1_000;
+                onramp.onramps.wait();
+                onramp.look(&mut server);
+            }
+        }
+        [one.onramps.division().saturated, two.onramps.division().saturated]
+    };
+    assert_eq!(saturated(900, 100), [1, 2], "one has waited, the other hardly");
+    assert_eq!(saturated(900, 900), [2, 2]);
+    assert_eq!(saturated(900, 0), [1, 2], "at work it still is");
+    assert_eq!(saturated(0, 0), [1, 1]);
+    assert_eq!([one.counts(), two.counts()], [[2, 2], [2, 2]]);
 }
 
 #[test]
@@ -325,6 +355,7 @@ fn a_slot_that_there_is_not_is_none() {
             now: onramp.now,
             service_user: "onramp",
             onramps: &onramp.onramps,
+            saturated_for: 0,
             views: &mut onramp.views,
         };
         let row = bytes_of(&[vec![Some(said.to_owned()), Some(String::from("7"))]]);

@@ -94,12 +94,12 @@ impl<const LIMITS: usize> Meter<LIMITS> {
 
     /// Says whether statements that end now count.
     pub(crate) fn counts(&self) -> bool {
-        self.saturated_since.load(SeqCst) != NEVER || self.counts_always.load(SeqCst)
+        let waits = self.saturated_since.load(SeqCst) != NEVER;
+        self.is_on() && (waits || self.counts_always.load(SeqCst))
     }
 
-    /// Says whether statements wait, of any worker, after a turn at `now`.
-    pub(crate) fn saturated(&self, now: Instant, saturated: impl FnOnce() -> bool) {
-        let saturated = self.is_on() && saturated();
+    /// Says whether statements wait, of any worker, after a turn at `now`; also where the limit is given.
+    pub(crate) fn saturated(&self, now: Instant, saturated: bool) {
         let since = self.saturated_since.load(SeqCst);
         match (since, saturated) {
             (NEVER, true) => self.saturated_since.store(now.as_micros(), SeqCst),
@@ -110,6 +110,13 @@ impl<const LIMITS: usize> Meter<LIMITS> {
                 }
             }
         }
+    }
+
+    /// For how long statements have waited until now, in microseconds.
+    pub(crate) fn saturated_for(&self, now: Instant) -> u64 {
+        let since = self.saturated_since.load(SeqCst);
+        let going_on = if since == NEVER { 0 } else { now.as_micros().saturating_sub(since) };
+        self.saturated.load(SeqCst) + going_on
     }
 
     /// Counts what a worker has in its turn, and says which limits are in force from now on, where it has looked. How far away the server
@@ -135,12 +142,10 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         }
         let mut limits = self.limits.try_lock().ok()?;
         self.next_look.store((now + LOOK).as_micros(), SeqCst);
-        let since = self.saturated_since.load(SeqCst);
-        let going_on = if since == NEVER { 0 } else { now.as_micros().saturating_sub(since) };
         let counts = Counts {
             statements: self.statements.load(SeqCst),
             work: std::array::from_fn(|drawer| self.work[drawer].load(SeqCst)).into(),
-            saturated: self.saturated.load(SeqCst) + going_on,
+            saturated: self.saturated_for(now),
         };
         let mut trying = limits.iter().position(|limit| limit.as_ref().is_some_and(Limit::is_trying));
         for (number, limit) in limits.iter_mut().enumerate() {

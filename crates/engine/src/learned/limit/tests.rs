@@ -25,7 +25,7 @@ fn bound_by_both(threads: f64) -> f64 {
 }
 
 fn range(least: u32, most: u32) -> Range {
-    Range { least, most, start: 16, worth: Worth::Little, onramps: 1 }
+    Range { least, most, start: 16, worth: Worth::Little, division: Division::NONE }
 }
 
 /// Time, counts, and a limit that looks at them every 10 ms.
@@ -402,7 +402,7 @@ impl Together {
         };
         let turns = |rank: u32| {
             let turns = Onramps::default();
-            turns.take(Census { present: onramps, at_work: onramps, rank, others: 0 });
+            turns.take(Census { present: onramps, at_work: onramps, saturated: onramps, rank, others: 0 });
             turns
         };
         Self { benches: (0..onramps).map(bench).collect(), turns: (0..onramps).map(turns).collect() }
@@ -433,7 +433,13 @@ impl Together {
 /// The range of one of so many Onramps, as the settings have it for a server that takes 256.
 fn divided(onramps: u32) -> Range {
     let part = |limit: u32| limit.div_ceil(onramps);
-    Range { least: part(2), most: part(256), start: part(16), worth: Worth::Little, onramps }
+    Range {
+        least: part(2),
+        most: part(256),
+        start: part(16),
+        worth: Worth::Little,
+        division: Division { at_work: onramps, saturated: onramps },
+    }
 }
 
 #[test]
@@ -454,6 +460,41 @@ fn several_come_near_the_best_together() {
             }
         }
     }
+}
+
+#[test]
+fn one_beside_others_that_send_nothing_comes_near_the_best_alone() {
+    for (name, server) in SERVERS {
+        for onramps in [2, 5] {
+            let range = Range { division: Division { at_work: onramps, saturated: 1 }, ..divided(onramps) };
+            let best = (range.least..=range.most).map(|limit| server(f64::from(limit))).fold(0.0, f64::max);
+            for seed in 1..=4 {
+                let mut bench = Bench::new(0.1, seed);
+                bench.limit.change_range(range);
+                let mut together = Together { benches: vec![bench], turns: vec![Onramps::default()] };
+                together.run(server, until_found());
+                let share = together.run(server, Duration::from_secs(60)) / best;
+                assert!(
+                    share > 0.9,
+                    "{onramps}, {name}, seed {seed}: {share:.3} with {:?}",
+                    together.limits()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_compared_beyond_a_change_of_those_that_send() {
+    let mut bench = Bench::new(0.1, 1);
+    bench.limit.change_range(divided(2));
+    while !bench.limit.is_trying() {
+        bench.run(bound_by_disk, INTERVAL, 1.0);
+    }
+    let best = bench.limit.best;
+    bench.limit.change_range(Range { division: Division { at_work: 2, saturated: 1 }, ..divided(2) });
+    assert_eq!((bench.limit.is_trying(), bench.limit.in_force()), (false, best));
+    assert!(bench.limit.undecided.is_empty());
 }
 
 #[test]

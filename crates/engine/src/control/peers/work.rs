@@ -1,0 +1,121 @@
+//! What the other Onramps are told of the statements that wait at this one.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+/// An Onramp whose statements have waited is at work for so long: loads come in bursts, and each change of the permits is a new start for
+/// those who find their limit.
+const AT_WORK_FOR: Duration = Duration::from_secs(10);
+
+/// Where statements wait for a quarter of the time the limit is used, as measurements of it have it. Who uses less leaves the server to the
+/// others, whatever may be his.
+const USED: u64 = 4;
+
+/// What the others are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// This one is at work from now on, or not any more.
+    AtWork(bool),
+    /// Its statements wait much of the time from now on, or not any more.
+    Saturated(bool),
+}
+
+/// Whether statements wait, and what has been said of it.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Until when we are at work.
+    until: Option<Instant>,
+    is_saturated: bool,
+    /// When that was looked at, and for how long statements had waited until then, in microseconds.
+    seen: Option<(Instant, u64)>,
+    /// The server knows it.
+    says_at_work: bool,
+    says_saturated: bool,
+}
+
+impl Work {
+    pub(super) fn is_at_work(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// Whether statements have waited since the last look, and for how long until now, in microseconds.
+    pub(super) fn look(&mut self, now: Instant, have_waited: bool, saturated_for: u64) {
+        if have_waited {
+            self.until = Some(now + AT_WORK_FOR);
+        } else if self.until.is_some_and(|until| until <= now) {
+            self.until = None;
+        }
+        if let Some((at, before)) = self.seen.replace((now, saturated_for)) {
+            let elapsed = now.as_micros().saturating_sub(at.as_micros());
+            let waited = saturated_for.saturating_sub(before);
+            self.is_saturated = self.is_at_work() && waited.saturating_mul(USED) >= elapsed;
+        }
+    }
+
+    /// What the server is to be told.
+    pub(super) fn change(&self) -> Option<Told> {
+        let at_work = self.is_at_work();
+        let is_known = at_work == self.says_at_work;
+        (!is_known).then_some(Told::AtWork(at_work)).or_else(|| self.change_of_saturation())
+    }
+
+    fn change_of_saturation(&self) -> Option<Told> {
+        (self.is_saturated != self.says_saturated).then_some(Told::Saturated(self.is_saturated))
+    }
+
+    /// The server has heard whether we are at work, or has refused to. Returns what it is to be told next.
+    pub(super) fn say_at_work(&mut self, is_said: bool) -> Option<Told> {
+        self.says_at_work = is_said;
+        self.change_of_saturation()
+    }
+
+    /// Likewise whether we are saturated.
+    pub(super) fn say_saturated(&mut self, is_said: bool) {
+        self.says_saturated = is_said;
+    }
+
+    /// The connection that has said it is gone.
+    pub(super) fn is_forgotten(&mut self) {
+        self.says_at_work = false;
+        self.says_saturated = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks once a second, before each of which statements have waited for so many milliseconds.
+    fn looks(work: &mut Work, waits: &[u64]) -> Vec<bool> {
+        let (mut now, mut waited) = (Instant::START, 0);
+        work.look(now, true, waited);
+        let look = |milliseconds: &u64| {
+            now = now + Duration::from_secs(1);
+            waited += milliseconds * 1_000;
+            work.look(now, *milliseconds > 0, waited);
+            work.is_saturated
+        };
+        waits.iter().map(look).collect()
+    }
+
+    #[test]
+    fn who_waits_for_a_quarter_of_the_time_is_saturated() {
+        let mut work = Work::default();
+        assert_eq!(looks(&mut work, &[250, 249, 1_000, 0, 250]), [true, false, true, false, true]);
+        assert!(work.is_at_work(), "for ten seconds");
+    }
+
+    #[test]
+    fn each_is_said_once_and_again_on_another_connection() {
+        let mut work = Work::default();
+        looks(&mut work, &[500]);
+        assert_eq!(work.change(), Some(Told::AtWork(true)));
+        assert_eq!(work.say_at_work(true), Some(Told::Saturated(true)));
+        work.say_saturated(true);
+        assert_eq!(work.change(), None);
+        work.is_forgotten();
+        assert_eq!(work.change(), Some(Told::AtWork(true)));
+        assert_eq!(work.say_at_work(false), Some(Told::Saturated(true)), "somebody else holds the one lock");
+    }
+}

@@ -1,0 +1,59 @@
+//! Where a limit is to be found, and how a server is divided among several Onramps.
+
+use super::differences::Worth;
+
+/// Where a limit is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The least value of the limit, from 1.
+    pub least: u32,
+    /// And at most so much, not less.
+    pub most: u32,
+    /// Where it begins, as far as these allow.
+    pub start: u32,
+    /// The gain that a higher limit has to bring.
+    pub worth: Worth,
+    /// Among whom the server is divided; the other numbers are for this Onramp.
+    pub division: Division,
+}
+
+/// Among how many Onramps a server is divided, this one counted, so that both are from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// Those that have had statements that wait, lately.
+    pub at_work: u32,
+    /// Those whose statements wait much of the time now: they send as many as they may.
+    pub saturated: u32,
+}
+
+impl Division {
+    /// There is no other, or none that counts.
+    pub const NONE: Self = Self { at_work: 1, saturated: 1 };
+}
+
+impl Range {
+    pub(super) fn clamp(self, limit: u32) -> u32 {
+        let least = self.least.max(1);
+        limit.clamp(least, self.most.max(least))
+    }
+
+    /// So many statements of all Onramps are at the server together where this one has so many, and each of the others that send as many as
+    /// they may `usual`: they are taken to have as many. Where others have next to none, the server is this one's.
+    pub(super) fn together(self, limit: u32, usual: u32) -> u32 {
+        limit.saturating_add((self.division.saturated - 1).saturating_mul(usual))
+    }
+
+    /// By how much the logarithm of the server's speed is larger with `other` than with `best`, where that of this Onramp's is larger by so
+    /// much. A busy server gives each Onramp what part of all statements there is its own: who sends more gets more, however little
+    /// more the server does, and by his own speed alone each would send ever more.
+    pub(super) fn of_server(self, best: u32, other: u32, difference: f64) -> f64 {
+        let part = |limit: u32| (f64::from(limit) / f64::from(self.together(limit, best))).ln();
+        difference - (part(other) - part(best))
+    }
+
+    /// The part of a limit that is right where it is shared with so many, of one that was shared with `before`.
+    pub(super) fn part_of(self, limit: u32, before: u32) -> u32 {
+        let part = u64::from(limit) * u64::from(before);
+        u32::try_from(part.div_ceil(self.division.at_work.into())).unwrap_or(u32::MAX)
+    }
+}
