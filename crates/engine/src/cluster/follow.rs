@@ -130,8 +130,8 @@ impl Engine {
             if news.is_some() || before != (chosen.get(), chosen.what_goes_on()) {
                 self.pool.write_to_others(&Letter::Wake);
             }
-            let replicas_have_news =
-                self.cluster.say_replicas(&self.pool.workers.chosen, &self.pool.workers.replicas);
+            let (workers, max_lag) = (&self.pool.workers, self.settings.reads.max_lag);
+            let replicas_have_news = self.cluster.say_replicas(&workers.chosen, &workers.replicas, max_lag);
             if replicas_have_news {
                 self.pool.write_to_others(&Letter::Wake);
             }

@@ -4,6 +4,7 @@
 //! ([`verdict`]), and what several checks in a row say is how it stands ([`standing`]). From how all of them stand follows which is the
 //! primary ([`choice`], [`primary`]), whereby an operator may leave some out ([`drain`]); all workers hear of it ([`chosen`]), and turn to it ([`follow`]).
 
+pub(crate) mod aurora;
 pub(crate) mod check;
 pub(crate) mod choice;
 pub(crate) mod chosen;
@@ -157,7 +158,7 @@ impl Cluster {
     }
 
     /// Says which servers may be read from beside the primary. True where that has changed.
-    fn say_replicas(&self, chosen: &Chosen, replicas: &Replicas) -> bool {
+    fn say_replicas(&self, chosen: &Chosen, replicas: &Replicas, max_lag: Duration) -> bool {
         let primary = chosen.get().place;
         let is_node = |place: usize| self.standings[place].believed().role == ServerRole::Node;
         replicas.say_of_primary(primary.is_some_and(is_node));
@@ -168,7 +169,7 @@ impl Cluster {
             let fitness = Fitness {
                 is_open: is_up && is_other && is_first && !self.is_drained(place),
                 is_up,
-                is_fit: self.may_be_read_from(standing, primary.is_some()),
+                is_fit: self.may_be_read_from(standing, primary.is_some(), max_lag),
                 is_node: is_node(place),
             };
             replicas.say(place, fitness)
@@ -178,14 +179,17 @@ impl Cluster {
 
     /// Whether a server has what the primary writes, sooner or later. One that follows nobody may have what the primary never had: a former
     /// primary that is back.
-    fn may_be_read_from(&self, standing: &Standing, has_primary: bool) -> bool {
+    fn may_be_read_from(&self, standing: &Standing, has_primary: bool, max_lag: Duration) -> bool {
         let found = standing.believed();
+        let is_behind = matches!(found.follows, Follows::Storage(lag) if lag > max_lag);
         match found.role {
             ServerRole::Node => true,
             ServerRole::Replica if found.membership.is_some() => true,
+            ServerRole::Replica if is_behind => false,
             // Whom it follows it has said before there was this primary, perhaps.
             ServerRole::Replica if has_primary => {
-                found.follows == Follows::All && standing.last_began() >= self.primary_since
+                matches!(found.follows, Follows::All | Follows::Storage(_))
+                    && standing.last_began() >= self.primary_since
             }
             // Without a primary its source is gone, and what it has got holds.
             ServerRole::Replica => found.follows != Follows::Nobody,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::aurora::{self, Aurora};
 use crate::backend::own_answers::{Named, NamedRow, Row, first_field, rows_of};
 use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
@@ -26,6 +27,8 @@ pub(crate) enum Question {
     Galera,
     /// The members of Group Replication.
     Group,
+    /// Of Aurora: that times are of UTC.
+    Utc,
     /// The instances of Aurora.
     Aurora,
 }
@@ -52,12 +55,6 @@ const GROUP_WITHOUT_ROLES: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, '' AS MEM
     FROM performance_schema.replication_group_members AS m \
     LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
-/// Every instance knows all of them ("information_schema.replica_host_status" in the Aurora MySQL reference). The writer's session has a
-/// name of its own; behind a change of the writer there may be two of it for a while, of which the one heard of last counts: it comes last.
-const AURORA: &str = "SELECT SERVER_ID, SESSION_ID, REPLICA_LAG_IN_MILLISECONDS FROM information_schema.replica_host_status \
-    ORDER BY LAST_UPDATE_TIMESTAMP";
-const WRITER: &str = "MASTER_SESSION_ID";
-
 impl Question {
     /// The question's text for a server of this version.
     pub(crate) fn text(self, version: &Version) -> &'static str {
@@ -72,7 +69,8 @@ impl Question {
             Self::Galera => GALERA,
             Self::Group if version.number() < 80_002 => GROUP_WITHOUT_ROLES,
             Self::Group => GROUP,
-            Self::Aurora => AURORA,
+            Self::Utc => aurora::UTC,
+            Self::Aurora => aurora::INSTANCES,
         }
     }
 }
@@ -92,17 +90,6 @@ pub(crate) struct Reading {
     pub(crate) galera: Option<Galera>,
     pub(crate) group: Option<Group>,
     pub(crate) aurora: Option<Aurora>,
-}
-
-/// An instance of Aurora, by what it knows of all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Aurora {
-    /// The one that writes, as it has heard; empty where it does not say.
-    pub(crate) writer: String,
-    /// Its own name.
-    pub(crate) own: String,
-    /// How far it is behind the writer, where it says so.
-    pub(crate) lag: Option<Duration>,
 }
 
 /// From whom a server replicates.
@@ -224,7 +211,7 @@ impl Round {
         answer: Result<&[u8], NoAnswer>,
     ) -> Result<Option<Question>, NotJudged> {
         match (question, answer) {
-            (Question::NoSyncWait, _) => {}
+            (Question::NoSyncWait | Question::Utc, _) => {}
             (Question::Variables, Ok(kept)) => self.take_variables(kept)?,
             (Question::Position, Ok(kept)) => self.take_position(kept),
             (Question::Replication, Ok(kept)) => {
@@ -234,7 +221,11 @@ impl Round {
             (Question::Replication, Err(error)) => self.reading.replication = Replication::Hidden(error),
             (Question::Galera, Ok(kept)) => self.take_galera(kept),
             (Question::Group, Ok(kept)) => self.take_group(kept),
-            (Question::Aurora, Ok(kept)) => self.take_aurora(kept),
+            (Question::Aurora, Ok(kept)) => {
+                if let Some(aurora) = &mut self.reading.aurora {
+                    aurora.take(kept);
+                }
+            }
             // What it takes says as much of the role.
             (Question::Aurora, Err(_)) => {}
             (_, Err(error)) => return Err(NotJudged::NoAnswer(error)),
@@ -251,7 +242,8 @@ impl Round {
         match last {
             Question::NoSyncWait => Some(Question::Variables),
             // Its instances have one storage: nobody replicates, and none has more than another.
-            Question::Variables if self.reading.aurora.is_some() => Some(Question::Aurora),
+            Question::Variables if self.reading.aurora.is_some() => Some(Question::Utc),
+            Question::Utc => Some(Question::Aurora),
             Question::Variables if !version.is_mariadb() => Some(Question::Position),
             Question::Variables | Question::Position => Some(Question::Replication),
             Question::Replication if self.of_galera => Some(Question::Galera),
@@ -283,7 +275,7 @@ impl Round {
         let own = value("aurora_server_id");
         if !own.is_empty() {
             self.reading.identity = format!("aurora {own}");
-            self.reading.aurora = Some(Aurora { own, ..Aurora::default() });
+            self.reading.aurora = Some(Aurora::new(own));
         }
         self.of_galera = is_on("wsrep_on");
         if self.of_galera {
@@ -340,20 +332,6 @@ impl Round {
         }
         group.place = self.has_many_primaries.then_some(before);
         self.reading.group = Some(group);
-    }
-
-    fn take_aurora(&mut self, kept: &[u8]) {
-        let table = Named::of(kept);
-        let Some(aurora) = &mut self.reading.aurora else { return };
-        for row in table.rows() {
-            let name = row.text("SERVER_ID");
-            let milliseconds: Option<f64> = row.text("REPLICA_LAG_IN_MILLISECONDS").parse().ok();
-            if row.text("SESSION_ID") == WRITER {
-                aurora.writer = name;
-            } else if name == aurora.own {
-                aurora.lag = milliseconds.and_then(|lag| Duration::try_from_secs_f64(lag / 1e3).ok());
-            }
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What tests of the choice have in common: two servers, and what their checks say.
+//! What tests have in common: two servers and what their checks say, and answers of servers.
 
 use std::time::Duration;
 
@@ -6,8 +6,11 @@ use seam::{Address, Instant};
 
 use super::Cluster;
 use super::chosen::Chosen;
+use super::reading::{Question, Round};
 use super::standing::Checked;
 use super::verdict::{Membership, Verdict};
+use crate::control::answer::NoAnswer;
+use crate::control::version::Version;
 use crate::outside::event::Event;
 use crate::outside::named::ServerRole;
 use crate::settings::Settings;
@@ -68,4 +71,41 @@ impl Cluster {
         self.seen(now, place, verdict);
         self.choose(now, chosen, settings).or(news)
     }
+}
+
+/// An answer with columns and rows as a server sends it: what [`crate::backend::own_answers`] reads.
+pub(super) fn answer(columns: &[&str], rows: &[&[&str]]) -> Vec<u8> {
+    let (mut out, mut sequence) = (Vec::new(), 1);
+    let definitions: Vec<_> = columns.iter().map(|name| wire::Column::text(name)).collect();
+    let mut set = wire::ResultSetWriter::begin(
+        &mut out,
+        &mut sequence,
+        &definitions,
+        wire::StatusFlags::default(),
+        wire::Capabilities::DEPRECATE_EOF,
+    );
+    for row in rows {
+        let row: Vec<_> = row.iter().map(|field| (*field != "NULL").then_some(field.as_bytes())).collect();
+        set.row(&row);
+    }
+    set.finish();
+    out
+}
+
+pub(super) fn refused(message: &str) -> NoAnswer {
+    NoAnswer::Refused { code: 1227, message: String::from(message) }
+}
+
+/// A round against a server that answers so, in the order of its questions.
+pub(super) fn judged(version: &str, answers: &[(Question, Result<Vec<u8>, &str>)]) -> Verdict {
+    let version = Version::new(version.into());
+    let mut round = Round::default();
+    let mut next = Some(Question::Variables);
+    for (question, answer) in answers {
+        assert_eq!(next, Some(*question), "the round asks in another order");
+        let answer = answer.as_ref().map(Vec::as_slice).map_err(|error| refused(error));
+        next = round.take(&version, *question, answer).expect("it can be judged");
+    }
+    assert_eq!(next, None, "the round is not over");
+    Verdict::of(&round.finish())
 }

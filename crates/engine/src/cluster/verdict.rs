@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::aurora::Aurora;
 use super::foreign;
-use super::reading::{Aurora, Channel, Galera, Group, Reading, Replication};
+use super::reading::{Channel, Galera, Group, Reading, Replication};
 use crate::outside::named::ServerRole;
 
 /// How a server was found in a round.
@@ -34,6 +35,8 @@ pub(crate) enum Follows {
     AppliesRest,
     /// It gets and carries out all.
     All,
+    /// It has the storage that the primary writes, and is so far behind what that has written: a reader of Aurora.
+    Storage(Duration),
 }
 
 /// A member's view of what it belongs to: nodes of Galera, a group of MySQL's.
@@ -101,9 +104,8 @@ impl Verdict {
             position: foreign::position(&reading.position),
             identity: foreign::identity(&reading.identity),
             membership: membership_of(reading),
-            follows: match reading.aurora {
-                // It reads what the writer has written.
-                Some(_) => Follows::All,
+            follows: match &reading.aurora {
+                Some(aurora) => aurora.lag.map_or(Follows::Nobody, Follows::Storage),
                 None => follows_of(&reading.replication),
             },
         }
@@ -186,11 +188,11 @@ fn judge_member(reading: &Reading, group: &Group) -> (ServerRole, bool, String) 
 /// An instance of Aurora. One that has been the writer goes on to say that it takes writes until it has heard of the new one, or has been
 /// started anew.
 fn judge_instance(reading: &Reading, aurora: &Aurora) -> (ServerRole, String) {
-    let Aurora { writer, own, .. } = aurora;
+    let writer = &aurora.writer;
     match (reading.innodb_read_only, writer.is_empty()) {
         (true, true) => (ServerRole::Replica, String::from("a reader of Aurora (innodb_read_only is on)")),
         (true, false) => (ServerRole::Replica, format!("a reader of Aurora, whose writer is {writer}")),
-        (false, false) if writer != own => (
+        (false, false) if !aurora.is_writer() => (
             ServerRole::Replica,
             format!("innodb_read_only is off, but the writer of Aurora is {writer} (replica_host_status)"),
         ),

@@ -2,45 +2,8 @@
 
 use super::*;
 use crate::cluster::reading::{NotJudged, Question, Round};
-use crate::control::answer::NoAnswer;
+use crate::cluster::testing::{answer, judged, refused};
 use crate::control::version::Version;
-
-/// An answer with columns and rows as a server sends it: what [`crate::backend::own_answers`] reads.
-fn answer(columns: &[&str], rows: &[&[&str]]) -> Vec<u8> {
-    let (mut out, mut sequence) = (Vec::new(), 1);
-    let definitions: Vec<_> = columns.iter().map(|name| wire::Column::text(name)).collect();
-    let mut set = wire::ResultSetWriter::begin(
-        &mut out,
-        &mut sequence,
-        &definitions,
-        wire::StatusFlags::default(),
-        wire::Capabilities::DEPRECATE_EOF,
-    );
-    for row in rows {
-        let row: Vec<_> = row.iter().map(|field| (*field != "NULL").then_some(field.as_bytes())).collect();
-        set.row(&row);
-    }
-    set.finish();
-    out
-}
-
-fn refused(message: &str) -> NoAnswer {
-    NoAnswer::Refused { code: 1227, message: String::from(message) }
-}
-
-/// A round against a server that answers so, in the order of its questions.
-fn judged(version: &str, answers: &[(Question, Result<Vec<u8>, &str>)]) -> Verdict {
-    let version = Version::new(version.into());
-    let mut round = Round::default();
-    let mut next = Some(Question::Variables);
-    for (question, answer) in answers {
-        assert_eq!(next, Some(*question), "the round asks in another order");
-        let answer = answer.as_ref().map(Vec::as_slice).map_err(|error| refused(error));
-        next = round.take(&version, *question, answer).expect("it can be judged");
-    }
-    assert_eq!(next, None, "the round is not over");
-    Verdict::of(&round.finish())
-}
 
 fn variables(rows: &[(&str, &str)]) -> (Question, Result<Vec<u8>, &'static str>) {
     let rows: Vec<Vec<&str>> = rows.iter().map(|&(name, value)| vec![name, value]).collect();
@@ -158,54 +121,16 @@ fn what_the_service_account_may_not_see_is_named_and_the_rest_counts() {
     );
 }
 
-/// As Aurora MySQL 3 shows its instances, with the columns that matter.
-fn instances(rows: &[[&str; 3]]) -> (Question, Result<Vec<u8>, &'static str>) {
-    let rows: Vec<&[&str]> = rows.iter().map(<[&str; 3]>::as_slice).collect();
-    (Question::Aurora, Ok(answer(&["SERVER_ID", "SESSION_ID", "REPLICA_LAG_IN_MILLISECONDS"], &rows)))
-}
-
-const OF_AURORA: [[&str; 3]; 3] = [
-    ["db-1", "MASTER_SESSION_ID", "0"],
-    ["db-2", "e41d7b1a-6a42-4c1c-9b4c-9a8a6b0c9e10", "16.4390007019043"],
-    ["db-3", "0b5f7c9e-2f6d-4b0e-8a53-9d1c4d2f7a55", "1019.5"],
-];
-
-#[test]
-fn the_instances_of_aurora_are_told_apart_by_their_table() {
-    let judge = |own: &str, read_only: &str, rows: &[[&str; 3]]| {
-        let with_own = with(&OF_MYSQL, &[("innodb_read_only", read_only), ("aurora_server_id", own)]);
-        judged("8.0.32", &[variables(&with_own), instances(rows)])
-    };
-    let writer = judge("db-1", "OFF", &OF_AURORA);
-    assert_eq!((writer.role, writer.is_well, writer.is_writable), (ServerRole::Primary, true, true));
-    assert_eq!((writer.identity.as_str(), writer.position.as_str()), ("aurora db-1", ""));
-    for (own, lag) in [("db-2", 16), ("db-3", 1_019)] {
-        let reader = judge(own, "ON", &OF_AURORA);
-        assert_eq!((reader.role, reader.is_well, reader.is_writable), (ServerRole::Replica, true, false));
-        assert_eq!((reader.follows, reader.lag.map(|lag| lag.as_millis())), (Follows::All, Some(lag)));
-        assert_eq!(reader.reason, "a reader of Aurora, whose writer is db-1");
-    }
-    // The former writer, which has not been started anew yet.
-    let former = judge("db-3", "OFF", &OF_AURORA);
-    assert_eq!((former.role, former.is_writable), (ServerRole::Replica, false));
-    assert!(former.reason.contains("the writer of Aurora is db-1"), "{}", former.reason);
-    let two = [["db-3", "MASTER_SESSION_ID", "0"], ["db-1", "MASTER_SESSION_ID", "0"]];
-    assert!(judge("db-1", "OFF", &two).is_writable, "the one heard of last");
-    assert!(!judge("db-3", "OFF", &two).is_writable);
-    // One that has just begun knows of nobody.
-    let alone = judge("db-1", "OFF", &[]);
-    assert_eq!((alone.role, alone.is_writable), (ServerRole::Primary, true));
-    assert_eq!(judge("db-2", "ON", &[["db-2", "x", "NULL"]]).lag, None, "it does not say");
-}
-
 #[test]
 fn an_instance_of_aurora_whose_table_cannot_be_read_is_known_by_what_it_takes() {
     let denied = || (Question::Aurora, Err("error 1142: SELECT command denied"));
     let judge = |read_only: &str| {
         let with_own = with(&OF_MYSQL, &[("innodb_read_only", read_only), ("aurora_server_id", "db-9")]);
-        judged("8.0.32", &[variables(&with_own), denied()])
+        let utc = (Question::Utc, Ok(Vec::new()));
+        judged("8.0.32", &[variables(&with_own), utc, denied()])
     };
     assert!(judge("OFF").is_writable && !judge("ON").is_writable);
+    assert_eq!(judge("ON").follows, Follows::Nobody);
 }
 
 #[test]
