@@ -18,7 +18,8 @@ pub(super) const UTC: &str = "SET time_zone = '+00:00'";
 /// The session's name of the instance that writes.
 const WRITER: &str = "MASTER_SESSION_ID";
 
-/// A writer that nothing has been heard of for so long is none. A failover takes a minute at most, as a rule, and drivers wait for three or for five.
+/// A writer that nothing has been heard of for so long may be another cluster's. A failover takes a minute at most, as a rule, and drivers wait for
+/// three or for five.
 const HOLDS: Duration = Duration::from_secs(180);
 
 /// Rows come about once a second. One that is older than a few of these has not come since, and what it says was true then.
@@ -50,8 +51,8 @@ impl Aurora {
     pub(crate) fn take(&mut self, kept: &[u8]) {
         let table = Named::of(kept);
         let rows: Vec<Row> = table.rows().map(Row::of).collect();
-        self.writer = writer_of(&rows);
         let own = rows.iter().find(|row| row.name.eq_ignore_ascii_case(&self.own));
+        self.writer = writer_of(&rows, own.is_some());
         self.lag = own.and_then(Row::behind);
     }
 }
@@ -90,9 +91,13 @@ fn since(age: i64) -> Duration {
 
 /// Behind a change of the writer there may be two of it for a while, and in a copy of a cluster that of the other one for ever: the one heard of
 /// last counts. Of two that were heard of at the same moment neither does, so that they have to say themselves whether they take writes.
-fn writer_of(rows: &[Row]) -> String {
+///
+/// Whose table has no row of itself has just begun, and old rows are of another cluster. Whose table has one may have been cut off as a writer:
+/// what it has heard last counts for as long as it hears nothing else.
+fn writer_of(rows: &[Row], has_own: bool) -> String {
     let age = |row: &&Row| row.age.unwrap_or(i64::MAX);
-    let writers = || rows.iter().filter(|row| row.writes && row.age.is_none_or(|age| since(age) <= HOLDS));
+    let holds = |row: &Row| has_own || row.age.is_none_or(|age| since(age) <= HOLDS);
+    let writers = || rows.iter().filter(|row| row.writes && holds(row));
     let Some(last) = writers().min_by_key(age) else { return String::new() };
     let is_other = |row: &&Row| age(row) == age(&last) && !row.name.eq_ignore_ascii_case(&last.name);
     if writers().any(|row| is_other(&row)) { String::new() } else { last.name.clone() }

@@ -197,6 +197,17 @@ fn of_two_writers_heard_of_at_once_neither_is_believed() {
     assert!(is_primary(&instance("a", false, &old)) && is_reader(&instance("b", true, &old)));
 }
 
+#[test]
+fn a_former_writer_that_is_cut_off_is_none_however_long_ago_it_heard_of_the_new_one() {
+    for own in [["a", "MASTER_SESSION_ID", "0", "700000000"], ["a", "x", "20", "600000000"]] {
+        let table = of(&[own, ["b", "MASTER_SESSION_ID", "0", "600000000"]]);
+        let former = instance("a", false, &table);
+        assert!(is_reader(&former), "{former:?}");
+        let present = of(&[own, ["b", "MASTER_SESSION_ID", "0", "100000"]]);
+        assert_eq!(primary(&[&former, &instance("b", false, &present)]), Ok(1));
+    }
+}
+
 /// A secondary cluster of a global database has no writer; a reader that forwards writes cannot write either.
 #[test]
 fn where_nobody_can_write_there_is_no_primary() {
