@@ -98,7 +98,7 @@ def test_a_reader_whose_row_does_not_come_is_not_read_from(instances, own_onramp
             instances.hear(1, writer, (1, 20, COMES))
             until_split(client, wanted=(2,))
             instances.hear(1, writer, *own)
-            until(lambda: not found(onramp)[1]["readable"], lambda: found(onramp))
+            until(lambda: found(onramp)[1]["unreadable_for"] == "apart", lambda: found(onramp))
             assert [server_of(client) for _ in range(8)] == [1] * 8, own
         # How old a read may be is the operator's to say.
         rows(onramp, "SET GLOBAL replica_max_lag = '1h'")

@@ -458,7 +458,7 @@ table! {
         /// Whether reads go there as to a replica: 1 or 0. NULL where `read_split` is `off`, as all that follows.
         readable: Option<bool>,
         /// Why not: `primary` (it takes reads as it takes all else), `drained`, `unfit` (by its checks it is not up, or it is there under
-        /// another address too), `apart` (by its checks it does not get, or does not carry out, what the primary writes), `not_connected` (some worker has not connected to it, or read its accounts, yet),
+        /// another address too), `apart` (by its checks it does not get, or does not carry out, what the primary writes; as a reader of Aurora it does not say that it is at most `replica_max_lag` behind), `not_connected` (some worker has not connected to it, or read its accounts, yet),
         /// `no_trackers` (it has no session trackers, so that each read would cost a backend of its own),
         /// `no_position` (it, or the primary, does not say how far it is, or what they say cannot be compared), `too_old` (it may lack what
         /// is older than `replica_max_lag`), `no_weight` (its weight is 0) or `other_zone` (it could take them, and servers in Onramp's own zone do); NULL where they go there.

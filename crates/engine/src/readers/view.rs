@@ -33,7 +33,7 @@ named! {
         NoTrackers = "no_trackers",
         /// A worker has not connected to it yet, or has not read its accounts.
         NotConnected = "not_connected",
-        /// By its checks it does not get, or does not carry out, what the primary writes.
+        /// By its checks it does not get, or does not carry out, what the primary writes; a reader of Aurora is too far behind, or does not say.
         Apart = "apart",
         /// By its checks it is not up, or is there under another address too.
         Unfit = "unfit",
