@@ -23,6 +23,8 @@ mod testing;
 pub(crate) mod verdict;
 pub(crate) mod view;
 
+use std::time::Duration;
+
 use seam::{Address, ConnectionId, Instant};
 
 use self::check::Check;
