@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::client::buffered_answer::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
 use crate::client::trackers::{self, Told};
-use crate::cluster::follow::is_refusal_by_role;
+use crate::cluster::refusal::is_refusal_by_role;
 use crate::coalescing::group::Group;
 use crate::engine::Engine;
 use crate::errors::ServerError;

@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use seam::{Address, ConnectionId, Instant};
-use sql::{Effects, Kind};
 use wire::StatusFlags;
 
 use super::Cluster;
 use super::chosen::Choice;
 use super::drain::{DrainOrder, DrainOutcome, NotDrained};
+use super::refusal::{cannot_commit, is_commit_alone, may_be_sent_again};
 use super::sent_before::SentBefore;
 use super::switchover::{SwitchStep, Switching};
 use crate::accounts::task::Asker;
@@ -20,16 +20,9 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::io::Role;
-use crate::request::{Request, RequestKind};
+use crate::request::RequestKind;
 use crate::session::aftermath::Diagnostics;
 use crate::workers::letter::Letter;
-
-/// ER_OPTION_PREVENTS_STATEMENT, with which a server refuses writes under `read_only`, and ER_READ_ONLY_MODE, under `innodb_read_only`.
-const PREVENTED: u16 = 1290;
-const READ_ONLY_MODE: u16 = 1836;
-/// ER_UNKNOWN_COM_ERROR, with which a node of Galera that is out of the primary component refuses whatever it is sent, before it
-/// begins with it (mysql_execute_command in sql_parse.cc of MariaDB).
-const UNKNOWN_COMMAND: u16 = 1047;
 
 /// All connections of a server that dies end at once. Whoever has the server end his own again and again (KILL) is not to have everybody's
 /// connected anew each time.
@@ -506,18 +499,6 @@ impl Engine {
     }
 }
 
-/// Says whether a server's error means that it takes no writes now, or nothing at all.
-pub(crate) fn is_refusal_by_role(code: u16, message: &[u8]) -> bool {
-    let names = |words: &[u8]| message.windows(words.len()).any(|part| part == words);
-    match code {
-        READ_ONLY_MODE => true,
-        // Also for other options that forbid a statement; both servers write --read-only, MySQL --super-read-only too.
-        PREVENTED => names(b"read-only") || names(b"read_only"),
-        UNKNOWN_COMMAND => names(b"WSREP has not yet prepared node"),
-        _ => false,
-    }
-}
-
 /// What is in flight comes to its end without anything more that is sent, and then nothing of a client's follows by itself.
 fn ends_by_itself(statement: &InFlight) -> bool {
     match statement.owner {
@@ -537,47 +518,6 @@ fn ends_by_itself(statement: &InFlight) -> bool {
         | Owner::Prepare { .. }
         | Owner::ReadVariables { .. } => false,
     }
-}
-
-/// Says whether it is a COMMIT and nothing else. One that a server refuses for `read_only` has rolled the transaction back there
-/// (ha_commit_trans in handler.cc of both), and no routine or trigger speaks in its place.
-fn is_commit_alone(request: &Request) -> bool {
-    request.statement.kind == Kind::Commit && !request.statement.several
-}
-
-/// Says whether a statement leaves an open transaction open, whatever becomes of it: not what commits, by itself or in a routine.
-fn cannot_commit(request: &Request) -> bool {
-    let statement = &request.statement;
-    let commits_nothing = matches!(
-        statement.kind,
-        Kind::Select
-            | Kind::Insert
-            | Kind::Replace
-            | Kind::Update
-            | Kind::Delete
-            | Kind::Do
-            | Kind::Show
-            | Kind::ShowWarnings
-            | Kind::ShowDiagnostics
-            | Kind::Explain
-            | Kind::Savepoint
-            | Kind::Rollback
-    );
-    commits_nothing && !statement.several && !statement.effects.contains(Effects::UNKNOWN)
-}
-
-/// Says whether nothing of a statement has run that was refused for `read_only`: of one statement alone, and of no routine's, of which
-/// a part may have been let through.
-fn may_be_sent_again(request: &Request) -> bool {
-    let statement = &request.statement;
-    let is_one = matches!(
-        statement.kind,
-        Kind::Select | Kind::Insert | Kind::Replace | Kind::Update | Kind::Delete | Kind::Ddl
-    );
-    is_one
-        && !statement.several
-        && statement.effects.intersection(Effects::UNKNOWN.union(Effects::ROUTINE)).is_empty()
-        && (request.command == RequestKind::Query || request.is_plain_execution())
 }
 
 #[cfg(test)]
