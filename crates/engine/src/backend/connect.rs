@@ -100,7 +100,7 @@ impl Engine {
             connection: None,
             state: State::new(self.now),
             place: Place::At(server.reachability.address),
-            opened: Opened { origin, fresh: true, affinity_until: None },
+            opened: Opened { origin, fresh: true, unproved: None, affinity_until: None },
             since: self.now,
             account: BackendAccount {
                 identity: self.logins.identities.hold_again(identity),
@@ -147,7 +147,13 @@ impl Engine {
         };
         self.io.set_role(connection, Role::Backend(key));
         let credentials = self.credentials_of(key.server(), &self.servers[key]);
+        // A reader's is for reads alone, of which the server's answers say how old they are.
+        let unproved = (!self.is_reader()).then(|| self.pool.workers.chosen.proof.connected()).flatten();
+        if unproved.is_some() && !self.cluster.is_watching() {
+            self.pool.wake_worker(0);
+        }
         let backend = &mut self.servers[key];
+        backend.opened.unproved = unproved;
         backend.connection = Some(connection);
         backend.log_in(ServerLogin::new(credentials));
         let address = self.logins.identities.identity(backend.account.identity).address;
@@ -287,6 +293,24 @@ impl Engine {
         if !self.claim_proved(key) {
             return;
         }
+        let backend = &self.servers[key];
+        if self.following.may_use(backend.opened.unproved, backend.token) {
+            self.backend_ready(key);
+        }
+    }
+
+    /// Backends whose logins are over are used, where it is known by now which process they lead to.
+    pub(crate) fn take_up_proved(&mut self) {
+        for token in self.following.take_unproved() {
+            let Some(key) = self.servers.backend_of(token) else { continue };
+            if self.following.may_use(self.servers[key].opened.unproved, token) {
+                self.backend_ready(key);
+            }
+        }
+    }
+
+    /// Statements may run on a backend.
+    fn backend_ready(&mut self, key: BackendKey) {
         let changed = self.servers[key].is_changing();
         if changed {
             self.servers.of_mut(key).opening.failed_changes.one_worked();

@@ -106,6 +106,8 @@ pub(crate) struct Opened {
     pub(crate) origin: Origin,
     /// No client's statement has run on it yet.
     pub(crate) fresh: bool,
+    /// Its number, where it has to be proved which process it leads to ([`crate::cluster::proof`]).
+    unproved: Option<u64>,
     /// Until then it serves others of its account before those in front of them.
     affinity_until: Option<Instant>,
 }

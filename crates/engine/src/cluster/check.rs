@@ -60,6 +60,8 @@ pub(crate) struct Check {
     due: Instant,
     /// The pause after the last one, where that failed.
     pause: Duration,
+    /// The last backend that had been connected when the latest question but those that follow others was put.
+    covers: u64,
     out: Vec<u8>,
 }
 
@@ -87,6 +89,7 @@ impl Check {
             began: Instant::START,
             due: Instant::START,
             pause: Duration::ZERO,
+            covers: 0,
             out: Vec::new(),
         }
     }
@@ -108,6 +111,10 @@ impl Cluster {
         let check = &self.checks[place];
         match check.state {
             State::Resting if check.due <= step.now => self.begin_round(step, place),
+            State::Resting if check.connection.is_some() && self.is_to_prove(place) => {
+                self.begin(step.now, place);
+                self.put_question(place, Question::Alive, Box::default());
+            }
             State::Resting => {}
             _ if check.began + step.settings.cluster.check_timeout <= step.now => {
                 self.check_failed(step, place, "no answer within server_check_timeout", Duration::ZERO);
@@ -122,9 +129,14 @@ impl Cluster {
         }
     }
 
-    fn begin_round(&mut self, step: &mut Step<'_>, place: usize) {
+    fn begin(&mut self, now: Instant, place: usize) {
         let check = &mut self.checks[place];
-        check.began = step.now;
+        (check.began, check.covers) = (now, self.connected);
+    }
+
+    fn begin_round(&mut self, step: &mut Step<'_>, place: usize) {
+        self.begin(step.now, place);
+        let check = &mut self.checks[place];
         if check.connection.is_some() {
             return self.put_question(place, Question::Variables, Box::default());
         }
@@ -279,6 +291,10 @@ impl Cluster {
         else {
             return;
         };
+        if question == Question::Alive {
+            let covers = check.covers;
+            return self.proves(place, covers);
+        }
         let said = answer.error.map_or(Ok(answer.bytes.as_slice()), Err);
         match round.take(&check.version, question, said) {
             Ok(Some(next)) => self.put_question(place, next, round),
@@ -293,8 +309,10 @@ impl Cluster {
     /// The connection of a check has ended: between two rounds that is a reason to look at once.
     pub(crate) fn check_closed(&mut self, step: &mut Step<'_>, place: usize, reason: &str) {
         let check = &mut self.checks[place];
-        if !matches!(check.state, State::Resting) {
-            return self.check_failed(step, place, reason, Duration::ZERO);
+        match check.state {
+            State::Resting => {}
+            State::Asking { question: Question::Alive, .. } => check.state = State::Resting,
+            _ => return self.check_failed(step, place, reason, Duration::ZERO),
         }
         check.due = check.due.min(step.now.max(check.began + SOONEST));
         self.standings[place].cut_off();
@@ -365,10 +383,13 @@ impl Cluster {
             check.pause = doubled.min(LONGEST_PAUSE).max(pause).max(interval);
         }
         check.due = (check.began + interval.max(check.pause)).max(step.now + SOONEST);
-        let began = check.began;
+        let (began, covers) = (check.began, check.covers);
         let checked = Checked { at: step.now, took: step.now.since(began), verdict };
         if self.asked(place, began, checked) {
             step.effects.push(Effect::Changed { place });
+        }
+        if self.standings[place].is_writable() {
+            self.proves(place, covers);
         }
     }
 }
@@ -377,7 +398,7 @@ impl Cluster {
 mod tests {
     use super::*;
     use crate::cluster::chosen::Chosen;
-    use crate::cluster::testing::{at, member, two_servers, writes};
+    use crate::cluster::testing::{at, member, of_group, two_servers, writes};
     use crate::outbox::Outbox;
 
     /// The pause behind a check of the second server that ends with this.
@@ -426,5 +447,70 @@ mod tests {
         cluster.seen(at(4), 0, writes(0, false));
         cluster.choose_confirmed(at(4), &chosen, &settings);
         assert_eq!(pause(&mut cluster, writes(1, true)), usual, "it is the primary now");
+    }
+
+    /// COM_QUERY's OK.
+    const OK: &[u8] = &[7, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
+
+    /// Of two members of a group, or of none, the first is the primary. Says how often its check has been asked whether it is alive, and up
+    /// to which backend that is proved, when so many had been connected as each of these steps began, in each of which an answer comes.
+    fn asked_and_proved(verdict: impl Fn(usize, bool) -> Verdict, connected: &[u64]) -> (usize, u64) {
+        let (settings, mut outbox) = (two_servers(), Outbox::default());
+        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+        cluster.seen(at(1), 0, verdict(0, true));
+        cluster.seen(at(1), 1, verdict(1, false));
+        cluster.choose_confirmed(at(1), &chosen, &settings);
+        for check in &mut cluster.checks {
+            (check.connection, check.due) = (Some(ConnectionId { index: 1, generation: 1 }), at(60));
+        }
+        let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
+        let mut asked = 0;
+        for &connected in connected {
+            cluster.connected = connected;
+            cluster.turn(&mut step);
+            for place in 0..2 {
+                if matches!(cluster.checks[place].state, State::Asking { question: Question::Alive, .. }) {
+                    asked += 1;
+                    // Those that are connected while a question is under way wait for the next one.
+                    cluster.connected += 1000;
+                    cluster.turn(&mut step);
+                    cluster.check_bytes(&mut step, place, OK);
+                }
+            }
+        }
+        (asked, cluster.proved)
+    }
+
+    #[test]
+    fn a_groups_primary_is_asked_whether_it_is_alive_while_backends_wait_for_that() {
+        assert_eq!(asked_and_proved(of_group, &[0]), (0, 0), "none has been opened");
+        assert_eq!(asked_and_proved(of_group, &[1, 1]), (1, 1), "once, and not of the other member");
+        assert_eq!(asked_and_proved(of_group, &[1000]), (1, 1000), "once for all of them");
+        assert_eq!(
+            asked_and_proved(of_group, &[1, 2, 2]),
+            (2, 2),
+            "an answer is for those before the question"
+        );
+        assert_eq!(asked_and_proved(writes, &[1]), (0, 0), "it is of no group");
+        assert_eq!(asked_and_proved(|place, _| member(place, 0), &[1]), (0, 0), "a node of Galera");
+    }
+
+    /// Its process may be another one by then.
+    #[test]
+    fn a_check_that_ends_while_it_is_asked_proves_nothing() {
+        let (settings, mut outbox) = (two_servers(), Outbox::default());
+        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+        cluster.seen(at(1), 0, of_group(0, true));
+        cluster.seen(at(1), 1, of_group(1, false));
+        cluster.choose_confirmed(at(1), &chosen, &settings);
+        let connection = ConnectionId { index: 1, generation: 1 };
+        (cluster.checks[0].connection, cluster.checks[0].due) = (Some(connection), at(60));
+        cluster.connected = 1;
+        let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
+        cluster.turn(&mut step);
+        cluster.check_closed(&mut step, 0, "the server closed the connection");
+        assert_eq!((cluster.proved, cluster.checks[0].due), (0, at(2) + SOONEST), "it is looked at soon");
+        cluster.choose(at(2), &chosen, &settings);
+        assert_eq!(chosen.get().place, None);
     }
 }

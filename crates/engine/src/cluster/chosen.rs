@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::proof::Proof;
+
 /// Behind a refusal that has turned out to say nothing of the server, others are taken for as much for so long: whoever may call a
 /// routine, or has a trigger, has the server say what he likes (SIGNAL), and each doubt costs a check.
 const DISBELIEF: Duration = Duration::from_secs(10);
@@ -27,6 +29,8 @@ pub(crate) struct Chosen {
     doubt: AtomicU64,
     /// When one was settled last, in microseconds.
     settled: AtomicU64,
+    /// Of backends that are opened at the primary.
+    pub(crate) proof: Proof,
     pub(crate) tally: Tally,
 }
 
@@ -76,6 +80,7 @@ impl Default for Chosen {
             servers: Mutex::default(),
             doubt: AtomicU64::new(0),
             settled: AtomicU64::new(0),
+            proof: Proof::default(),
             tally: Tally::default(),
         }
     }

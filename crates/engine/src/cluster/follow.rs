@@ -48,6 +48,10 @@ pub(crate) struct Following {
     /// Connections that were lost with their server, with something in flight, and the place of that. They are nobody's any more, and end
     /// with the next choice. No more than there were backends: without a primary none are opened.
     left_open: Vec<(ConnectionId, Place)>,
+    /// Up to which number backends may be used, see [`super::proof`].
+    proved: u64,
+    /// The tokens of those that wait for that, their logins being over.
+    unproved: Vec<u64>,
 }
 
 impl Following {
@@ -62,6 +66,8 @@ impl Following {
             refused: Vec::new(),
             distrusted: None,
             left_open: Vec::new(),
+            proved: 0,
+            unproved: Vec::new(),
         }
     }
 
@@ -99,6 +105,20 @@ impl Following {
         std::mem::take(&mut self.left_open)
     }
 
+    /// Whether a backend may be used that has this number. Where it may not yet, its turn comes with [`Self::take_unproved`].
+    pub(crate) fn may_use(&mut self, number: Option<u64>, token: u64) -> bool {
+        let may = number.is_none_or(|number| number <= self.proved);
+        if !may {
+            self.unproved.push(token);
+        }
+        may
+    }
+
+    /// The tokens of backends whose logins are over.
+    pub(crate) fn take_unproved(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.unproved)
+    }
+
     fn is_left(&self, place: &Place) -> bool {
         !self.choice.place.is_some_and(|primary| place.is(primary))
     }
@@ -116,11 +136,13 @@ impl Engine {
             return;
         }
         if self.cluster.is_watching() {
+            self.cluster.connected = self.pool.workers.chosen.proof.asked_for();
             self.in_cluster(Cluster::turn);
             let chosen = &self.pool.workers.chosen;
             let before = (chosen.get(), chosen.what_goes_on());
             let news = self.cluster.choose(self.now, chosen, &self.settings);
-            if news.is_some() || before != (chosen.get(), chosen.what_goes_on()) {
+            let is_proved = chosen.proof.proves(self.cluster.proved);
+            if news.is_some() || is_proved || before != (chosen.get(), chosen.what_goes_on()) {
                 self.pool.write_to_others(&Letter::Wake);
             }
             let (workers, max_lag) = (&self.pool.workers, self.settings.reads.max_lag);
@@ -133,6 +155,7 @@ impl Engine {
                 self.views.event(news);
             }
         }
+        self.following.proved = self.pool.workers.chosen.proof.proved();
         let choice = self.pool.workers.chosen.get();
         if choice != self.following.choice {
             self.follow(choice);
@@ -142,6 +165,7 @@ impl Engine {
         if self.following.leaves.is_some() {
             self.leave_backends();
         }
+        self.take_up_proved();
     }
 
     /// Takes a step of a planned change of the primary. Only the first worker needs to hear of it; the others do nothing. A turn has to

@@ -13,6 +13,7 @@ pub(crate) mod follow;
 pub(crate) mod foreign;
 pub(crate) mod position;
 pub(crate) mod primary;
+pub(crate) mod proof;
 pub(crate) mod reading;
 pub(crate) mod refusal;
 pub(crate) mod sent_before;
@@ -73,6 +74,9 @@ pub(crate) struct Cluster {
     /// When the primary was last found to be well, and what had been counted then.
     known_well: Instant,
     before: Counts,
+    /// The number of the last backend that may wait for a proof, see [`proof`], and up to which one that has been had.
+    connected: u64,
+    proved: u64,
 }
 
 impl Cluster {
@@ -95,11 +99,13 @@ impl Cluster {
             next: None,
             known_well: Instant::START,
             before: Counts::default(),
+            connected: 0,
+            proved: 0,
         }
     }
 
     /// Whether this worker checks servers.
-    fn is_watching(&self) -> bool {
+    pub(crate) fn is_watching(&self) -> bool {
         !self.checks.is_empty()
     }
 }
@@ -151,6 +157,20 @@ impl Cluster {
         self.switching_asked(place, began);
         self.has_news = true;
         self.standings[place].take(checked)
+    }
+
+    /// The primary's check has answered what was asked after these backends were connected.
+    fn proves(&mut self, place: usize, covers: u64) {
+        if self.primary == Some(place) && self.standings[place].is_certain() {
+            self.proved = self.proved.max(covers);
+        }
+    }
+
+    /// Whether backends wait for a word of this server's check.
+    fn is_to_prove(&self, place: usize) -> bool {
+        self.primary == Some(place)
+            && self.connected > self.proved
+            && self.standings[place].believed().is_of_group()
     }
 
     /// A server stands otherwise than before.

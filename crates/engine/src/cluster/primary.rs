@@ -159,6 +159,7 @@ impl Cluster {
         });
         let outcome = match found {
             Ok(place) if present == Some(place) && is_in_use => {
+                chosen.proof.want(self.standings[place].believed().is_of_group());
                 self.follow_known(place);
                 Outcome::Stays
             }
@@ -301,6 +302,7 @@ impl Cluster {
             }
             self.failovers.end(now, place, behind.clone());
         }
+        chosen.proof.want(self.standings[place].believed().is_of_group());
         chosen.set(Some(place), former.is_none_or(|former| self.standings[former].may_end()));
         let address = |place: usize| addresses[place].clone();
         Event::PrimaryFound {

@@ -17,6 +17,8 @@ pub(crate) const NO_SYNC_WAIT: &str = "SET @@session.wsrep_sync_wait = 0";
 pub(crate) enum Question {
     /// That the answers that follow are given at once. Of each connection the first.
     NoSyncWait,
+    /// Nothing: it answers as long as its process is there. Between two rounds, and for itself.
+    Alive,
     /// What the server is and whether it takes writes.
     Variables,
     /// How far it is: a variable of its own where SHOW VARIABLES would cut it short.
@@ -60,6 +62,7 @@ impl Question {
     pub(crate) fn text(self, version: &Version) -> &'static str {
         match self {
             Self::NoSyncWait => NO_SYNC_WAIT,
+            Self::Alive => "DO 0",
             Self::Variables => VARIABLES,
             Self::Position => GTID_EXECUTED,
             // MariaDB knows the older name as long as there is one. MySQL has the other since 8.0.22, and it alone since 8.4.
@@ -211,7 +214,7 @@ impl Round {
         answer: Result<&[u8], NoAnswer>,
     ) -> Result<Option<Question>, NotJudged> {
         match (question, answer) {
-            (Question::NoSyncWait | Question::Utc, _) => {}
+            (Question::NoSyncWait | Question::Utc | Question::Alive, _) => {}
             (Question::Variables, Ok(kept)) => self.take_variables(kept)?,
             (Question::Position, Ok(kept)) => self.take_position(kept),
             (Question::Replication, Ok(kept)) => {

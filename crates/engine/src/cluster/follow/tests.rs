@@ -2,7 +2,7 @@ use seam::{Address, Input, Output, Program};
 use wire::{CommandKind, Expect};
 
 use super::*;
-use crate::backend::{Permit, Phase as BackendPhase};
+use crate::backend::{Permit, Phase as BackendPhase, Summary};
 use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
 use crate::cluster::refusal::tests::request;
 use crate::cluster::testing::{two_servers, writes};
@@ -313,4 +313,51 @@ fn what_is_in_flight_at_the_former_address_is_thrown_away_as_the_new_one_is_the_
     assert_eq!(chosen(&mut engine, None, false), [End::Closed(1)]);
     engine.move_server(0, &Address::Unix("/elsewhere".into()));
     assert_eq!(chosen(&mut engine, Some(0), false), [End::Aborted(2)]);
+}
+
+/// The answer to the setup of a backend of the clients' account.
+fn set_up() -> Summary {
+    let mut kept = Vec::new();
+    let mut sequence = 0;
+    wire::put_message(&mut kept, &mut sequence, &[1]);
+    wire::put_message(
+        &mut kept,
+        &mut sequence,
+        b"\x03def\0\0\0\x03who\0\x0c\x2d\0\xff\0\0\0\xfd\0\0\x1f\0\0",
+    );
+    wire::put_message(&mut kept, &mut sequence, b"\x05app@%");
+    wire::put_message(&mut kept, &mut sequence, b"\xfe\0\0\x02\0\0\0");
+    Summary { kept, ..Summary::default() }
+}
+
+/// Whether a backend that this worker opens may be used once its login is over, and once the primary's check has answered something that was
+/// asked before and after it was connected.
+fn used(is_of_group: bool) -> [bool; 3] {
+    let mut engine = with_backends();
+    let primary = engine.servers.primary().key;
+    let proof = |engine: &Engine, is_of_group| engine.pool.workers.chosen.proof.want(is_of_group);
+    proof(&engine, is_of_group);
+    engine.cluster_turn();
+    let before: Vec<_> = engine.servers.backends().map(|(key, _)| key).collect();
+    let key = open_backends(&mut engine, &[primary]).into_iter().find(|key| !before.contains(key));
+    let key = key.expect("it has just been opened");
+    let asked = engine.pool.workers.chosen.proof.asked_for();
+    let token = engine.servers[key].token;
+    engine.handle(Instant::START, Input::Connected { token, connection: connection(3) });
+    engine.servers[key].set_phase(BackendPhase::SettingUp);
+    engine.backend_set_up(key, &set_up());
+    let mut seen = Vec::new();
+    for proved in [0, asked, engine.pool.workers.chosen.proof.asked_for()] {
+        engine.pool.workers.chosen.proof.proves(proved);
+        engine.cluster_turn();
+        seen.push(engine.servers[key].is_idle());
+    }
+    seen.try_into().expect("three")
+}
+
+/// The process that it leads to may be another one than that which was the primary, and another worker would hear of that first.
+#[test]
+fn a_backend_of_a_groups_primary_is_used_once_that_is_known_to_have_been_alive_later() {
+    assert_eq!(used(true), [false, false, true]);
+    assert_eq!(used(false), [true; 3], "no other server's");
 }
