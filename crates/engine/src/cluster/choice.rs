@@ -76,9 +76,10 @@ fn membership(servers: &[Standing], place: usize) -> Option<&Membership> {
 fn is_outside(servers: &[Standing], server: &Standing) -> bool {
     let is_member_of = |other: &Standing, group: &str| {
         let found = other.believed();
-        other.state() == ServerState::Up
+        // Also where it is unfit: a group that has lost its majority for now goes on with what it has once that is back.
+        matches!(other.state(), ServerState::Up | ServerState::Unfit)
             && found.is_of_group()
-            && found.membership.as_ref().is_some_and(|own| own.cluster == group)
+            && found.membership.as_ref().is_some_and(|own| own.takes_part && own.cluster == group)
     };
     server.left().is_some_and(|group| servers.iter().any(|other| is_member_of(other, group)))
 }
@@ -179,7 +180,11 @@ mod tests {
     /// A node of a Galera of so many members, at a place in the view with this number.
     fn node(name: &str, cluster: &str, (view, members): (u64, u32), place: u32) -> Standing {
         let cluster = String::from(cluster);
-        standing(name, true, Some(Membership { cluster, view: (0, view), members, place: Some(place) }))
+        standing(
+            name,
+            true,
+            Some(Membership { cluster, view: (0, view), members, place: Some(place), takes_part: true }),
+        )
     }
 
     #[test]
@@ -244,7 +249,8 @@ mod tests {
     #[test]
     fn of_a_group_with_one_primary_the_last_elected_writes() {
         let member = |name: &str, view, writes| {
-            let membership = Membership { cluster: String::from("g"), view, members: 3, place: None };
+            let cluster = String::from("g");
+            let membership = Membership { cluster, view, members: 3, place: None, takes_part: true };
             standing(name, writes, Some(membership))
         };
         // The first hung while the others elected another one, and has come to.

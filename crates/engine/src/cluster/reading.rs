@@ -173,6 +173,13 @@ pub(crate) struct Member {
     pub(crate) role: String,
 }
 
+impl Member {
+    /// Whether it is alive and has not left the group.
+    pub(crate) fn takes_part(&self) -> bool {
+        matches!(self.state.as_str(), "ONLINE" | "RECOVERING")
+    }
+}
+
 /// What keeps a server from being judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NotJudged {
@@ -326,11 +333,12 @@ impl Round {
             let state = row.text("MEMBER_STATE");
             let id = row.text("MEMBER_ID");
             group.members += 1;
-            group.alive += u32::from(matches!(state.as_str(), "ONLINE" | "RECOVERING"));
             before += u32::from(id < self.server_uuid);
+            let member = Member { state, role: row.text("MEMBER_ROLE") };
+            group.alive += u32::from(member.takes_part());
             if id == self.server_uuid {
                 group.view = view_of(&row.text("VIEW_ID"));
-                group.own = Some(Member { state, role: row.text("MEMBER_ROLE") });
+                group.own = Some(member);
             }
         }
         group.place = self.has_many_primaries.then_some(before);

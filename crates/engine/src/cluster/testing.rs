@@ -42,13 +42,15 @@ pub(super) fn writes(place: usize, is_writable: bool) -> Verdict {
 
 /// Of a node of a Galera of three, with this place among them.
 pub(super) fn member(place: usize, index: u32) -> Verdict {
-    let membership = Membership { cluster: String::from("c"), view: (0, 3), members: 3, place: Some(index) };
+    let cluster = String::from("c");
+    let membership = Membership { cluster, view: (0, 3), members: 3, place: Some(index), takes_part: true };
     Verdict { role: ServerRole::Node, membership: Some(membership), ..writes(place, true) }
 }
 
 /// Of a member of a group of three with one primary.
 pub(super) fn of_group(place: usize, is_primary: bool) -> Verdict {
-    let membership = Membership { cluster: String::from("g"), view: (7, 3), members: 3, place: None };
+    let cluster = String::from("g");
+    let membership = Membership { cluster, view: (7, 3), members: 3, place: None, takes_part: true };
     Verdict { membership: Some(membership), ..writes(place, is_primary) }
 }
 

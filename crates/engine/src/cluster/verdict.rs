@@ -50,6 +50,8 @@ pub(crate) struct Membership {
     pub(crate) members: u32,
     /// Its place among them, the same for whoever asks; `None` where one member alone takes writes.
     pub(crate) place: Option<u32>,
+    /// It takes itself for one of them, also where it has lost the others. One that is stopped or left out does not.
+    pub(crate) takes_part: bool,
 }
 
 /// Synced, by Galera's numbers for the states of a node.
@@ -118,12 +120,14 @@ fn membership_of(reading: &Reading) -> Option<Membership> {
         view: (0, galera.view),
         members: galera.members,
         place: Some(galera.local_index),
+        takes_part: true,
     };
     let of_member = |group: &Group| Membership {
         cluster: group.name.clone(),
         view: group.view,
         members: group.members,
         place: group.place,
+        takes_part: group.own.as_ref().is_some_and(|own| own.takes_part()),
     };
     reading.galera.as_ref().map(of_node).or_else(|| reading.group.as_ref().map(of_member))
 }

@@ -451,8 +451,18 @@ fn one_that_has_left_its_group_is_no_primary_as_long_as_others_are_members() {
     cluster.seen(at(3), 1, of_group(1, true));
     cluster.choose_confirmed(at(3), &chosen, &settings);
     assert_eq!(chosen.get().place, Some(1), "the group has elected it");
-    // The group is ended on purpose.
-    cluster.seen(at(4), 1, writes(1, false));
+    // It has lost its majority for now, and goes on once that is back.
+    let without_majority = Verdict { is_well: false, is_writable: false, ..of_group(1, true) };
+    cluster.seen(at(4), 1, without_majority.clone());
     cluster.choose_confirmed(at(4), &chosen, &settings);
+    assert_eq!(chosen.get().place, None);
+    // The group is ended on purpose, or has left out that one, too.
+    let mut stopped = without_majority;
+    stopped.membership.as_mut().expect("a member").takes_part = false;
+    cluster.seen(at(5), 1, stopped);
+    cluster.choose_confirmed(at(5), &chosen, &settings);
+    assert_eq!(chosen.get().place, Some(0));
+    cluster.seen(at(6), 1, writes(1, false));
+    cluster.choose_confirmed(at(6), &chosen, &settings);
     assert_eq!(chosen.get().place, Some(0));
 }

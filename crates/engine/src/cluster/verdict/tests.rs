@@ -155,7 +155,8 @@ fn a_node_of_galera_serves_where_it_is_synced_and_in_the_primary_component() {
     };
     let verdict = judge(&on, &status);
     assert!(verdict.is_well && verdict.is_writable);
-    let membership = Membership { cluster: String::from("c"), view: (0, 5), members: 3, place: Some(2) };
+    let cluster = String::from("c");
+    let membership = Membership { cluster, view: (0, 5), members: 3, place: Some(2), takes_part: true };
     assert_eq!(verdict.membership, Some(membership));
     assert_eq!(verdict.position, "c:1-42", "GTIDs of several writers cannot be compared");
     for (changed, reason) in [
@@ -198,7 +199,8 @@ fn a_member_of_a_group_counts_with_a_majority() {
     ]);
     assert_eq!((verdict.role, verdict.is_well, verdict.is_writable), (ServerRole::Primary, true, true));
     let view = (17_958_073_367_566_443, 4);
-    let membership = Membership { cluster: String::from("g"), view, members: 3, place: None };
+    let cluster = String::from("g");
+    let membership = Membership { cluster, view, members: 3, place: None, takes_part: true };
     assert_eq!(verdict.membership, Some(membership));
     let verdict = group(&[member("u-1", "ONLINE", "PRIMARY"), member("u-2", "UNREACHABLE", "SECONDARY")]);
     assert_eq!((verdict.is_well, verdict.is_writable), (false, false));
