@@ -109,6 +109,8 @@ pub struct GroupParameters {
     pub rejoins: bool,
     /// A server that is started takes part by itself, and no writes before (`group_replication_start_on_boot`).
     pub boots: bool,
+    /// Of 100 looks in so many one that the others have left out hears of that. Until then it takes itself for a member.
+    pub hears_left_out: u64,
 }
 
 /// What befalls servers.
@@ -307,6 +309,8 @@ impl Parameters {
                 goes_offline: random.percent(50),
                 rejoins: random.percent(50),
                 boots: random.percent(50),
+                // After some tenths of a second, as seen with 9.7, or some seconds.
+                hears_left_out: *random.pick(&[15, 15, 2]),
             });
         }
         self.with_rules()

@@ -101,10 +101,28 @@ pub struct Seat {
     pub is_offline: bool,
     /// It ends what it had on its way to the others.
     gives_up: bool,
-    /// On each session whether what it showed last was that it is no part of a group that goes on.
-    shown_on: BTreeMap<u32, bool>,
+    /// It was started without the plugin: it says nothing of any group.
+    pub is_plain: bool,
+    /// The process before this one was. A primary of no group stays that as it is started anew, until it says something else.
+    pub was_plain: bool,
+    /// On each session what it showed last.
+    shown_on: BTreeMap<u32, Shows>,
     /// The same of each program: what it has shown, the latest first, and is known to have come to that but for the first.
-    shown: BTreeMap<usize, [bool; 2]>,
+    shown: BTreeMap<usize, [Shows; 2]>,
+    /// To each program, how often in a row it has said that it is the primary and takes writes.
+    claimed: BTreeMap<usize, u32>,
+    /// On each session whether it has said last that it takes writes.
+    writes_on: BTreeMap<u32, bool>,
+}
+
+/// What a member says that it is, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shows {
+    /// No part of a group that goes on.
+    Unfit,
+    Secondary,
+    /// The primary, and whether it takes writes.
+    Primary(bool),
 }
 
 impl Seat {
@@ -118,8 +136,12 @@ impl Seat {
             has_backlog: false,
             is_offline: false,
             gives_up: false,
+            is_plain: false,
+            was_plain: false,
             shown_on: BTreeMap::new(),
             shown: BTreeMap::new(),
+            claimed: BTreeMap::new(),
+            writes_on: BTreeMap::new(),
         }
     }
 
@@ -135,15 +157,60 @@ impl Seat {
 
     /// Whether it has said again and again to a program that it is no part of a group that goes on: the last answer that has come said so.
     pub fn is_known_unfit(&self, program: usize) -> bool {
-        self.shown.get(&program) == Some(&[true; 2])
+        self.shown.get(&program) == Some(&[Shows::Unfit; 2])
+    }
+
+    /// The same of that it is a secondary.
+    pub fn is_known_secondary(&self, program: usize) -> bool {
+        self.shown.get(&program) == Some(&[Shows::Secondary; 2])
+    }
+
+    /// Whether it has said twice in a row to a program that it is the primary and takes writes. One without a plugin may be taken for one of no
+    /// group, and stays the primary as that comes back.
+    pub fn has_said_twice(&self, program: usize) -> bool {
+        self.is_or_was_plain() || self.claimed.get(&program).is_some_and(|&times| times >= 2)
+    }
+
+    /// Whether it is of no group for whoever has asked this process, or the one before it.
+    pub fn is_or_was_plain(&self) -> bool {
+        self.is_plain || self.was_plain
+    }
+
+    /// It says to a program what it is, on this session.
+    fn show(&mut self, own: ServerNumber, program: usize, thread: u32) {
+        let shows = match self.says_well() {
+            false => Shows::Unfit,
+            true if self.said.view.primary != Some(own) => Shows::Secondary,
+            true => Shows::Primary(self.writes_on.get(&thread) == Some(&true)),
+        };
+        // As with what it has shown of its GTIDs: that the answer before has come shows when the same session asks again.
+        let came = self.shown_on.insert(thread, shows);
+        match came {
+            Some(came) => self.shown.insert(program, [shows, came]),
+            None => self.shown.remove(&program),
+        };
+        let claimed = self.claimed.entry(program).or_default();
+        if came.is_some_and(|came| came != Shows::Primary(true)) {
+            *claimed = 0;
+        }
+        *claimed += u32::from(shows == Shows::Primary(true));
+    }
+
+    /// It says on this session whether it takes writes.
+    pub(super) fn show_writes(&mut self, thread: u32, takes_writes: bool) {
+        self.writes_on.insert(thread, takes_writes);
     }
 
     /// Its process has been started anew, and does not take part.
-    pub fn restart(&mut self) {
+    pub fn restart(&mut self, has_plugin: bool) {
+        self.was_plain = std::mem::replace(&mut self.is_plain, !has_plugin);
         self.said.state = State::Offline;
         self.said.unreachable.clear();
         (self.is_offline, self.is_alone) = (false, false);
         self.shown_on.clear();
+        self.shown.clear();
+        self.claimed.clear();
+        self.writes_on.clear();
     }
 
     /// The rows of `replication_group_members`: id, state, role and view.
@@ -182,7 +249,7 @@ impl Member {
                 ("group_replication_single_primary_mode", "ON".to_owned()),
             ]
         };
-        self.seat.as_ref().map_or(Vec::new(), |_| named())
+        self.seat.as_ref().filter(|seat| !seat.is_plain).map_or(Vec::new(), |_| named())
     }
 }
 
@@ -194,13 +261,7 @@ impl Database {
         }
         let member = self.member.as_mut()?;
         let seat = member.seat.as_mut()?;
-        let says_unfit = !seat.says_well();
-        // As with what it has shown of its GTIDs: that the answer before has come shows when the same session asks again.
-        if let Some(came) = seat.shown_on.insert(session.thread_id, says_unfit) {
-            seat.shown.insert(self.asker, [says_unfit, came]);
-        } else {
-            seat.shown.remove(&self.asker);
-        }
+        seat.show(member.number, self.asker, session.thread_id);
         let columns = ["MEMBER_ID", "MEMBER_STATE", "MEMBER_ROLE", "VIEW_ID"].map(str::to_owned).to_vec();
         Some(Answer::Rows { columns, rows: seat.rows(member.number) })
     }
@@ -287,7 +348,7 @@ mod tests {
         assert!(!seat.says_well());
         seat.said.state = State::Error;
         assert_eq!(states(&seat, 1), ["ERROR/"]);
-        seat.restart();
+        seat.restart(true);
         assert_eq!(
             seat.rows(1),
             [vec![Some(mysql::uuid(1)), Some("OFFLINE".to_owned()), Some(String::new()), None]]

@@ -315,6 +315,10 @@ impl Database {
             return None;
         }
         let last = member.shows();
+        let takes_writes = !member.read_only;
+        if let Some(seat) = &mut member.seat {
+            seat.show_writes(session.thread_id, takes_writes);
+        }
         // What one says that its group has left says nothing of what that has.
         let counts = member.seat.as_ref().is_none_or(Seat::says_well);
         let came = counts.then(|| member.shown_on.insert(session.thread_id, last)).flatten();

@@ -320,8 +320,10 @@ impl<P: Subject> World<P> {
         }
         self.say(place, "dies");
         self.crash(place);
+        let at_once = self.back_at_once(place);
         let Some(cluster) = &mut self.cluster else { return };
         let pause = cluster.random.between(300_000, 8_000_000);
+        let pause = at_once.unwrap_or(pause);
         self.schedule.at(self.now + pause, Happening::ServerUp(place));
         self.may_be_replaced(place);
     }

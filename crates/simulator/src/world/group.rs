@@ -4,10 +4,13 @@
 //! There is one view of the members at a time, which a majority of them has agreed on, and one order of all transactions: that is what their protocol gives
 //! them, and it is taken for granted here. Each hears of both later, and some not at all.
 
+mod kept;
 mod operators;
+mod restarts;
 
 use std::rc::Rc;
 
+use self::kept::Kept;
 use super::World;
 use super::agreement::ASKED_AGAIN;
 use super::cluster::Act;
@@ -25,9 +28,6 @@ const TICK: u64 = 50_000;
 
 /// Of 100 looks in so many a member takes in what the others have agreed on: after 50 milliseconds mostly, and half a second at times.
 const TAKES_IN: u64 = 60;
-
-/// And in so many one that the others have left out hears of that: after some tenths of a second mostly. Until then it takes itself for a member.
-const HEARS_LEFT_OUT: u64 = 15;
 
 /// Operators begin a group anew that has lost its majority for good when this has lasted for so long, in microseconds.
 const LOST_FOR_GOOD: u64 = 4_000_000;
@@ -63,10 +63,16 @@ pub(super) struct Group {
     alone_since: Vec<Option<u64>>,
     /// Since when no majority of the view agrees on anything.
     lost_since: Option<u64>,
+    /// Operators take the member that has least for the one to begin anew with, and do not wait for long.
+    is_hasty: bool,
     /// The member at this place is to be the primary, by plan (`group_replication_set_as_primary`).
     next_primary: Option<usize>,
     /// Since when the primary takes writes.
     writes_since: Option<u64>,
+    /// When each process was started.
+    started: Vec<u64>,
+    /// Since when the primary has been as it is, for whoever asks, and which programs have had it since.
+    kept: Kept,
 }
 
 fn number(place: usize) -> ServerNumber {
@@ -91,6 +97,9 @@ impl Group {
             lost_since: None,
             next_primary: None,
             writes_since: Some(0),
+            is_hasty: false,
+            started: vec![0; count],
+            kept: Kept::default(),
         }
     }
 
@@ -183,7 +192,7 @@ impl<P: Subject> World<P> {
 
     /// A member has committed what the others have agreed to: it has come to those that it hears.
     pub(super) fn share(&mut self, from: usize, committed: &Rc<Committed>) {
-        if self.is_group() && !self.is_heard(from) {
+        if self.is_group() && !self.is_heard(from) && !self.is_all_there_is(from) {
             let tokens = &committed.tokens;
             let text = format!(
                 "server {} has committed {tokens:?}, and no majority of its group has agreed to that",
@@ -223,6 +232,7 @@ impl<P: Subject> World<P> {
             }
         }
         self.begin_anew_if_lost();
+        self.check_kept();
     }
 
     /// A member notes of whom it hears.
@@ -333,7 +343,7 @@ impl<P: Subject> World<P> {
         let is_left_out = !self.group().has(at);
         let hears_some = self.group().members().into_iter().any(|other| other != at && self.hear(at, other));
         let group = self.group();
-        let hears_of_that = is_left_out && hears_some && group.random.percent(HEARS_LEFT_OUT);
+        let hears_of_that = is_left_out && hears_some && group.random.percent(group.drawn.hears_left_out);
         // Its time begins when it is aware of that.
         let knows = !self.seat(at).said.has_majority();
         let group = self.group();
@@ -362,14 +372,6 @@ impl<P: Subject> World<P> {
         self.plan_join(at);
     }
 
-    fn plan_join(&mut self, at: usize) {
-        let calm = self.calm;
-        let group = self.group();
-        let longest = if calm { 500_000 } else { 5_000_000 };
-        let pause = group.random.between(100_000, longest);
-        self.plan(pause, Act::Group(GroupAct::Join(at)));
-    }
-
     /// A server is to take part again: by itself, or as an operator has it.
     fn join(&mut self, at: usize) {
         if !self.is_up[at] || self.hangs(at) || self.seat(at).takes_part() {
@@ -378,6 +380,9 @@ impl<P: Subject> World<P> {
         let goes_on = |other: &usize| self.is_heard(*other) && self.hear(at, *other);
         if !(0..self.servers.len()).any(|other| goes_on(&other)) || !self.is_in_touch(at) {
             return self.plan_join(at);
+        }
+        if self.seat(at).is_plain {
+            return self.start_with_plugin(at);
         }
         if self.group().has(at) {
             // Its former self is a member still: it is taken in once that has been left out.
@@ -406,15 +411,6 @@ impl<P: Subject> World<P> {
         let seat = self.seat_mut(at);
         (seat.said.state, seat.said.view, seat.is_offline) = (State::Recovering, view, false);
         seat.said.unreachable.clear();
-    }
-
-    /// A process has been started anew.
-    pub(super) fn restart_member(&mut self, at: usize) {
-        self.say(at, "is back, and out of its group");
-        self.seat_mut(at).restart();
-        // Its configuration has not read_only: the group sets that. One that takes part by itself begins with it.
-        self.member_mut(at).read_only = self.group().drawn.boots;
-        self.plan_join(at);
     }
 
     /// The primary is changed by plan: the present one takes no writes any more, and once the next one has all the roles change.
@@ -447,12 +443,20 @@ impl<P: Subject> World<P> {
     pub(super) fn check_sent_in_group(&mut self, program: usize, way: Way, token: Token) {
         let Some(group) = &self.group else { return };
         let (at, now) = (way.server, self.now);
-        if self.seat(at).is_known_unfit(program) {
-            let said = &self.seat(at).said;
-            let text = format!(
-                "{token} was sent to server {}, which has said that it is no part of its group: {said:?}",
-                at + 1
-            );
+        let seat = self.seat(at);
+        // What was connected to the process before this one does not arrive.
+        let is_of_this = way.since > group.started[at];
+        let fault = match way.origin.is_reader {
+            _ if seat.is_known_unfit(program) => Some("that it is no part of its group"),
+            false if seat.is_known_secondary(program) => Some("that it is not the primary of its group"),
+            false if is_of_this && !seat.has_said_twice(program) => {
+                Some("no more than once that it is the primary of its group and takes writes")
+            }
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            let said = &seat.said;
+            let text = format!("{token} was sent to server {}, which has said {fault}: {said:?}", at + 1);
             return self.checkers.violation(text);
         }
         let Some(cluster) = self.cluster.as_ref().filter(|_| !way.origin.is_reader) else { return };

@@ -116,7 +116,7 @@ impl<P: Subject> World<P> {
         self.wake_program(program, 0);
     }
 
-    fn views(&mut self, program: usize) -> Vec<ServerView> {
+    pub(super) fn views(&mut self, program: usize) -> Vec<ServerView> {
         self.drivers[program].program.workers().first().map_or(Vec::new(), |first| first.servers())
     }
 

@@ -56,6 +56,14 @@ impl<P: Subject> World<P> {
         }
     }
 
+    /// The connections of everybody's checks to this server pass nothing on for so long.
+    pub(in crate::world) fn cut_checks(&mut self, place: usize, lasts: u64) {
+        let Some(cluster) = &mut self.cluster else { return };
+        cluster.cuts.push(Cut { server: place, whose: Whose::Checks, site: None });
+        self.say(place, "is not heard by checks");
+        self.plan(lasts, Act::Heal);
+    }
+
     /// A cut ends: connections go on, or some of them are found to be gone.
     pub(super) fn heal(&mut self) {
         let Some(cluster) = &mut self.cluster else { return };

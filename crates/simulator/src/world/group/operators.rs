@@ -2,10 +2,14 @@
 
 use super::super::World;
 use super::super::cluster::Act;
+use super::kept::Kept;
 use super::{GroupAct, LOST_FOR_GOOD, number};
 use crate::clusters::Trouble;
 use crate::server::group::{State, View};
 use crate::subject::Subject;
+
+/// Of 100 groups that are lost so many are begun anew with the first server that is there, by somebody who has not looked what the others had.
+const HASTY: u64 = 30;
 
 impl<P: Subject> World<P> {
     /// An operator changes the primary (`group_replication_set_as_primary`).
@@ -14,7 +18,8 @@ impl<P: Subject> World<P> {
         if former != next && self.is_heard(former) && self.seat(next).said.state == State::Online {
             self.say(next, "is to be the primary");
             self.member_mut(former).read_only = true;
-            self.group().next_primary = Some(next);
+            // Which may be given up before anybody looks: it has said that it takes no writes.
+            (self.group().next_primary, self.group().kept) = (Some(next), Kept::default());
         }
     }
 
@@ -26,10 +31,15 @@ impl<P: Subject> World<P> {
             self.group().lost_since = None;
             return;
         }
-        let since = *self.group().lost_since.get_or_insert(now);
+        let group = self.group();
+        if group.lost_since.is_none() {
+            group.is_hasty = group.random.percent(HASTY);
+        }
+        let since = *group.lost_since.get_or_insert(now);
+        let is_hasty = group.is_hasty;
         let is_sure = all.clone().all(|at| !self.is_up[at] || self.is_in_touch(at));
         let running: Vec<usize> = all.filter(|&at| self.is_up[at]).collect();
-        let patience = if calm { 0 } else { LOST_FOR_GOOD };
+        let patience = if calm { 0 } else { LOST_FOR_GOOD / if is_hasty { 4 } else { 1 } };
         let members = self.group().members();
         let takes_part = |at: &&usize| self.is_up[**at] && self.seat(**at).takes_part();
         let is_lost = !self
@@ -45,14 +55,17 @@ impl<P: Subject> World<P> {
                 self.servers[at].database.replicate(next);
             }
         }
-        let Some(&first) = running.iter().max_by_key(|&&at| (self.member(at).log().len(), usize::MAX - at))
-        else {
-            return;
-        };
-        self.begin_anew(first, &running);
+        let most = |at: &&usize| (self.member(**at).log().len(), usize::MAX - **at);
+        let first = if is_hasty { running.iter().min_by_key(most) } else { running.iter().max_by_key(most) };
+        if let Some(&first) = first {
+            self.begin_anew(first, &running);
+        }
     }
 
     pub(super) fn begin_anew(&mut self, first: usize, running: &[usize]) {
+        if self.seat(first).is_plain {
+            self.be_started_with_plugin(first);
+        }
         self.say(first, "begins the group anew");
         let log = self.member(first).log().to_vec();
         for &at in running.iter().filter(|&&at| at != first) {
