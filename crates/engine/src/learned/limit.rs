@@ -280,6 +280,10 @@ impl Limit {
     /// More or fewer of the others send as many statements as they may: what is being compared was measured beside those before.
     fn others_have_changed(&mut self) {
         self.undecided.clear();
+        if self.is_trying() {
+            // Its turn comes again: nothing has been learned of it.
+            self.next_step -= 1;
+        }
         self.break_off();
     }
 

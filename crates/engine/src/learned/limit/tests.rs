@@ -492,9 +492,14 @@ fn nothing_is_compared_beyond_a_change_of_those_that_send() {
         bench.run(bound_by_disk, INTERVAL, 1.0);
     }
     let best = bench.limit.best;
+    let State::Trying(Trial { other, .. }) = bench.limit.state else { panic!("it is trying") };
     bench.limit.change_range(Range { division: Division { at_work: 2, saturated: 1 }, ..divided(2) });
     assert_eq!((bench.limit.is_trying(), bench.limit.in_force()), (false, best));
     assert!(bench.limit.undecided.is_empty());
+    while !bench.limit.is_trying() {
+        bench.run(bound_by_disk, INTERVAL, 1.0);
+    }
+    assert!(matches!(bench.limit.state, State::Trying(Trial { other: again, .. }) if again == other));
 }
 
 #[test]
