@@ -51,7 +51,7 @@ impl Aurora {
     pub(crate) fn take(&mut self, kept: &[u8]) {
         let table = Named::of(kept);
         let rows: Vec<Row> = table.rows().map(Row::of).collect();
-        let own = rows.iter().find(|row| row.name.eq_ignore_ascii_case(&self.own));
+        let own = rows.iter().filter(|row| row.name.eq_ignore_ascii_case(&self.own)).min_by_key(age_of);
         self.writer = writer_of(&rows, own.is_some());
         self.lag = own.and_then(Row::behind);
     }
@@ -85,6 +85,11 @@ impl Row {
     }
 }
 
+/// Of several rows of an instance, and of several writers, the one heard of last counts: the youngest. One without a time is older than all.
+fn age_of(row: &&Row) -> i64 {
+    row.age.unwrap_or(i64::MAX)
+}
+
 fn since(age: i64) -> Duration {
     Duration::from_micros(u64::try_from(age).unwrap_or(0))
 }
@@ -95,11 +100,10 @@ fn since(age: i64) -> Duration {
 /// Whose table has no row of itself has just begun, and old rows are of another cluster. Whose table has one may have been cut off as a writer:
 /// what it has heard last counts for as long as it hears nothing else.
 fn writer_of(rows: &[Row], has_own: bool) -> String {
-    let age = |row: &&Row| row.age.unwrap_or(i64::MAX);
     let holds = |row: &Row| has_own || row.age.is_none_or(|age| since(age) <= HOLDS);
     let writers = || rows.iter().filter(|row| row.writes && holds(row));
-    let Some(last) = writers().min_by_key(age) else { return String::new() };
-    let is_other = |row: &&Row| age(row) == age(&last) && !row.name.eq_ignore_ascii_case(&last.name);
+    let Some(last) = writers().min_by_key(age_of) else { return String::new() };
+    let is_other = |row: &&Row| age_of(row) == age_of(&last) && !row.name.eq_ignore_ascii_case(&last.name);
     if writers().any(|row| is_other(&row)) { String::new() } else { last.name.clone() }
 }
 

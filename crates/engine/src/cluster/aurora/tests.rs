@@ -239,6 +239,10 @@ fn a_lag_counts_as_long_as_its_row_comes() {
         assert_eq!(lag(&[writer, ["b", "x", unknown, "100"]]), None);
     }
     assert_eq!(lag(&[writer, ["b", "x", "20", "NULL"]]), None, "as old as may be");
+    let former = ["b", "MASTER_SESSION_ID", "0", "700000000"];
+    for rows in [[writer, former, ["b", "x", "20", "100"]], [writer, ["b", "x", "20", "100"], former]] {
+        assert_eq!(lag(&rows), Some(20), "it has been started anew as a reader");
+    }
     assert_eq!(lag(&[writer, ["c", "x", "20", "100"]]), None, "its row is gone");
 }
 
