@@ -166,13 +166,11 @@ impl Cluster {
         }
     }
 
-    /// Whether backends wait for a word of this server's check. As long as it is not certain itself, only a whole round says anything.
+    /// Whether backends wait for a word of this server's check.
     fn is_to_prove(&self, place: usize) -> bool {
-        let standing = &self.standings[place];
         self.primary == Some(place)
             && self.connected > self.proved
-            && standing.believed().is_of_group()
-            && standing.is_certain()
+            && self.standings[place].believed().is_of_group()
     }
 
     /// A server stands otherwise than before.
