@@ -292,14 +292,19 @@ fn two_see_each_other_and_one_that_dies_is_forgotten() {
     assert_eq!(one.events(), [Event::PeerWent { slot: 2, connection: 8 }]);
 }
 
-#[test]
-fn those_are_counted_whose_statements_wait_much_of_the_time() {
+fn two_that_know_each_other() -> (Locks, Onramp, Onramp) {
     let mut server = Locks::default();
     let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
     for _ in 0..2 {
         one.look(&mut server);
         two.look(&mut server);
     }
+    (server, one, two)
+}
+
+#[test]
+fn those_are_counted_whose_statements_wait_much_of_the_time() {
+    let (mut server, mut one, mut two) = two_that_know_each_other();
     let mut saturated = |of_one: u64, of_two: u64| {
         // Each sees what the other has said at its look before.
         for _ in 0..2 {
@@ -320,12 +325,7 @@ fn those_are_counted_whose_statements_wait_much_of_the_time() {
 
 #[test]
 fn permits_are_divided_among_those_that_are_at_work() {
-    let mut server = Locks::default();
-    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
-    for _ in 0..2 {
-        one.look(&mut server);
-        two.look(&mut server);
-    }
+    let (mut server, mut one, mut two) = two_that_know_each_other();
     one.onramps.wait();
     one.look(&mut server);
     two.look(&mut server);
@@ -366,12 +366,7 @@ fn a_slot_that_there_is_not_is_none() {
 
 #[test]
 fn peers_are_gone_at_a_server_that_shows_none() {
-    let mut server = Locks::default();
-    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
-    for _ in 0..2 {
-        one.look(&mut server);
-        two.look(&mut server);
-    }
+    let (_server, mut one, _two) = two_that_know_each_other();
     assert_eq!(one.counts()[0], 2);
     one.events();
     // The next primary has its own numbers of connections, and no such locks.
@@ -387,12 +382,7 @@ fn peers_are_gone_at_a_server_that_shows_none() {
 
 #[test]
 fn a_connection_that_comes_back_is_the_same_onramp() {
-    let mut server = Locks::default();
-    let (mut one, mut two) = (Onramp::new(&mut server, 7), Onramp::new(&mut server, 8));
-    for _ in 0..2 {
-        one.look(&mut server);
-        two.look(&mut server);
-    }
+    let (mut server, mut one, mut two) = two_that_know_each_other();
     one.events();
     server.end(8);
     one.look(&mut server);

@@ -428,6 +428,13 @@ impl Together {
         let after: f64 = self.benches.iter().map(|bench| bench.ended).sum();
         (after - before) / time.as_secs_f64()
     }
+
+    /// They find limits with which hardly less is done than with the best.
+    fn come_near(mut self, best: f64, server: Server, what: &str) {
+        self.run(server, until_found());
+        let share = self.run(server, Duration::from_secs(60)) / best;
+        assert!(share > 0.9, "{what}: {share:.3} with {:?}", self.limits());
+    }
 }
 
 /// The range of one of so many Onramps, as the settings have it for a server that takes 256.
@@ -449,14 +456,8 @@ fn several_come_near_the_best_together() {
             // Each has one at least.
             let best = (onramps..=256).map(|limit| server(f64::from(limit))).fold(0.0, f64::max);
             for seed in 1..=4 {
-                let mut together = Together::new(onramps, 0.1, seed);
-                together.run(server, until_found());
-                let share = together.run(server, Duration::from_secs(60)) / best;
-                assert!(
-                    share > 0.9,
-                    "{onramps}, {name}, seed {seed}: {share:.3} with {:?}",
-                    together.limits()
-                );
+                let together = Together::new(onramps, 0.1, seed);
+                together.come_near(best, server, &format!("{onramps}, {name}, seed {seed}"));
             }
         }
     }
@@ -471,14 +472,8 @@ fn one_beside_others_that_send_nothing_comes_near_the_best_alone() {
             for seed in 1..=4 {
                 let mut bench = Bench::new(0.1, seed);
                 bench.limit.change_range(range);
-                let mut together = Together { benches: vec![bench], turns: vec![Onramps::default()] };
-                together.run(server, until_found());
-                let share = together.run(server, Duration::from_secs(60)) / best;
-                assert!(
-                    share > 0.9,
-                    "{onramps}, {name}, seed {seed}: {share:.3} with {:?}",
-                    together.limits()
-                );
+                let together = Together { benches: vec![bench], turns: vec![Onramps::default()] };
+                together.come_near(best, server, &format!("{onramps}, {name}, seed {seed}"));
             }
         }
     }
