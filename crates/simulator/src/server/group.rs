@@ -113,6 +113,8 @@ pub struct Seat {
     claimed: BTreeMap<usize, u32>,
     /// On each session whether it has said last that it takes writes.
     writes_on: BTreeMap<u32, bool>,
+    /// The newest session on which each program has asked. What is asked on one before it has been given up: its answers are not read.
+    newest: BTreeMap<usize, u32>,
 }
 
 /// What a member says that it is, in short.
@@ -142,6 +144,7 @@ impl Seat {
             shown: BTreeMap::new(),
             claimed: BTreeMap::new(),
             writes_on: BTreeMap::new(),
+            newest: BTreeMap::new(),
         }
     }
 
@@ -178,6 +181,11 @@ impl Seat {
 
     /// It says to a program what it is, on this session.
     fn show(&mut self, own: ServerNumber, program: usize, thread: u32) {
+        let newest = self.newest.entry(program).or_default();
+        if thread < *newest {
+            return;
+        }
+        *newest = thread;
         let shows = match self.says_well() {
             false => Shows::Unfit,
             true if self.said.view.primary != Some(own) => Shows::Secondary,
@@ -211,6 +219,7 @@ impl Seat {
         self.shown.clear();
         self.claimed.clear();
         self.writes_on.clear();
+        self.newest.clear();
     }
 
     /// The rows of `replication_group_members`: id, state, role and view.
@@ -353,5 +362,23 @@ mod tests {
             seat.rows(1),
             [vec![Some(mysql::uuid(1)), Some("OFFLINE".to_owned()), Some(String::new()), None]]
         );
+    }
+    #[test]
+    fn what_is_said_on_a_session_that_was_given_up_counts_for_nothing() {
+        let mut seat = Seat::new(3);
+        for thread in [7, 8] {
+            seat.show_writes(thread, true);
+        }
+        seat.show(1, 0, 7);
+        seat.show(1, 0, 8);
+        seat.show(1, 0, 8);
+        assert!(seat.has_said_twice(0));
+        // A question that stood in the old session's socket while the new one was asked already.
+        seat.said.state = State::Error;
+        seat.show(1, 0, 7);
+        seat.said.state = State::Online;
+        seat.show(1, 0, 8);
+        assert!(seat.has_said_twice(0));
+        assert!(!seat.is_known_unfit(0));
     }
 }
