@@ -293,7 +293,11 @@ impl Cluster {
         };
         if question == Question::Alive {
             let covers = check.covers;
-            return self.proves(place, covers);
+            return match answer.error {
+                None => self.proves(place, covers),
+                // It may have been a farewell, sent before the question came.
+                Some(_) => self.check_closed(step, place, "the server refused to answer DO 0"),
+            };
         }
         let said = answer.error.map_or(Ok(answer.bytes.as_slice()), Err);
         match round.take(&check.version, question, said) {
@@ -493,6 +497,39 @@ mod tests {
         );
         assert_eq!(asked_and_proved(writes, &[1]), (0, 0), "it is of no group");
         assert_eq!(asked_and_proved(|place, _| member(place, 0), &[1]), (0, 0), "a node of Galera");
+    }
+
+    /// Each answer would prove nothing, and the next question follow at once.
+    #[test]
+    fn a_primary_that_is_not_certain_is_not_asked_between_rounds() {
+        let (settings, mut outbox) = (two_servers(), Outbox::default());
+        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+        cluster.seen(at(1), 0, of_group(0, true));
+        cluster.seen(at(1), 1, of_group(1, false));
+        cluster.choose_confirmed(at(1), &chosen, &settings);
+        cluster.standings[0].cut_off();
+        let connection = ConnectionId { index: 1, generation: 1 };
+        (cluster.checks[0].connection, cluster.checks[0].due) = (Some(connection), at(60));
+        cluster.connected = 1;
+        let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
+        cluster.turn(&mut step);
+        assert!(matches!(cluster.checks[0].state, State::Resting));
+    }
+
+    #[test]
+    fn a_farewell_in_place_of_the_answer_proves_nothing() {
+        let (settings, mut outbox) = (two_servers(), Outbox::default());
+        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+        cluster.seen(at(1), 0, of_group(0, true));
+        cluster.seen(at(1), 1, of_group(1, false));
+        cluster.choose_confirmed(at(1), &chosen, &settings);
+        let connection = ConnectionId { index: 1, generation: 1 };
+        (cluster.checks[0].connection, cluster.checks[0].due) = (Some(connection), at(60));
+        cluster.connected = 1;
+        let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
+        cluster.turn(&mut step);
+        cluster.check_bytes(&mut step, 0, b"\x0d\0\0\x01\xff\x1d\x04#08S01Bye.");
+        assert_eq!((cluster.proved, cluster.checks[0].connection), (0, None));
     }
 
     /// Its process may be another one by then.

@@ -139,10 +139,11 @@ impl Engine {
             self.cluster.connected = self.pool.workers.chosen.proof.asked_for();
             self.in_cluster(Cluster::turn);
             let chosen = &self.pool.workers.chosen;
-            let before = (chosen.get(), chosen.what_goes_on());
+            let told = || (chosen.get(), chosen.what_goes_on(), chosen.proof.is_wanted());
+            let before = told();
             let news = self.cluster.choose(self.now, chosen, &self.settings);
             let is_proved = chosen.proof.proves(self.cluster.proved);
-            if news.is_some() || is_proved || before != (chosen.get(), chosen.what_goes_on()) {
+            if news.is_some() || is_proved || before != told() {
                 self.pool.write_to_others(&Letter::Wake);
             }
             let (workers, max_lag) = (&self.pool.workers, self.settings.reads.max_lag);

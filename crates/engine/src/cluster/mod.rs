@@ -166,11 +166,13 @@ impl Cluster {
         }
     }
 
-    /// Whether backends wait for a word of this server's check.
+    /// Whether backends wait for a word of this server's check. As long as it is not certain itself, only a whole round says anything.
     fn is_to_prove(&self, place: usize) -> bool {
+        let standing = &self.standings[place];
         self.primary == Some(place)
             && self.connected > self.proved
-            && self.standings[place].believed().is_of_group()
+            && standing.believed().is_of_group()
+            && standing.is_certain()
     }
 
     /// A server stands otherwise than before.

@@ -31,6 +31,11 @@ impl Proof {
         if self.is_wanted.load(SeqCst) { self.proved.load(SeqCst) } else { u64::MAX }
     }
 
+    /// Whether backends have to be proved.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(SeqCst)
+    }
+
     /// Backends that come from now on have to be proved, or need not be.
     pub(super) fn want(&self, is_wanted: bool) {
         self.is_wanted.store(is_wanted, SeqCst);
