@@ -66,9 +66,20 @@ impl Reserve {
         self.standing.len() < before
     }
 
-    /// Says whether no statement of a kind has ended since then.
-    fn none_ended_since(&self, kind: &KindInSchema, since: Instant) -> bool {
-        self.ended.get(kind).is_none_or(|&ended| ended < since)
+    /// Says whether statements of a kind run, and none has ended since the oldest of them began, or for so long that what began then would have
+    /// `stalled`: what began before a lock came may be older than the last that ended. Looks at no more of those that run than it has to.
+    fn has_stalled(
+        &self,
+        kind: &KindInSchema,
+        stalled: Instant,
+        mut running: impl Iterator<Item = Instant>,
+    ) -> bool {
+        match self.ended.get(kind).filter(|&&ended| ended >= stalled) {
+            None => running.next().is_some(),
+            Some(&ended) => {
+                running.next().is_some_and(|since| since > ended) && running.all(|since| since > ended)
+            }
+        }
     }
 
     /// Forgets all. True where something was taken to stand.
@@ -133,16 +144,14 @@ impl Scheduling {
             return false;
         }
         let kind = (fingerprint, client.schema(sessions).map(Into::into));
-        let alike = servers.backends().filter(|(_, backend)| {
+        let alike = servers.backends().map(|(_, backend)| backend).filter(|backend| {
             let running = backend.in_flight.front().and_then(|statement| statement.kind(clients, sessions));
             running == Some((kind.0, kind.1.as_deref()))
         });
-        let waits = alike.clone().any(|(_, backend)| backend.locks.waits);
-        let oldest = alike.map(|(_, backend)| backend.first.since).min();
-        // What began before the lock came may be older than the last that ended: then it takes as long as it usually takes.
+        let waits = || alike.clone().any(|backend| backend.locks.waits);
         let stalled = self.stalled_since(now, settings, kind.0);
-        let stands = (waits && self.only_last_backends_are_left(settings, pool, servers))
-            || oldest.is_some_and(|oldest| self.reserve.none_ended_since(&kind, oldest.max(stalled)));
+        let stands = (self.only_last_backends_are_left(settings, pool, servers) && waits())
+            || self.reserve.has_stalled(&kind, stalled, alike.map(|backend| backend.first.since));
         if stands {
             self.reserve.standing.retain(|_, until| *until > now);
             self.reserve.standing.insert(kind, now + LONGEST);
@@ -191,14 +200,21 @@ mod tests {
         let at = |millis: u64| Instant::from_micros(millis * 1000);
         let kind = |fingerprint| (fingerprint, Some(b"shop"[..].into()));
         let mut reserve = Reserve::default();
-        assert!(reserve.none_ended_since(&kind(7), at(5)));
+        let stalled = |reserve: &Reserve, number, since: &[u64]| {
+            reserve.has_stalled(&kind(number), at(3), since.iter().copied().map(at))
+        };
+        assert!(!stalled(&reserve, 7, &[]), "none runs");
+        assert!(stalled(&reserve, 7, &[5]), "none has ended");
         reserve.standing.insert(kind(7), at(1000));
         let shop = Some(&b"shop"[..]);
         assert!(!reserve.note_end(at(6), 7, None), "in another schema");
         assert!(reserve.note_end(at(6), 7, shop) && !reserve.note_end(at(6), 7, shop), "once");
-        assert!(!reserve.none_ended_since(&kind(7), at(5)) && reserve.none_ended_since(&kind(7), at(7)));
-        assert!(reserve.none_ended_since(&kind(8), at(5)), "another one");
+        assert!(!stalled(&reserve, 7, &[7, 5]) && !stalled(&reserve, 7, &[5, 7]), "the oldest is older");
+        assert!(stalled(&reserve, 7, &[7, 8]) && !stalled(&reserve, 7, &[]));
+        let later = |ended| reserve.has_stalled(&kind(7), at(ended), std::iter::once(at(5)));
+        assert!(!later(6) && later(7), "long ago");
+        assert!(stalled(&reserve, 8, &[5]), "another one");
         assert!(!reserve.clear());
-        assert!(reserve.none_ended_since(&kind(7), at(5)), "forgotten");
+        assert!(stalled(&reserve, 7, &[5]), "forgotten");
     }
 }
