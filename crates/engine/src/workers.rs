@@ -11,13 +11,12 @@
 pub(crate) mod letter;
 pub(crate) mod onramps;
 mod permits;
-mod place;
+pub(crate) mod place;
 pub(crate) mod places;
 pub(crate) mod serving;
 pub(crate) mod users;
 
 pub(crate) use permits::Extra;
-pub(crate) use place::Place;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -31,12 +30,13 @@ use crate::cluster::chosen::Chosen;
 use crate::learned::limit::{Division, Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::learned::way::Way;
-use crate::overload::QueueLengths;
+use crate::overload::queue_lengths::QueueLengths;
 use crate::readers::replicas::Replicas;
 use crate::settings::{Settings, ThreadHandling};
 use crate::stored_code::SharedCode;
 use crate::workers::onramps::Onramps;
 use crate::workers::permits::Permits;
+use crate::workers::place::Place;
 use crate::workers::places::{FIRST, Places};
 use crate::workers::serving::Serving;
 use crate::workers::users::Users;
@@ -56,7 +56,7 @@ pub struct Workers {
     pub(crate) queue_lengths: QueueLengths,
     pub(crate) passwords: KnownPasswords,
     pub(crate) failed_logins: FailedLogins,
-    pub(crate) stored_code: SharedCode,
+    pub(crate) stored_code: Arc<SharedCode>,
     pub(crate) chosen: Chosen,
     /// The same for all servers of an Onramp.
     pub(crate) onramps: Arc<Onramps>,
@@ -149,7 +149,7 @@ impl Workers {
             queue_lengths: QueueLengths::new(count),
             passwords: KnownPasswords::default(),
             failed_logins: FailedLogins::default(),
-            stored_code: SharedCode::default(),
+            stored_code: Arc::default(),
             chosen: Chosen::default(),
             replicas: Replicas::new(&onramps, settings, count),
             onramps,

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use sql::{CharsetSetting, Effects, Kind};
 use wire::StatusFlags;
 
-use crate::request::{Request, Statement};
+use crate::request::Request;
+use crate::request::statement::Statement;
 
 /// Where MariaDB goes back to without a report (sql_db.cc: `mysql_change_db`).
 pub(crate) const UNREPORTED_SCHEMA: &[u8] = b"information_schema";

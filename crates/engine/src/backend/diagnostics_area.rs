@@ -8,7 +8,8 @@
 use sql::{Effects, Kind, Reads};
 
 use super::{Backend, Summary};
-use crate::request::{Request, RequestKind, Statement};
+use crate::request::statement::Statement;
+use crate::request::{Request, RequestKind};
 
 /// Clears the list of warnings and leaves nothing of its own but an OK: on both servers a statement with a table does (MariaDB's
 /// and MySQL's `mysql_execute_command`), DO or SET without one may not.

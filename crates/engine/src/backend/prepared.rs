@@ -118,7 +118,7 @@ impl Serves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Statement;
+    use crate::request::statement::Statement;
     use crate::session::statements::{Definitions, Template};
     use crate::session::{SessionState, Sessions};
 

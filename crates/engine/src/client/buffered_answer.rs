@@ -6,7 +6,8 @@ use sql::Kind;
 use super::process_list::{self, Served};
 use super::{Client, counters};
 use crate::pool::Pool;
-use crate::request::{Request, Statement};
+use crate::request::Request;
+use crate::request::statement::Statement;
 use crate::steps;
 
 /// Longer answers are passed on as they come: so much are some thousand threads, or the whole SHOW STATUS thirty times.

@@ -14,7 +14,8 @@ use wire::StatusFlags;
 use super::Client;
 use super::wait_timeout::WaitTimeout;
 use crate::backend::Summary;
-use crate::request::{Request, Statement};
+use crate::request::Request;
+use crate::request::statement::Statement;
 use crate::session::{SessionId, SessionTables, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
 

@@ -5,7 +5,8 @@ use sql::{Kind, LexMode, PoolSet, PoolSetError, PoolValue, PoolVariable, READ_HI
 use super::Client;
 use crate::errors::MySqlError;
 use crate::readers::settings::ReadSettings;
-use crate::request::{Request, RequestKind, Statement};
+use crate::request::statement::Statement;
+use crate::request::{Request, RequestKind};
 use crate::scheduler::lane::Lane;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 

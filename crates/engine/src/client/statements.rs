@@ -167,7 +167,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Statement;
+    use crate::request::statement::Statement;
     use crate::session::statements::{Definitions, Template};
     use crate::session::{SessionState, Sessions};
 

@@ -16,7 +16,7 @@ use wire::{Capabilities, SessionChange};
 
 use super::Client;
 use crate::control::facts::Facts;
-use crate::request::Statement;
+use crate::request::statement::Statement;
 use crate::session::Sessions;
 use crate::settings::Settings;
 

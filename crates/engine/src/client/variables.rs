@@ -12,7 +12,8 @@ use sql::{Assignment, Effects, Kind, LexMode, Reads, VariableUse};
 use super::Client;
 use crate::backend::Backend;
 use crate::ids::BackendKey;
-use crate::request::{Request, RequestKind, Statement};
+use crate::request::statement::Statement;
+use crate::request::{Request, RequestKind};
 use crate::servers::Servers;
 use crate::session::{Charset, Sessions};
 

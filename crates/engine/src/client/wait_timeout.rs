@@ -13,7 +13,8 @@ use sql::Reads;
 
 use super::{Client, Phase};
 use crate::backend::{Backend, Change};
-use crate::request::{Request, RequestKind, Statement};
+use crate::request::statement::Statement;
+use crate::request::{Request, RequestKind};
 use crate::servers::Servers;
 use crate::session::WAIT_TIMEOUT;
 

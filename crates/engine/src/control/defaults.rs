@@ -13,7 +13,7 @@ use crate::backend::own_answers::rows_of;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;
-use crate::request::Statement;
+use crate::request::statement::Statement;
 use crate::server::Server;
 use crate::session::SessionTables;
 use crate::steps;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::outside::histogram::micros;
-use crate::workers::Place;
+use crate::workers::place::Place;
 
 /// Nobody waits for one.
 const NOBODY: u64 = u64::MAX;

@@ -12,7 +12,7 @@ mod abandonment;
 mod delay;
 mod ending;
 mod idle_holders;
-mod queue_lengths;
+pub(crate) mod queue_lengths;
 pub(crate) mod settings;
 mod unfair;
 mod would_refuse;
@@ -22,7 +22,6 @@ use std::time::Duration;
 use seam::Instant;
 
 use delay::Delay;
-pub(crate) use queue_lengths::QueueLengths;
 use unfair::StartsLately;
 use would_refuse::WouldRefuse;
 

@@ -1,3 +1,5 @@
+use sql::LexMode;
+
 use super::*;
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use sql::{Kind, SessionCall};
 
-use crate::request::Statement;
+use crate::request::statement::Statement;
 use crate::session::{SessionId, SessionTables};
 use crate::stored_code::LargeDefinition;
 

@@ -116,7 +116,7 @@ mod tests {
     use crate::settings::Settings;
     use crate::shares::settings::{FairShare, SharesSettings};
     use crate::shares::tests::park_again;
-    use crate::workers::Place;
+    use crate::workers::place::Place;
 
     fn send(engine: &mut Engine, client: u32, text: &[u8]) {
         send_at(engine, Instant::START, client, text);

@@ -11,7 +11,7 @@ use sql::{CodeEffects, LexMode, PreparedText};
 use super::base::{Base, MOST_PAIRS};
 use super::reach::{Layers, Reach, Reached};
 use super::{Hidden, Known, Names, Object, SYS, is_sys};
-use crate::request::Statement;
+use crate::request::statement::Statement;
 use crate::steps;
 
 /// The prefix of a schema's name that is written as its folder is (`MYSQL50_TABLE_NAME_PREFIX` in both servers' `sql_table.h`).

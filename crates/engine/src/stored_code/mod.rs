@@ -19,10 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sql::{CodeEffects, Definitions, LexMode, Reads, StoredCode};
+use sql::{CodeEffects, Definitions, LexMode, StoredCode};
 
-use crate::request::Request;
-use crate::workers::Workers;
 pub(crate) use base::Base;
 pub(crate) use library::{Library, Scope};
 
@@ -161,21 +159,6 @@ impl Hidden {
     /// Says whether the statement has changed the session for all that is known, and the server does not say how.
     pub(crate) fn is_silent(self) -> bool {
         self.effects.contains(CodeEffects::SILENT)
-    }
-}
-
-impl Request {
-    /// Takes in what it may do by stored code, as of this version of what is known.
-    pub(crate) fn take_hidden(&mut self, hidden: Hidden, version: u64) {
-        self.changes.library = Some(version);
-        self.changes.hidden = hidden;
-        if !hidden.effects.is_empty() {
-            self.statement.plain_read = false;
-            self.statement.repeatable = false;
-        }
-        if hidden.effects.contains(CodeEffects::READS_INSERT_ID) {
-            self.statement.reads |= Reads::LAST_INSERT_ID;
-        }
     }
 }
 
@@ -335,18 +318,18 @@ impl SharedCode {
 
 /// A definition of stored code that is under way; over when it is dropped.
 pub(crate) struct CodeChange {
-    workers: Arc<Workers>,
+    shared: Arc<SharedCode>,
     /// None where it is not told apart from others.
     number: Option<u64>,
 }
 
 impl CodeChange {
     /// Makes it known, before the server hears of it.
-    pub(crate) fn begin(workers: &Arc<Workers>, objects: Vec<Object>) -> Self {
-        let mut state = workers.stored_code.state();
+    pub(crate) fn begin(shared: &Arc<SharedCode>, objects: Vec<Object>) -> Self {
+        let mut state = shared.state();
         if state.changes.len() >= MOST_CHANGES || state.names() + names_of(&objects) > MOST_NAMES {
             drop(state);
-            return Self::begin_of_unknown(workers);
+            return Self::begin_of_unknown(shared);
         }
         state.last_change += 1;
         let number = state.last_change;
@@ -354,28 +337,28 @@ impl CodeChange {
         let is_the_same = state.library.is_the_same_without(&objects);
         state.changes.insert(number, Change { objects, ended: false });
         if !is_the_same {
-            workers.stored_code.renew(&mut state);
+            shared.renew(&mut state);
         }
         drop(state);
-        Self { workers: Arc::clone(workers), number: Some(number) }
+        Self { shared: Arc::clone(shared), number: Some(number) }
     }
 
     /// The same of too many definitions to tell them apart: until they are over and the server has been read, no code counts as known.
-    pub(crate) fn begin_of_unknown(workers: &Arc<Workers>) -> Self {
-        let mut state = workers.stored_code.state();
+    pub(crate) fn begin_of_unknown(shared: &Arc<SharedCode>) -> Self {
+        let mut state = shared.state();
         let is_the_first = state.unknown.is_known_by_now();
         state.unknown.begun += 1;
         state.unknown.under_way += 1;
         if is_the_first {
-            workers.stored_code.renew(&mut state);
+            shared.renew(&mut state);
         }
         drop(state);
-        Self { workers: Arc::clone(workers), number: None }
+        Self { shared: Arc::clone(shared), number: None }
     }
 
     /// The server has refused it, but for what the text may have defined before in these schemas.
     pub(crate) fn refused(self, stood: &[Box<[u8]>]) {
-        let shared = &self.workers.stored_code;
+        let shared = &self.shared;
         let mut state = shared.state();
         let Some(number) = self.number else { return };
         let objects = state.changes.get(&number).map_or(&[][..], |change| &change.objects);
@@ -395,7 +378,7 @@ impl CodeChange {
 
 impl Drop for CodeChange {
     fn drop(&mut self) {
-        self.workers.stored_code.end_change(self.number);
+        self.shared.end_change(self.number);
     }
 }
 

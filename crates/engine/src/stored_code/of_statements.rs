@@ -91,7 +91,7 @@ impl Pool {
         };
         let found = match found {
             Defined::Nothing => return None,
-            Defined::TooMuch => return Some(CodeChange::begin_of_unknown(&self.workers)),
+            Defined::TooMuch => return Some(CodeChange::begin_of_unknown(&self.workers.stored_code)),
             Defined::These(found) => found.clone(),
         };
         let mut code = found.code;
@@ -125,7 +125,7 @@ impl Pool {
         let objects = objects(Runs::Written, found.triggered)
             .chain(objects(Runs::Anyhow, found.relations))
             .chain(objects(Runs::Called, found.routines));
-        Some(CodeChange::begin(&self.workers, objects.collect()))
+        Some(CodeChange::begin(&self.workers.stored_code, objects.collect()))
     }
 
     /// Returns the view of stored code from outside.

@@ -34,11 +34,6 @@ fn effects(library: &Library, text: &str, writes: bool) -> CodeEffects {
     library.hidden(text.as_bytes(), LexMode::default(), writes, inside("d")).effects
 }
 
-fn workers() -> Arc<Workers> {
-    let settings = crate::Settings { max_backends: 2, max_connections: 2, ..crate::Settings::default() };
-    Workers::new(&settings, 1)
-}
-
 #[test]
 fn code_is_reached_by_the_names_of_tables_and_views() {
     let library = library(
@@ -99,15 +94,14 @@ fn what_cannot_be_read_is_not_certain() {
 
 #[test]
 fn a_definition_is_known_until_the_server_has_been_read_behind_it() {
-    let workers = workers();
-    let shared = &workers.stored_code;
+    let shared = &Arc::<SharedCode>::default();
     let reached = || {
         let (_, library, _) = shared.library();
         effects(&library, "DELETE FROM t", true)
     };
     take(shared, vec![object(Runs::Written, "t", "CALL p()")], ALL_KNOWN, &[]);
     let (before, ..) = shared.library();
-    let change = CodeChange::begin(&workers, vec![object(Runs::Called, "p", "DO GET_LOCK('a', 1)")]);
+    let change = CodeChange::begin(shared, vec![object(Runs::Called, "p", "DO GET_LOCK('a', 1)")]);
     let (version, _, beyond) = shared.library();
     assert_eq!((reached(), beyond, version), (SILENT, SILENT, before + 1));
     let covered = shared.begin_reading();
@@ -129,10 +123,9 @@ fn a_definition_is_known_until_the_server_has_been_read_behind_it() {
 /// Its backends are renewed then: statements may have run it.
 #[test]
 fn code_of_which_nobody_knew_is_told() {
-    let workers = workers();
-    let shared = &workers.stored_code;
+    let shared = &Arc::<SharedCode>::default();
     let lock = object(Runs::Used, "v", "SELECT GET_LOCK('a', 1)");
-    let change = CodeChange::begin(&workers, vec![Object { runs: Runs::Anyhow, ..lock.clone() }]);
+    let change = CodeChange::begin(shared, vec![Object { runs: Runs::Anyhow, ..lock.clone() }]);
     assert!(!take(shared, vec![lock.clone()], ALL_KNOWN, &[]), "it went through here");
     drop(change);
     assert!(!take(shared, vec![lock.clone()], ALL_KNOWN, &shared.begin_reading()));
@@ -151,12 +144,11 @@ fn code_of_which_nobody_knew_is_told() {
 
 #[test]
 fn too_many_definitions_at_a_time_leave_nothing_certain() {
-    let workers = workers();
-    let shared = &workers.stored_code;
+    let shared = &Arc::<SharedCode>::default();
     take(shared, Vec::new(), ALL_KNOWN, &[]);
     let certain = || shared.library().1.hidden(b"x", LexMode::default(), true, inside("d")).certain;
     assert!(certain());
-    let changes: Vec<_> = (0..3 * MOST_CHANGES).map(|_| CodeChange::begin(&workers, Vec::new())).collect();
+    let changes: Vec<_> = (0..3 * MOST_CHANGES).map(|_| CodeChange::begin(shared, Vec::new())).collect();
     assert!(!certain());
     assert_eq!(shared.state().changes.len(), MOST_CHANGES, "what is not told apart is not kept");
     take(shared, Vec::new(), ALL_KNOWN, &shared.begin_reading());
@@ -253,17 +245,16 @@ fn of_more_pairs_than_are_looked_up_the_worst_is_taken() {
 
 #[test]
 fn what_is_refused_is_forgotten_at_once() {
-    let workers = workers();
-    let shared = &workers.stored_code;
+    let shared = &Arc::<SharedCode>::default();
     take(shared, Vec::new(), ALL_KNOWN, &[]);
     let reached = |schema| {
         let (_, library, _) = shared.library();
         library.hidden(b"SELECT * FROM v", LexMode::default(), false, inside(schema)).effects
     };
     let objects = ["a.v", "b.v"].map(|name| object(Runs::Anyhow, name, "SELECT GET_LOCK('a', 1)")).to_vec();
-    CodeChange::begin(&workers, objects.clone()).refused(&[]);
+    CodeChange::begin(shared, objects.clone()).refused(&[]);
     assert_eq!((reached("a"), reached("b"), shared.is_wanted()), (NONE, NONE, false));
-    CodeChange::begin(&workers, objects).refused(&[b"a".as_slice().into()]);
+    CodeChange::begin(shared, objects).refused(&[b"a".as_slice().into()]);
     assert_eq!(
         (reached("a"), reached("b"), shared.is_wanted()),
         (SILENT, NONE, true),
@@ -273,8 +264,7 @@ fn what_is_refused_is_forgotten_at_once() {
 
 #[test]
 fn reads_that_hide_beside_writes_that_did_are_news() {
-    let workers = workers();
-    let shared = &workers.stored_code;
+    let shared = &Arc::<SharedCode>::default();
     let written = object(Runs::Written, "d.t", "DO GET_LOCK('a', 1)");
     assert!(take(shared, vec![written.clone()], ALL_KNOWN, &[]));
     let elsewhere = object(Runs::Used, "e.t", "SELECT GET_LOCK('a', 1)");
@@ -335,15 +325,14 @@ proptest! {
     /// Where not all pieces of code are looked at again, the library is as if they were, and is called new only where it is.
     #[test]
     fn definitions_leave_the_library_that_all_of_them_make(events in prop::collection::vec(event(), 1..20)) {
-        let workers = workers();
-        let shared = &workers.stored_code;
+        let shared = &Arc::<SharedCode>::default();
         let mut read = Vec::new();
         take(shared, read.clone(), ALL_KNOWN, &[]);
         let mut under_way = Vec::new();
         for event in events {
             match event {
-                Event::Begun(objects) => under_way.push(CodeChange::begin(&workers, objects)),
-                Event::BegunUnknown => under_way.push(CodeChange::begin_of_unknown(&workers)),
+                Event::Begun(objects) => under_way.push(CodeChange::begin(shared, objects)),
+                Event::BegunUnknown => under_way.push(CodeChange::begin_of_unknown(shared)),
                 Event::Refused(stood) => {
                     let stood = if stood { vec![b"d".as_slice().into()] } else { Vec::new() };
                     if let Some(change) = under_way.pop() {
@@ -369,15 +358,14 @@ proptest! {
 #[test]
 fn a_definition_takes_no_look_at_all_others() {
     const PIECES: usize = 5_000;
-    let workers = workers();
-    let shared = &workers.stored_code;
+    let shared = &Arc::<SharedCode>::default();
     let mut pieces: Vec<_> =
         (0..PIECES).map(|number| object(Runs::Used, &format!("d.v{number}"), "SELECT a FROM t")).collect();
     pieces.push(object(Runs::Called, "d.locks", "DO GET_LOCK('a', 1)"));
     take(shared, pieces, ALL_KNOWN, &[]);
     let taken_by = |name, body| {
         let before = steps::taken();
-        CodeChange::begin(&workers, vec![object(Runs::Used, name, body)]).refused(&[]);
+        CodeChange::begin(shared, vec![object(Runs::Used, name, body)]).refused(&[]);
         steps::taken() - before
     };
     assert!(taken_by("e.v", "SELECT a FROM t") < 200);
@@ -387,8 +375,8 @@ fn a_definition_takes_no_look_at_all_others() {
         "all have the word in them, and none means it"
     );
     assert!(taken_by("d.select", "DO GET_LOCK('a', 0)") > PIECES as u64);
-    drop(CodeChange::begin_of_unknown(&workers));
+    drop(CodeChange::begin_of_unknown(shared));
     let before = steps::taken();
-    drop(CodeChange::begin_of_unknown(&workers));
+    drop(CodeChange::begin_of_unknown(shared));
     assert!(steps::taken() - before < 200);
 }

@@ -3,7 +3,8 @@
 use sql::{Effects, Kind, LexMode};
 
 use super::LONGEST_TEXT;
-use crate::request::{Statement, may_be_several};
+use crate::request::may_be_several;
+use crate::request::statement::Statement;
 use crate::steps;
 
 /// The normalised form of `text`, without literals. `None` where the lexer is not sure where they begin and end. A statement

@@ -277,7 +277,7 @@ mod tests {
     use wire::Expect;
 
     use super::*;
-    use crate::request::Statement;
+    use crate::request::statement::Statement;
 
     /// What is given of a text with its literals.
     fn sent_of(text: &str) -> Option<String> {

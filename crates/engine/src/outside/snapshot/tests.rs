@@ -6,7 +6,8 @@ use seam::{Address, ConnectionId, Instant, Peer};
 use super::*;
 use crate::accounts::Credential;
 use crate::ids::{ClientKey, client_key};
-use crate::request::{Request, Statement};
+use crate::request::Request;
+use crate::request::statement::Statement;
 use crate::session::SessionState;
 use crate::settings::Settings;
 
