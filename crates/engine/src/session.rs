@@ -3,6 +3,7 @@
 pub(crate) mod aftermath;
 pub(crate) mod conditions;
 pub(crate) mod gtid;
+pub(crate) mod known_answers;
 pub(crate) mod literals;
 pub(crate) mod pin_counts;
 pub(crate) mod pins;
@@ -11,11 +12,12 @@ pub(crate) mod sql_states;
 pub(crate) mod statements;
 mod table;
 pub(crate) mod unreported;
+pub(crate) mod wait_timeout;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::client::known_answers::KnownAnswers;
+use known_answers::KnownAnswers;
 use statements::Definitions;
 
 pub(crate) use table::{SessionId, Sessions};

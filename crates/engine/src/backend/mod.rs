@@ -50,13 +50,13 @@ use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::client::variables::Variables;
-use crate::client::wait_timeout::WaitTimeout;
 use crate::coalescing::group::Group;
 use crate::errors::ServerError;
 use crate::ids::ClientKey;
 use crate::learned::lock_waits::told::SeenWait;
 use crate::request::RequestKind;
 use crate::server_login::Established;
+use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{Charset, SessionId, SessionState};
 use crate::stored_code::{CodeChange, Hidden};
 use crate::workers::places::Origin;

@@ -9,7 +9,7 @@ use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Phase, Summary};
 use crate::client::Client;
 use crate::client::buffered_answer::LARGEST_HELD;
-use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
+use crate::client::known_answers::LARGEST_REMEMBERED;
 use crate::client::trackers::{self, Told};
 use crate::cluster::refusal::is_refusal_by_role;
 use crate::coalescing::group::Group;
@@ -19,6 +19,7 @@ use crate::ids::BackendKey;
 use crate::outbox::Outbox;
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::RequestKind;
+use crate::session::known_answers::Question;
 
 /// An answer whose client has gone is read to its end up to this size, since a new backend costs more than that.
 const LARGEST_UNWANTED: u64 = 1 << 20;

@@ -4,7 +4,7 @@ use seam::CompressionSide;
 use wire::{EofPacket, OkPacket, StatusFlags};
 
 use super::Client;
-use super::known_answers::{Known, Question};
+use super::known_answers::Known;
 use super::priority::ReadSet;
 use super::trackers::{self, told_of_unstarted};
 use crate::engine::Engine;
@@ -17,6 +17,7 @@ use crate::request::{Request, RequestKind};
 use crate::server::Server;
 use crate::session::Sessions;
 use crate::session::aftermath::{Diagnostics, Reader};
+use crate::session::known_answers::Question;
 
 impl Io {
     pub(crate) fn send_packet_to(

@@ -5,170 +5,23 @@
 //! next statement as ever. A SELECT of nothing but variables that the client itself has set shows what is in that state: the
 //! server's own packets are sent again. What libraries say with each connection or transaction costs no backend then.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use sql::{CharsetSetting, Kind};
-use wire::StatusFlags;
 
 use super::Client;
-use super::wait_timeout::WaitTimeout;
 use crate::backend::Summary;
 use crate::request::Request;
 use crate::request::statement::Statement;
-use crate::session::{SessionId, SessionTables, Sessions, WAIT_TIMEOUT, other_name};
+use crate::session::known_answers::{Answer, Question, State};
+use crate::session::{SessionTables, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
-
-/// So many are remembered: a few texts in each of a few states are what an application says, and a host of tenants with a
-/// schema each has as many states. About 200 bytes each, and what is peculiar to its states.
-const MOST: usize = 1024;
 
 /// A packet's header and an OK with nothing in it: no counts, no id, no warnings, no words.
 const BARE_OK: u64 = wire::HEADER_LEN as u64 + 7;
 
 /// Larger answers are not remembered: so much is a dozen variables.
 pub(crate) const LARGEST_REMEMBERED: usize = 2048;
-
-/// What the server has said.
-#[derive(Default)]
-pub(crate) struct KnownAnswers {
-    /// By [`Question::text`].
-    by_text: BTreeMap<Box<[u8]>, Vec<KnownAnswer>>,
-    count: usize,
-    /// See [`Self::bytes`].
-    bytes: usize,
-    /// How many have been asked for, which tells what was used longest ago.
-    uses: u64,
-}
-
-/// A statement whose answer will be remembered.
-pub(crate) enum Question {
-    /// A SET in the form of [`sql::plain_set`].
-    Set(Box<[u8]>),
-    /// A SELECT: the client's capabilities, which decide on the form of its answer, and its text as it is, which gives the
-    /// columns their names.
-    Show(Box<[u8]>),
-}
-
-impl Question {
-    fn text(&self) -> &[u8] {
-        let (Self::Set(text) | Self::Show(text)) = self;
-        text
-    }
-}
-
-/// What a statement does in one state. It holds the states.
-struct KnownAnswer {
-    before: State,
-    answer: Answer,
-    used: u64,
-}
-
-#[derive(Clone)]
-enum Answer {
-    /// An OK that tells of these changes, and this state.
-    Set { after: State, changes: Rc<[u8]> },
-    /// The packets.
-    Show(Rc<[u8]>),
-}
-
-impl Answer {
-    fn state(&self) -> Option<State> {
-        match self {
-            Self::Set { after, .. } => Some(*after),
-            Self::Show(_) => None,
-        }
-    }
-}
-
-/// What an answer depends on, and what it changes: session state, and the flags that are about the session.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct State {
-    session: SessionId,
-    status: StatusFlags,
-    wait_timeout: WaitTimeout,
-}
-
-impl KnownAnswer {
-    fn bytes(&self) -> usize {
-        let said = match &self.answer {
-            Answer::Set { changes, .. } => changes.len(),
-            Answer::Show(packets) => packets.len(),
-        };
-        // Vectors that grow are at least half full.
-        said + 2 * size_of::<Self>()
-    }
-}
-
-/// As are the nodes of a B-tree.
-fn bytes_of_text(text: &[u8]) -> usize {
-    text.len() + 2 * size_of::<(Box<[u8]>, Vec<KnownAnswer>)>()
-}
-
-impl KnownAnswers {
-    fn get(&mut self, text: &[u8], before: State) -> Option<Answer> {
-        let known = self.by_text.get_mut(text)?.iter_mut().find(|known| known.before == before)?;
-        self.uses += 1;
-        known.used = self.uses;
-        Some(known.answer.clone())
-    }
-
-    /// Remembers an answer; `before` is held for us already.
-    fn insert(&mut self, sessions: &mut Sessions, text: &[u8], before: State, answer: Answer) {
-        if self.get(text, before).is_some() {
-            return sessions.release(before.session);
-        }
-        if self.count == MOST {
-            self.forget_oldest(sessions);
-        }
-        self.count += 1;
-        self.uses += 1;
-        if let Some(after) = answer.state() {
-            sessions.hold_again(after.session);
-        }
-        let known = KnownAnswer { before, answer, used: self.uses };
-        self.bytes += known.bytes();
-        match self.by_text.get_mut(text) {
-            Some(others) => others.push(known),
-            None => {
-                self.bytes += bytes_of_text(text);
-                self.by_text.insert(text.into(), vec![known]);
-            }
-        }
-    }
-
-    fn forget_oldest(&mut self, sessions: &mut Sessions) {
-        let oldest = self.by_text.values().flatten().map(|known| known.used).min();
-        self.retain(sessions, |known| Some(known.used) != oldest);
-    }
-
-    fn retain(&mut self, sessions: &mut Sessions, keep: impl Fn(&KnownAnswer) -> bool) {
-        for known in self.by_text.values().flatten().filter(|known| !keep(known)) {
-            sessions.release(known.before.session);
-            if let Some(after) = known.answer.state() {
-                sessions.release(after.session);
-            }
-        }
-        self.by_text.retain(|_, list| {
-            list.retain(&keep);
-            !list.is_empty()
-        });
-        self.count = self.by_text.values().map(Vec::len).sum();
-        let texts = self.by_text.keys().map(|text| bytes_of_text(text));
-        let answers = self.by_text.values().flatten().map(KnownAnswer::bytes);
-        self.bytes = texts.chain(answers).sum();
-    }
-
-    /// Another server may say something else.
-    pub(crate) fn clear(&mut self, sessions: &mut Sessions) {
-        self.retain(sessions, |_| false);
-    }
-
-    /// Bytes of it, which count against `session_memory`, as the states do that it holds.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
 
 impl SessionTables {
     /// Whether nothing has changed that the text of a SET does not name: a server may report with it what a statement before it
@@ -350,72 +203,10 @@ impl Client {
 mod tests {
     use seam::{Input, Program as _};
 
-    use super::*;
     use crate::client::commands::tests::engine;
-    use crate::session::SessionState;
+    use crate::session::known_answers::MOST;
+    use crate::session::known_answers::tests::{set, state};
     use crate::settings::Settings;
-
-    fn state(sessions: &mut Sessions, value: &str) -> State {
-        let mut state = SessionState::default();
-        state.set_variable(b"time_zone", value.as_bytes());
-        State { session: sessions.hold(state), status: StatusFlags::AUTOCOMMIT, wait_timeout: None }
-    }
-
-    fn set(after: State) -> Answer {
-        Answer::Set { after, changes: (*b"changes").into() }
-    }
-
-    #[test]
-    fn an_answer_holds_for_its_text_and_its_state() {
-        let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
-        let (one, two) = (state(&mut sessions, "+01:00"), state(&mut sessions, "+02:00"));
-        known.insert(&mut sessions, b"to two", one, set(two));
-        assert!(known.get(b"to two", one).and_then(|answer| answer.state()) == Some(two));
-        assert!(known.get(b"to two", two).is_none() && known.get(b"to one", one).is_none());
-        let other_status = State { status: StatusFlags(0), ..one };
-        assert!(known.get(b"to two", other_status).is_none());
-    }
-
-    #[test]
-    fn what_was_used_longest_ago_makes_room_and_gives_its_states_back() {
-        let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
-        let mut first = None;
-        for number in 0..=MOST {
-            let (before, after) =
-                (state(&mut sessions, &number.to_string()), state(&mut sessions, &format!("after {number}")));
-            known.insert(&mut sessions, b"set", before, set(after));
-            sessions.release(after.session);
-            let first = *first.get_or_insert(before);
-            assert!(known.get(b"set", first).is_some(), "what is used stays");
-        }
-        assert_eq!((known.count, sessions.len()), (MOST, 2 * MOST));
-        known.clear(&mut sessions);
-        assert_eq!((known.count, sessions.len()), (0, 0));
-    }
-
-    #[test]
-    fn an_answer_that_is_known_already_holds_nothing_more() {
-        let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
-        for _ in 0..3 {
-            let (before, after) = (state(&mut sessions, "before"), state(&mut sessions, "after"));
-            known.insert(&mut sessions, b"set", before, set(after));
-            sessions.release(after.session);
-        }
-        assert_eq!(known.count, 1);
-        known.clear(&mut sessions);
-        assert_eq!(sessions.len(), 0);
-    }
-
-    #[test]
-    fn what_is_shown_holds_one_state() {
-        let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
-        let one = state(&mut sessions, "+01:00");
-        known.insert(&mut sessions, b"select", one, Answer::Show((*b"packets").into()));
-        assert!(matches!(known.get(b"select", one), Some(Answer::Show(packets)) if *packets == *b"packets"));
-        assert!(known.bytes() > b"select".len() + b"packets".len());
-        known.clear(&mut sessions);
-        assert_eq!(sessions.len(), 0);
-    }
 
     #[test]
     fn they_go_before_a_client_does_where_session_memory_is_used_up() {

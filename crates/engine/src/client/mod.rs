@@ -68,6 +68,7 @@ use crate::servers::Servers;
 use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
 use crate::session::unreported::Unreported;
+use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{SessionId, Sessions};
 use crate::workers::onramps::millis_of;
 use named_resources::NamedResources;
@@ -78,7 +79,6 @@ use statements::ClientStatements;
 use trackers::Trackers;
 use transaction::{Transaction, Unstarted};
 use variables::Variables;
-use wait_timeout::WaitTimeout;
 
 pub(crate) use state::{Phase, Running};
 

@@ -5,7 +5,6 @@
 //! the server's default. It goes ahead of what may look at it, and of what makes a backend the client's own, which
 //! the server then ends as it would end a connection of the client.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use seam::Instant;
@@ -17,9 +16,7 @@ use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 use crate::servers::Servers;
 use crate::session::WAIT_TIMEOUT;
-
-/// Seconds, 1 to 31,536,000; `None` for what a new connection has.
-pub(crate) type WaitTimeout = Option<NonZeroU32>;
+use crate::session::wait_timeout::WaitTimeout;
 
 /// Sets it to the global value, as a new connection of the backend's kind has it.
 pub(crate) const RESTORE: &[u8] = b"SET @@session.wait_timeout=DEFAULT";
@@ -94,6 +91,7 @@ mod tests {
     use seam::{Address, ConnectionId, Input, Output, Peer, Program};
     use wire::{Capabilities, CommandKind};
 
+    use std::num::NonZeroU32;
     use std::rc::Rc;
 
     use super::*;
