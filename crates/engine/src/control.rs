@@ -22,7 +22,7 @@ use crate::accounts::secret::Secret;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::own_answers::rows_of;
 use crate::backend::reachability::{NO_ANSWER, connect_error};
-use crate::backend::rescue::functions_of_rows;
+use crate::backend::rescue::allowance::functions_of_rows;
 use crate::control::answer::{Kept, NoAnswer};
 use crate::control::facts::{Facts, account_of_row};
 use crate::control::peers::PeersQuestion;

@@ -8,7 +8,7 @@ use crate::backend::contention::Contention;
 use crate::backend::full::ServerFull;
 use crate::backend::opening::Opening;
 use crate::backend::reachability::Reachability;
-use crate::backend::rescue::Rescues;
+use crate::backend::rescue::allowance::Rescues;
 use crate::backend::room::Room;
 use crate::backend::shared_backends::SharedBackends;
 use crate::backend::{Backend, Idle};

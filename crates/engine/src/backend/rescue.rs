@@ -11,7 +11,7 @@
 //! the text does not show is a view that calls a function. So the service account asks first, each time, whether there is any stored
 //! or loaded function; where there is one, or that cannot be seen, nothing is sent again, and those behind the stuck one wait.
 
-use std::time::Duration;
+pub(crate) mod allowance;
 
 use seam::Instant;
 
@@ -27,96 +27,6 @@ use crate::scheduling::Scheduling;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::settings::Settings;
-
-/// Of so many reads that shared a backend and were answered, one may be sent again: a server that is slow as a whole gets a
-/// thirty-second more to do by it.
-const ANSWERS_FOR_ONE: u32 = 32;
-
-/// So many may be sent again at once: what four shared backends hold at sixteen statements each.
-const AT_ONCE: u32 = 64;
-
-/// How many functions there are that a view could call and that may write: the servers' own, of the schema `sys`, do not. MariaDB, and
-/// MySQL up to 5.7: needs SELECT on `mysql.proc` and `mysql.func`.
-pub(crate) const FUNCTIONS_QUERY: &str = "SELECT (SELECT COUNT(*) FROM mysql.proc WHERE type <> 'PROCEDURE' \
-    AND definer NOT IN ('mariadb.sys@localhost', 'mysql.sys@localhost')) + (SELECT COUNT(*) FROM mysql.func)";
-
-/// MySQL since 8.0 shows all functions only to those with SELECT or SHOW_ROUTINE for everything (manual, "The INFORMATION_SCHEMA
-/// ROUTINES Table"). Whoever has them not by itself is told of one more.
-pub(crate) const FUNCTIONS_QUERY_8: &str = "SELECT (SELECT COUNT(*) FROM information_schema.ROUTINES \
-    WHERE ROUTINE_TYPE <> 'PROCEDURE' AND DEFINER <> 'mysql.sys@localhost') + (SELECT COUNT(*) FROM mysql.func) + \
-    (SELECT COUNT(*) = 0 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN ('SELECT', 'SHOW_ROUTINE') \
-    AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), ''''))";
-
-/// The number in the row of either; `None` where it is none.
-pub(crate) fn functions_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> Option<u64> {
-    std::str::from_utf8(rows.first()?.first()?.as_deref()?).ok()?.parse().ok()
-}
-
-/// Which reads may be sent again, and how many.
-pub(crate) struct Rescues {
-    /// In answers, see [`ANSWERS_FOR_ONE`].
-    saved: u32,
-    /// Somebody is stuck, and it is not known since whether reads may call what writes.
-    asks: bool,
-    /// When that was asked last, and whether none of them can.
-    known: Option<(Instant, bool)>,
-}
-
-impl Default for Rescues {
-    fn default() -> Self {
-        Self { saved: AT_ONCE * ANSWERS_FOR_ONE, asks: false, known: None }
-    }
-}
-
-impl Rescues {
-    /// A read that shared a backend has been answered.
-    pub(crate) fn answered(&mut self) {
-        self.saved = (self.saved + 1).min(AT_ONCE * ANSWERS_FOR_ONE);
-    }
-
-    /// Whether the server is to be asked for functions.
-    pub(crate) fn asks_for_functions(&self) -> bool {
-        self.asks
-    }
-
-    /// The server is to be asked for functions.
-    pub(crate) fn want_to_know(&mut self) {
-        self.asks = true;
-    }
-
-    /// It was asked at this time, and has so many; `None` where it did not say.
-    pub(crate) fn found_functions(&mut self, asked: Instant, count: Option<u64>) {
-        self.asks = false;
-        self.known = Some((asked, count == Some(0)));
-    }
-
-    /// Whether reads can be known to call nothing that writes, as of this time or later; asks where that is not known.
-    fn are_harmless(&mut self, since: Instant) -> bool {
-        let known = self.known.filter(|&(asked, _)| asked >= since);
-        self.asks |= known.is_none();
-        known.is_some_and(|(_, harmless)| harmless)
-    }
-
-    /// Whether the server has none, as far as it was asked within ten times `refresh`. It is asked again after each.
-    pub(crate) fn has_no_functions(&mut self, now: Instant, refresh: Duration) -> bool {
-        let Some((asked, harmless)) = self.known else {
-            self.asks = true;
-            return false;
-        };
-        self.asks |= now.since(asked) >= refresh;
-        harmless && now.since(asked) <= 10 * refresh
-    }
-
-    fn may_have_one(&self) -> bool {
-        self.saved >= ANSWERS_FOR_ONE
-    }
-
-    fn take_one(&mut self) -> bool {
-        let may = self.may_have_one();
-        self.saved -= if may { ANSWERS_FOR_ONE } else { 0 };
-        may
-    }
-}
 
 /// A read that was taken off the backend on which it stood behind a stuck one.
 pub(super) struct Rescued {
@@ -232,48 +142,5 @@ impl Scheduling {
         let (since, lane) = (request.turn.arrival.at, request.turn.lane.unwrap_or(Lane::Low));
         let standing = Standing { began, ..Standing::default() };
         self.scheduler.enqueue(since, key, lane, Need::Any, standing);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_are_sent_again_where_there_is_no_function_now() {
-        let at = Instant::from_micros;
-        let mut rescues = Rescues::default();
-        assert!(!rescues.are_harmless(at(5)) && rescues.asks_for_functions());
-        rescues.found_functions(at(5), Some(0));
-        assert!(rescues.are_harmless(at(5)) && !rescues.asks_for_functions());
-        assert!(!rescues.are_harmless(at(6)) && rescues.asks_for_functions(), "that was before");
-        for answer in [Some(1), None] {
-            rescues.found_functions(at(7), answer);
-            assert!(!rescues.are_harmless(at(6)) && !rescues.asks_for_functions(), "{answer:?}");
-        }
-    }
-
-    #[test]
-    fn the_number_of_functions_is_read() {
-        let row = |text: &str| vec![vec![Some(text.as_bytes().to_vec())]];
-        assert_eq!(functions_of_rows(&row("12")), Some(12));
-        for rows in [row("many"), vec![vec![None]], vec![vec![]], vec![]] {
-            assert_eq!(functions_of_rows(&rows), None);
-        }
-    }
-
-    #[test]
-    fn few_reads_are_sent_again() {
-        let mut rescues = Rescues::default();
-        for _ in 0..AT_ONCE {
-            assert!(rescues.take_one());
-        }
-        assert!(!rescues.take_one());
-        for _ in 1..ANSWERS_FOR_ONE {
-            rescues.answered();
-            assert!(!rescues.may_have_one());
-        }
-        rescues.answered();
-        assert!(rescues.take_one() && !rescues.take_one());
     }
 }

@@ -10,7 +10,7 @@ use crate::accounts::queries::{self, Depth};
 use crate::accounts::requirement::Requirement;
 use crate::accounts::{Account, Accounts, Credential};
 use crate::backend::own_answers::{first_field, rows_of, sum_of_counters};
-use crate::backend::rescue::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
+use crate::backend::rescue::allowance::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::client::trackers::Trackers;
 use crate::control::version::Version;
 use crate::learned::lock_waits::told::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
