@@ -18,8 +18,7 @@
 //! one logs in, and so do all of that user's for a while. A MariaDB takes a second to refuse a change: one is under way for an account
 //! at a time.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+pub(super) mod failed;
 
 use seam::{ConnectionId, Instant};
 use wire::Capabilities;
@@ -36,49 +35,8 @@ use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::places::Origin;
 
-/// For so long a user's backends log in after a change that did not work: a backend a minute is not much to lose.
-const LOGIN_ONLY: Duration = Duration::from_secs(60);
-
-/// Of so many users that is remembered, each for a name's length; where there are more, something is wrong for all.
-const MOST_REMEMBERED: usize = 1024;
-
-/// And so many before one has worked: what stands in front of the server may not know the command at all.
-const MOST_WITHOUT_SUCCESS: usize = 8;
-
 /// Up to this part of all places may be with changes that take long: a thousand passwords may not be right any more at once.
 const SLOW_PART: usize = 4;
-
-/// The accounts whose changes have not worked of late.
-#[derive(Default)]
-pub(super) struct FailedChanges {
-    /// Until when a user's backends log in.
-    users: BTreeMap<Vec<u8>, Instant>,
-    /// Until when all do.
-    all: Option<Instant>,
-    /// Some change has worked.
-    worked: bool,
-}
-
-impl FailedChanges {
-    fn add(&mut self, now: Instant, user: &[u8]) {
-        self.users.retain(|_, until| *until > now);
-        let most = if self.worked { MOST_REMEMBERED } else { MOST_WITHOUT_SUCCESS };
-        if self.users.len() < most {
-            self.users.insert(user.to_vec(), now + LOGIN_ONLY);
-        } else {
-            self.all = Some(now + LOGIN_ONLY);
-        }
-    }
-
-    /// A backend has changed its account.
-    pub(super) fn one_worked(&mut self) {
-        self.worked = true;
-    }
-
-    fn forbid(&self, now: Instant, user: &[u8]) -> bool {
-        self.all.is_some_and(|until| until > now) || self.users.get(user).is_some_and(|until| *until > now)
-    }
-}
 
 impl Backend {
     /// It is not opened, but takes over the connection of another one, which changes its account to these credentials' and is no more.
@@ -166,33 +124,5 @@ impl Logins {
     pub(super) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
         let user = String::from_utf8_lossy(&self.identities.identity(backend.account.identity).user);
         format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_are_remembered_by_user_and_of_so_many() {
-        let mut failed = FailedChanges::default();
-        let now = Instant::START;
-        for number in 0..=MOST_WITHOUT_SUCCESS {
-            assert!(!failed.forbid(now, b"other"));
-            failed.add(now, number.to_string().as_bytes());
-        }
-        assert!(failed.forbid(now, b"other"), "it works for nobody");
-        failed = FailedChanges::default();
-        failed.one_worked();
-        failed.add(now, b"one");
-        assert!(failed.forbid(now, b"one") && !failed.forbid(now, b"other"));
-        assert!(!failed.forbid(now + LOGIN_ONLY, b"one"));
-        for number in 0..MOST_REMEMBERED {
-            failed.add(now, number.to_string().as_bytes());
-        }
-        assert!(failed.forbid(now, b"other"), "all log in");
-        let later = now + LOGIN_ONLY;
-        failed.add(later, b"one");
-        assert!(!failed.forbid(later, b"other") && failed.users.len() == 1);
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use seam::Instant;
 use wire::Capabilities;
 
-use super::account_affinity::AccountAffinity;
-use super::change::FailedChanges;
+use super::account_affinity::waiting::AccountAffinity;
+use super::change::failed::FailedChanges;
 use crate::accounts::IdentityId;
 use crate::server::Server;
 

@@ -1,0 +1,75 @@
+//! The accounts whose changes have not worked of late.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seam::Instant;
+
+/// For so long a user's backends log in after a change that did not work: a backend a minute is not much to lose.
+const LOGIN_ONLY: Duration = Duration::from_secs(60);
+
+/// Of so many users that is remembered, each for a name's length; where there are more, something is wrong for all.
+const MOST_REMEMBERED: usize = 1024;
+
+/// And so many before one has worked: what stands in front of the server may not know the command at all.
+const MOST_WITHOUT_SUCCESS: usize = 8;
+
+/// The accounts whose changes have not worked of late.
+#[derive(Default)]
+pub(in crate::backend) struct FailedChanges {
+    /// Until when a user's backends log in.
+    users: BTreeMap<Vec<u8>, Instant>,
+    /// Until when all do.
+    all: Option<Instant>,
+    /// Some change has worked.
+    worked: bool,
+}
+
+impl FailedChanges {
+    pub(in crate::backend) fn add(&mut self, now: Instant, user: &[u8]) {
+        self.users.retain(|_, until| *until > now);
+        let most = if self.worked { MOST_REMEMBERED } else { MOST_WITHOUT_SUCCESS };
+        if self.users.len() < most {
+            self.users.insert(user.to_vec(), now + LOGIN_ONLY);
+        } else {
+            self.all = Some(now + LOGIN_ONLY);
+        }
+    }
+
+    /// A backend has changed its account.
+    pub(in crate::backend) fn one_worked(&mut self) {
+        self.worked = true;
+    }
+
+    pub(in crate::backend) fn forbid(&self, now: Instant, user: &[u8]) -> bool {
+        self.all.is_some_and(|until| until > now) || self.users.get(user).is_some_and(|until| *until > now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_remembered_by_user_and_of_so_many() {
+        let mut failed = FailedChanges::default();
+        let now = Instant::START;
+        for number in 0..=MOST_WITHOUT_SUCCESS {
+            assert!(!failed.forbid(now, b"other"));
+            failed.add(now, number.to_string().as_bytes());
+        }
+        assert!(failed.forbid(now, b"other"), "it works for nobody");
+        failed = FailedChanges::default();
+        failed.one_worked();
+        failed.add(now, b"one");
+        assert!(failed.forbid(now, b"one") && !failed.forbid(now, b"other"));
+        assert!(!failed.forbid(now + LOGIN_ONLY, b"one"));
+        for number in 0..MOST_REMEMBERED {
+            failed.add(now, number.to_string().as_bytes());
+        }
+        assert!(failed.forbid(now, b"other"), "all log in");
+        let later = now + LOGIN_ONLY;
+        failed.add(later, b"one");
+        assert!(!failed.forbid(later, b"other") && failed.users.len() == 1);
+    }
+}
