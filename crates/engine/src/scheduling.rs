@@ -7,7 +7,7 @@ use seam::Instant;
 use sql::LexMode;
 
 use crate::backend::Backend;
-use crate::backend::reserved_backends::Reserve;
+use crate::backend::reserved_backends::record::Reserve;
 use crate::backend::stall::Stalls;
 use crate::client::Client;
 use crate::client::delay::Delayed;

@@ -10,13 +10,14 @@
 //! Where a lock comes while many statements of a kind are on their way to the disk, these still end one after the other, and hide that
 //! the next ones wait. So the very last backends are for kinds of which none is known to wait.
 
-use std::collections::BTreeMap;
+pub(crate) mod record;
+
 use std::time::Duration;
 
 use seam::Instant;
 
 use super::Backend;
-use crate::backend::contention::{KindInSchema, holds};
+use crate::backend::contention::holds;
 use crate::client::Client;
 use crate::ids::{ClientKey, Table};
 use crate::pool::Pool;
@@ -35,60 +36,6 @@ const LAST: u32 = 16;
 /// How long a kind is taken to stand where nothing happens that says otherwise: long enough that its statements do not move to
 /// and fro, short enough that nobody waits for long where a kind is slow and its turn has come.
 const LONGEST: Duration = Duration::from_secs(1);
-
-/// So many kinds are remembered, of which most backends run a few at a time. With more, all of them are forgotten: a kind may then be
-/// taken to stand until the next one of it ends.
-const KINDS: usize = 1024;
-
-/// The record of kinds while many backends are in use.
-#[derive(Default)]
-pub(crate) struct Reserve {
-    /// When the latest statement of each kind ended.
-    ended: BTreeMap<KindInSchema, Instant>,
-    /// Kinds that stand, and until when that is believed.
-    standing: BTreeMap<KindInSchema, Instant>,
-}
-
-impl Reserve {
-    /// Notes that a statement has ended. True where its kind was taken to stand.
-    fn note_end(&mut self, now: Instant, fingerprint: u64, schema: Option<&[u8]>) -> bool {
-        let mut of_text = self.ended.range_mut((fingerprint, None)..(fingerprint.saturating_add(1), None));
-        if let Some((_, ended)) = of_text.find(|((_, of), _)| of.as_deref() == schema) {
-            *ended = now;
-        } else {
-            if self.ended.len() >= KINDS {
-                self.ended.clear();
-            }
-            self.ended.insert((fingerprint, schema.map(Into::into)), now);
-        }
-        let before = self.standing.len();
-        self.standing.retain(|(of, in_schema), _| *of != fingerprint || in_schema.as_deref() != schema);
-        self.standing.len() < before
-    }
-
-    /// Says whether statements of a kind run, and none has ended since the oldest of them began, or for so long that what began then would have
-    /// `stalled`: what began before a lock came may be older than the last that ended. Looks at no more of those that run than it has to.
-    fn has_stalled(
-        &self,
-        kind: &KindInSchema,
-        stalled: Instant,
-        mut running: impl Iterator<Item = Instant>,
-    ) -> bool {
-        match self.ended.get(kind).filter(|&&ended| ended >= stalled) {
-            None => running.next().is_some(),
-            Some(&ended) => {
-                running.next().is_some_and(|since| since > ended) && running.all(|since| since > ended)
-            }
-        }
-    }
-
-    /// Forgets all. True where something was taken to stand.
-    fn clear(&mut self) -> bool {
-        let stood = !self.standing.is_empty();
-        *self = Self::default();
-        stood
-    }
-}
 
 impl Scheduling {
     /// A statement of this kind has ended on a backend, while so many are in use. Says whether its kind, or all, were taken to stand.
@@ -188,33 +135,5 @@ impl Scheduling {
         let share = pool.workers.places.most() / pool.workers.count();
         // With fewer there is nothing to keep.
         if pools && self.scheduler.is_native() && share >= KEPT { share - share / KEPT } else { u32::MAX }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kind_stands_until_one_of_it_ends() {
-        let at = |millis: u64| Instant::from_micros(millis * 1000);
-        let kind = |fingerprint| (fingerprint, Some(b"shop"[..].into()));
-        let mut reserve = Reserve::default();
-        let stalled = |reserve: &Reserve, number, since: &[u64]| {
-            reserve.has_stalled(&kind(number), at(3), since.iter().copied().map(at))
-        };
-        assert!(!stalled(&reserve, 7, &[]), "none runs");
-        assert!(stalled(&reserve, 7, &[5]), "none has ended");
-        reserve.standing.insert(kind(7), at(1000));
-        let shop = Some(&b"shop"[..]);
-        assert!(!reserve.note_end(at(6), 7, None), "in another schema");
-        assert!(reserve.note_end(at(6), 7, shop) && !reserve.note_end(at(6), 7, shop), "once");
-        assert!(!stalled(&reserve, 7, &[7, 5]) && !stalled(&reserve, 7, &[5, 7]), "the oldest is older");
-        assert!(stalled(&reserve, 7, &[7, 8]) && !stalled(&reserve, 7, &[]));
-        let later = |ended| reserve.has_stalled(&kind(7), at(ended), std::iter::once(at(5)));
-        assert!(!later(6) && later(7), "long ago");
-        assert!(stalled(&reserve, 8, &[5]), "another one");
-        assert!(!reserve.clear());
-        assert!(stalled(&reserve, 7, &[5]), "forgotten");
     }
 }
