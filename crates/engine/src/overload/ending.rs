@@ -9,7 +9,7 @@ use std::time::Duration;
 use seam::Instant;
 use sql::Kind;
 
-use super::Abandoned;
+use super::abandoned::Abandoned;
 use crate::accounts::IdentityId;
 use crate::backend::{Backend, Ends, Owner};
 use crate::client::{Client, Lost, Phase, Running};

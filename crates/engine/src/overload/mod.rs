@@ -8,12 +8,15 @@
 //! The refusal is error 1205 (see [`crate::errors::MySqlError::refused`]): nothing has run, and the connection is as good as
 //! before. It looks at the queues after each round of dispatching: what waits then has found no permit.
 
+pub(crate) mod abandoned;
 mod abandonment;
 mod delay;
 mod ending;
 mod idle_holders;
+pub(crate) mod new_work;
 pub(crate) mod queue_lengths;
 pub(crate) mod settings;
+mod starts_lately;
 mod unfair;
 mod would_refuse;
 
@@ -21,40 +24,15 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use delay::Delay;
-use unfair::StartsLately;
-use would_refuse::WouldRefuse;
-
 use crate::client::{Client, Phase};
 use crate::errors::Bound;
-use crate::ids::{BackendKey, ClientKey, Table};
+use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
 use crate::pool::Pool;
 use crate::request::Request;
 use crate::scheduler::lane::{Class, Lane};
 use crate::scheduling::Scheduling;
 use crate::settings::Settings;
-
-/// A statement whose client has gone.
-pub(crate) struct Abandoned {
-    /// Its backend, which has this token unless it is another one by now.
-    backend: BackendKey,
-    token: u64,
-    since: Instant,
-}
-
-/// The state of new work that waits.
-pub(crate) struct NewWork {
-    delay: Delay,
-    pub(crate) starts_lately: StartsLately,
-    pub(crate) would_refuse: WouldRefuse,
-}
-
-impl Default for NewWork {
-    fn default() -> Self {
-        Self { delay: Delay::NONE, starts_lately: StartsLately::NONE, would_refuse: WouldRefuse::NONE }
-    }
-}
 
 impl Scheduling {
     /// How long new work of a class may wait now, and by which option.
@@ -86,7 +64,8 @@ impl Scheduling {
         // Who follows another's statement has not come through the queue.
         let queued = !matches!(client.phase(), Phase::Following { .. });
         let Some(lane) = request.turn.lane.filter(|_| queued && client.backend.is_none()) else { return };
-        self.note_would_refuse(now, settings, Class::of(lane), request);
+        let waited = request.turn.waited;
+        self.new_work.would_refuse.note(now, &settings.overload, Class::of(lane), waited);
         if Class::of(lane) == Class::Long {
             return;
         }
@@ -96,7 +75,7 @@ impl Scheduling {
         let (target, interval) =
             (settings.overload.queue_delay_target, settings.overload.queue_delay_interval);
         if !target.is_zero() {
-            let waited = request.turn.waited.max(self.passed_over_for(now, settings, request));
+            let waited = waited.max(self.passed_over_for(now, settings, request));
             self.new_work.delay.note_start(now, waited > target, interval);
         }
     }

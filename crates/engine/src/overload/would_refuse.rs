@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::Delay;
-use crate::request::Request;
+use super::delay::Delay;
+use super::settings::OverloadSettings;
 use crate::scheduler::lane::Class;
-use crate::scheduling::Scheduling;
-use crate::settings::Settings;
 
 /// Counts by option.
 #[derive(Debug)]
@@ -31,34 +29,24 @@ const LONG_WAIT: Duration = Duration::from_secs(60);
 impl WouldRefuse {
     pub(crate) const NONE: Self =
         Self { delay: Delay::NONE, queue_wait_limit: 0, queue_delay_target: 0, long_queue_wait_limit: 0 };
-}
 
-impl Scheduling {
-    /// New work starts after it has waited for so long.
-    pub(super) fn note_would_refuse(
-        &mut self,
-        now: Instant,
-        settings: &Settings,
-        class: Class,
-        request: &Request,
-    ) {
-        let (overload, would) = (&settings.overload, &mut self.new_work.would_refuse);
-        let waited = request.turn.waited;
+    /// New work of a class starts after it has waited for so long.
+    pub(super) fn note(&mut self, now: Instant, options: &OverloadSettings, class: Class, waited: Duration) {
         if class == Class::Long {
-            would.long_queue_wait_limit +=
-                u64::from(overload.long_queue_wait_limit.is_zero() && waited >= LONG_WAIT);
+            self.long_queue_wait_limit +=
+                u64::from(options.long_queue_wait_limit.is_zero() && waited >= LONG_WAIT);
             return;
         }
-        would.queue_wait_limit += u64::from(overload.queue_wait_limit.is_zero() && waited >= WAIT);
-        if overload.queue_delay_target.is_zero() {
+        self.queue_wait_limit += u64::from(options.queue_wait_limit.is_zero() && waited >= WAIT);
+        if options.queue_delay_target.is_zero() {
             let late = waited > DELAY;
-            let interval = overload.queue_delay_interval;
-            would.delay.note_start(now, late, interval);
-            if would.delay.is_standing() && late {
-                would.delay.note_refusal(now);
-                would.queue_delay_target += 1;
+            let interval = options.queue_delay_interval;
+            self.delay.note_start(now, late, interval);
+            if self.delay.is_standing() && late {
+                self.delay.note_refusal(now);
+                self.queue_delay_target += 1;
             }
-            would.delay.pass(now, interval);
+            self.delay.pass(now, interval);
         }
     }
 }

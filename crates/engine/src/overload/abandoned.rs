@@ -1,0 +1,13 @@
+//! Statements that nobody waits for any more.
+
+use seam::Instant;
+
+use crate::ids::BackendKey;
+
+/// A statement whose client has gone.
+pub(crate) struct Abandoned {
+    /// Its backend, which has this token unless it is another one by now.
+    pub(super) backend: BackendKey,
+    pub(super) token: u64,
+    pub(super) since: Instant,
+}
