@@ -1,6 +1,5 @@
 //! All that decides which statement runs next.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use seam::Instant;
@@ -10,7 +9,7 @@ use crate::backend::Backend;
 use crate::backend::reserved_backends::record::Reserve;
 use crate::backend::stall::Stalls;
 use crate::client::Client;
-use crate::client::delay::Delayed;
+use crate::client::delay::DelayedStatements;
 use crate::coalescing::group::Coalescer;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::learned::digests::{self, Digests};
@@ -31,7 +30,7 @@ use crate::workers::Workers;
 /// Statements that wait, in the order of the places in which they do, and what has been learned of those that have run.
 pub(crate) struct Scheduling {
     /// Statements that are not in a queue yet.
-    pub(crate) delayed: VecDeque<Delayed>,
+    pub(crate) delayed: DelayedStatements,
     pub(crate) shares: Shares,
     pub(crate) scheduler: Scheduler,
     /// KILLs that wait for a backend, and since when.
@@ -61,7 +60,7 @@ pub(crate) struct Scheduling {
 impl Scheduling {
     pub(crate) fn new(settings: &Settings, workers: Arc<Workers>, worker: usize) -> Self {
         Self {
-            delayed: VecDeque::new(),
+            delayed: DelayedStatements::default(),
             shares: Shares::default(),
             scheduler: Scheduler::new(settings, workers, worker),
             urgent: Vec::new(),

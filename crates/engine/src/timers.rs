@@ -134,7 +134,7 @@ impl Engine {
             Timer::LoginTimeout => self.logins.by_deadline.front().map(|&(deadline, _)| deadline),
             Timer::LateRefusal => self.logins.next_refusal_to_tell(),
             Timer::KickUp => self.scheduling.scheduler.next_kick_up(),
-            Timer::EndOfDelay => self.scheduling.next_end_of_delay(),
+            Timer::EndOfDelay => self.scheduling.delayed.next_end(),
             Timer::GroupTurn => self.scheduling.scheduler.next_group_turn(),
             Timer::LackOfBackends => self.next_giving_up(),
             Timer::Overload => self.scheduling.next_refusal(self.now, &self.settings),

@@ -1,12 +1,13 @@
 //! `thread_pool_transaction_delay`: the first statement of each transaction, or a statement by itself, waits a while before it
 //! is queued, as in MySQL's pool. There the delay occupies a thread; here it occupies nothing.
 
+use std::collections::VecDeque;
+
 use seam::Instant;
 
 use super::{Client, Phase};
 use crate::ids::{ClientKey, ClientRef, Table};
 use crate::scheduler::lane::{Lane, Standing};
-use crate::scheduling::Scheduling;
 use crate::settings::Settings;
 
 /// A statement that is not in a queue yet. All have the same delay, so that the first is always the next.
@@ -17,17 +18,14 @@ pub(crate) struct Delayed {
     pub(crate) standing: Standing,
 }
 
-impl Delayed {
-    /// Its delay is over then, or before.
-    pub(crate) fn end_by(&mut self, latest: Instant) {
-        self.until = self.until.min(latest);
-    }
-}
+/// All of them.
+#[derive(Default)]
+pub(crate) struct DelayedStatements(VecDeque<Delayed>);
 
-impl Scheduling {
+impl DelayedStatements {
     /// When the next delay is over.
-    pub(crate) fn next_end_of_delay(&self) -> Option<Instant> {
-        self.delayed.front().map(|delayed| delayed.until)
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        self.0.front().map(|delayed| delayed.until)
     }
 
     /// Holds a statement back that may not be queued yet. False where it may: there is no delay, or it goes on with a transaction.
@@ -42,15 +40,20 @@ impl Scheduling {
         let delay = settings.transaction_delay;
         let held_back = !delay.is_zero() && !standing.in_transaction;
         if held_back {
-            self.delayed.push_back(Delayed { until: now + delay, client, lane, standing });
+            self.0.push_back(Delayed { until: now + delay, client, lane, standing });
         }
         held_back
     }
 
+    /// Each delay is over then, or before.
+    pub(crate) fn end_by(&mut self, latest: Instant) {
+        self.0.iter_mut().for_each(|delayed| delayed.until = delayed.until.min(latest));
+    }
+
     /// Takes out the next statement whose delay is over.
-    pub(crate) fn end_delay(&mut self, now: Instant, clients: &Table<ClientKey, Client>) -> Option<Delayed> {
-        while self.next_end_of_delay().is_some_and(|end| end <= now) {
-            let delayed = self.delayed.pop_front()?;
+    pub(crate) fn take_next(&mut self, now: Instant, clients: &Table<ClientKey, Client>) -> Option<Delayed> {
+        while self.next_end().is_some_and(|end| end <= now) {
+            let delayed = self.0.pop_front()?;
             // It may have been killed or have gone, and the client may have come to its next statement since.
             let waits = clients.find(delayed.client).is_some_and(|client| {
                 matches!(client.phase(), Phase::Queued) && client.transaction.began == delayed.standing.began

@@ -37,7 +37,7 @@ impl Engine {
         self.settings.take_live(new);
         self.scheduling.shares.settings_changed();
         let latest = self.now + new.transaction_delay;
-        self.scheduling.delayed.iter_mut().for_each(|delayed| delayed.end_by(latest));
+        self.scheduling.delayed.end_by(latest);
         self.end_logins_by(self.now + new.connect_timeout);
         self.scheduling.scheduler.change_settings(&self.settings);
         self.pool.workers.change_permits(new);

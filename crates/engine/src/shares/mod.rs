@@ -114,7 +114,7 @@ impl Scheduling {
     ) {
         let holds = clients[key].backend.is_some();
         let client = clients.ref_to(key);
-        if holds || !self.hold_back(parties.now, parties.settings, client, lane, standing) {
+        if holds || !self.delayed.hold_back(parties.now, parties.settings, client, lane, standing) {
             let need = if holds { Need::Holds } else { Need::Any };
             let arriving = Arriving { since: parties.now, client: key, lane, need, standing };
             self.queue_for_share(parties, clients, servers, &arriving);
@@ -128,7 +128,7 @@ impl Scheduling {
         clients: &Table<ClientKey, Client>,
         servers: &mut Servers,
     ) {
-        while let Some(delayed) = self.end_delay(parties.now, clients) {
+        while let Some(delayed) = self.delayed.take_next(parties.now, clients) {
             let Delayed { client, lane, standing, .. } = delayed;
             let since = parties.now;
             let arriving = Arriving { since, client: client.key, lane, need: Need::Any, standing };
