@@ -5,7 +5,7 @@ use wire::{EofPacket, OkPacket, StatusFlags};
 
 use super::Client;
 use super::known_answers::Known;
-use super::priority::ReadSet;
+use super::pool_set::ReadSet;
 use super::trackers::{self, told_of_unstarted};
 use crate::engine::Engine;
 use crate::errors::{MySqlError, ServerError};

@@ -38,6 +38,7 @@ pub(crate) mod login;
 pub(crate) mod login_schema;
 pub(crate) mod named_resources;
 mod pins;
+mod pool_set;
 pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod process_list;
