@@ -16,7 +16,7 @@ use crate::client::priority::Priority;
 use crate::client::reading::FoundAhead;
 use crate::cluster::sent_before::SentBefore;
 use crate::found::Found;
-use crate::outside::orders::given::Kills;
+use crate::outside::orders::to_be_ended::Kills;
 use crate::outside::slow_log::AtStart;
 use crate::outside::waits::Arrival;
 use crate::scheduler::lane::Lane;

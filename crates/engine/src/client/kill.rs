@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::errors::{MySqlError, Undelivered};
 use crate::ids::{ClientKey, ServerKey};
 use crate::outside::named::ClosedFor;
-use crate::outside::orders::given::Kills;
+use crate::outside::orders::to_be_ended::Kills;
 use crate::pool::Pool;
 use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
 use crate::steps;

@@ -10,8 +10,9 @@ use seam::Instant;
 
 use crate::backend::Backend;
 use crate::ids::{BackendKey, ClientRef};
+use crate::outside::orders::to_be_ended::Told;
 use crate::servers::Servers;
-use crate::workers::letter::{Killed, PEER_TIMEOUT};
+use crate::workers::letter::PEER_TIMEOUT;
 
 /// A command waits for so long at most, as long as a killer at another Onramp waits for its answer.
 ///
@@ -36,9 +37,6 @@ impl BackendRef {
         servers.get(self.key).is_some_and(|backend| backend.token == self.token)
     }
 }
-
-/// Who at another Onramp is to hear that a KILL has been carried out, and the worker that tells.
-pub(crate) type Told = (usize, Killed);
 
 /// One of them.
 #[derive(Debug)]

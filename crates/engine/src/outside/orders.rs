@@ -1,6 +1,7 @@
 //! Orders from outside: an operator's, who is nobody's client.
 
 pub(crate) mod given;
+pub(crate) mod to_be_ended;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use seam::{Address, Instant};
 use wire::{CommandKind, Expect};
 
-use self::given::{KilledAtPeer, Kills, OutsideKill};
+use self::given::KilledAtPeer;
+use self::to_be_ended::{Kills, OutsideKill};
 use crate::backend::{Afterwards, Owner, Permit, Place, Summary};
 use crate::client::Phase;
 use crate::client::kill::slot_of;
@@ -18,8 +20,9 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::event::Event;
-use crate::outside::kills_under_way::{BackendRef, Told, UnderWay};
+use crate::outside::kills_under_way::{BackendRef, UnderWay};
 use crate::outside::named::ClosedFor;
+use crate::outside::orders::to_be_ended::Told;
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
 use crate::workers::serving::Serves;
