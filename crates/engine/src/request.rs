@@ -10,8 +10,8 @@ use wire::Expect;
 
 use crate::backend::prepared::Serves;
 use crate::client::attempt::Attempt;
-use crate::client::buffered_answer::Held;
 use crate::client::bytes_held::Counted;
+use crate::client::held_answer::Held;
 use crate::client::priority::Priority;
 use crate::client::reading::FoundAhead;
 use crate::cluster::sent_before::SentBefore;

@@ -8,9 +8,9 @@ use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 use zeroize::Zeroize;
 
 use super::attempt::Login;
-use super::buffered_answer::Held;
 use super::counters::Counter;
 use super::execution::Execution;
+use super::held_answer::Held;
 use super::login::LARGEST_LOGIN;
 use super::process_list::Served;
 use super::reading::Wants;

@@ -29,6 +29,7 @@ pub(crate) mod delay;
 pub(crate) mod delegation;
 pub(crate) mod diagnostics;
 pub(crate) mod execution;
+pub(crate) mod held_answer;
 pub(crate) mod kill;
 pub(crate) mod killing;
 pub(crate) mod known_answers;

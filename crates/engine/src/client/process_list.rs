@@ -4,7 +4,7 @@
 //! rows the id of a client stands in the place of its backend's: of those that a backend has served from before the
 //! statement until its end, so that none is named for what another one did.
 
-use super::buffered_answer::words_of;
+use super::held_answer::words_of;
 
 /// Digits of the largest thread id (a BIGINT).
 const LONGEST_ID: u8 = 20;

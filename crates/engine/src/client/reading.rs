@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sql::{Kind, LexMode, ResourceChange};
 use wire::Expect;
 
-use super::buffered_answer::Held;
+use super::held_answer::Held;
 use super::named_resources::{MOST_TEXT, resource_change_of};
 use super::variables::variable_use;
 use crate::client::bytes_held::Counted;

@@ -1,0 +1,77 @@
+//! Which answers are held to their end.
+
+use sql::Kind;
+
+use super::process_list::{self, Served};
+use crate::request::statement::Statement;
+use crate::steps;
+
+/// What becomes of an answer that is held.
+pub(crate) enum Held {
+    /// It lists the server's threads: which of them served whom when it was asked for.
+    ProcessList(Served),
+    /// It shows the session's counters.
+    Counters,
+    /// Where it is OK, the session's counters are 0 behind it.
+    NoCounters,
+}
+
+impl Held {
+    /// The kind of a text's answer; `None` where that is passed on as it comes.
+    pub(super) fn of_text(statement: &Statement, text: &[u8]) -> Option<Self> {
+        if !matches!(statement.kind, Kind::Show | Kind::Admin) {
+            return None;
+        }
+        if process_list::is_asked_for(text) {
+            return Some(Self::ProcessList(Served::default()));
+        }
+        if statement.several {
+            return None;
+        }
+        let mut words = words_of(text);
+        match (words.next()?.as_slice(), words.next()?.as_slice()) {
+            (b"show", b"status") => Some(Self::Counters),
+            (b"show", b"session" | b"local") if words.next()? == b"status" => Some(Self::Counters),
+            (b"flush", b"status") => Some(Self::NoCounters),
+            (b"flush", b"local" | b"no_write_to_binlog") if words.next()? == b"status" => {
+                Some(Self::NoCounters)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What stands between spaces and semicolons, in lower case.
+pub(super) fn words_of(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let words = steps::all(text).split(|byte| byte.is_ascii_whitespace() || *byte == b';');
+    words.filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use sql::LexMode;
+
+    use super::*;
+
+    #[test]
+    fn the_sessions_counters_alone_are_held() {
+        let held = |text: &str| {
+            Held::of_text(&Statement::of_text(text.as_bytes(), LexMode::default()), text.as_bytes())
+        };
+        for text in [
+            "SHOW STATUS",
+            "show session\nstatus like 'Com_stmt_close';",
+            "SHOW LOCAL STATUS WHERE Value > 1",
+        ] {
+            assert!(matches!(held(text), Some(Held::Counters)), "{text}");
+        }
+        for text in ["FLUSH STATUS", "flush local status ;", "FLUSH NO_WRITE_TO_BINLOG STATUS"] {
+            assert!(matches!(held(text), Some(Held::NoCounters)), "{text}");
+        }
+        for text in
+            ["SHOW GLOBAL STATUS", "SHOW STATUS; SELECT 1", "SHOW SLAVE STATUS", "FLUSH TABLES", "SHOW", ""]
+        {
+            assert!(held(text).is_none(), "{text}");
+        }
+    }
+}
