@@ -49,7 +49,8 @@ pub(super) struct Known {
 impl Known {
     /// That of a server which is the primary from now on.
     fn of(verdict: &Verdict) -> Self {
-        let position = verdict.position.clone();
+        // What it had before its GTIDs ended would do for all that it has written since.
+        let position = if verdict.writes_without_gtids { String::new() } else { verdict.position.clone() };
         Self { identity: verdict.identity.clone(), latest: position.clone(), position, lost: Behind::Nothing }
     }
 
@@ -57,7 +58,14 @@ impl Known {
     /// and where another server is in its place.
     pub(super) fn take(&mut self, verdict: &Verdict) {
         // One that its cluster has left says nothing of what that has.
-        if !verdict.is_well || verdict.position.is_empty() || self.identity != verdict.identity {
+        if !verdict.is_well || self.identity != verdict.identity {
+            return;
+        }
+        if verdict.writes_without_gtids {
+            *self = Self::of(verdict);
+            return;
+        }
+        if verdict.position.is_empty() {
             return;
         }
         let lacks = compare(&self.position, &verdict.position);

@@ -39,7 +39,7 @@ pub(crate) enum Question {
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
     'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','wsrep_on','wsrep_desync',\
     'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name',\
-    'group_replication_single_primary_mode','aurora_server_id')";
+    'group_replication_single_primary_mode','aurora_server_id','gtid_mode')";
 
 /// A set of many ranges is longer than SHOW VARIABLES shows (1,024 bytes).
 const GTID_EXECUTED: &str = "SELECT @@global.gtid_executed";
@@ -89,6 +89,8 @@ pub(crate) struct Reading {
     pub(crate) innodb_read_only: bool,
     /// The server's GTIDs, as it writes them; empty where it has none.
     pub(crate) position: String,
+    /// What it writes has no GTID, whatever it had before: `gtid_mode` of MySQL is OFF or OFF_PERMISSIVE.
+    pub(crate) writes_without_gtids: bool,
     pub(crate) replication: Replication,
     pub(crate) galera: Option<Galera>,
     pub(crate) group: Option<Group>,
@@ -280,6 +282,8 @@ impl Round {
         self.reading.super_read_only = is_on("super_read_only");
         self.reading.innodb_read_only = is_on("innodb_read_only");
         self.reading.position = value("gtid_current_pos");
+        let mode = value("gtid_mode").to_ascii_uppercase();
+        self.reading.writes_without_gtids = matches!(mode.as_str(), "OFF" | "OFF_PERMISSIVE");
         self.group = value("group_replication_group_name");
         self.has_many_primaries = value("group_replication_single_primary_mode").eq_ignore_ascii_case("OFF");
         let own = value("aurora_server_id");

@@ -20,6 +20,8 @@ pub(crate) struct Verdict {
     /// How far it is behind, where it replicates and says so.
     pub(crate) lag: Option<Duration>,
     pub(crate) position: String,
+    /// What it writes is not in its position.
+    pub(crate) writes_without_gtids: bool,
     pub(crate) identity: String,
     /// What it is a member of.
     pub(crate) membership: Option<Membership>,
@@ -69,6 +71,7 @@ impl Verdict {
             reason: foreign::reason(reason),
             lag: None,
             position: String::new(),
+            writes_without_gtids: false,
             identity: String::new(),
             membership: None,
             follows: Follows::Nobody,
@@ -104,6 +107,7 @@ impl Verdict {
             reason: foreign::reason(&reason),
             lag: reading.aurora.as_ref().map_or_else(|| lag_of(&reading.replication), |aurora| aurora.lag),
             position: foreign::position(&reading.position),
+            writes_without_gtids: reading.writes_without_gtids,
             identity: foreign::identity(&reading.identity),
             membership: membership_of(reading),
             follows: match &reading.aurora {

@@ -160,6 +160,29 @@ fn the_same_server_comes_back_with_whatever_it_has() {
     assert!(matches!(found, Some(Event::PrimaryFound { behind: Behind::Nothing, .. })), "{found:?}");
 }
 
+/// Those that it had before would do for all that it has written since.
+#[test]
+fn what_was_written_without_gtids_is_not_taken_for_there() {
+    let of_mysql = |place: usize, is_writable, last: u32, writes_without_gtids| Verdict {
+        position: format!("3e11fa47-71ca-11e1-9e33-c80aa9429501:1-{last}"),
+        writes_without_gtids,
+        ..writes(place, is_writable)
+    };
+    for (is_ended, wanted) in [(false, Behind::Nothing), (true, Behind::Unknown)] {
+        let (mut cluster, settings) = two();
+        let chosen = Chosen::default();
+        cluster.seen(at(1), 0, of_mysql(0, true, 10, false));
+        // What it has got it has, whatever the mode says of its own.
+        cluster.seen(at(1), 1, of_mysql(1, false, 10, true));
+        assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
+        cluster.seen(at(2), 0, of_mysql(0, true, 10, is_ended));
+        seen(&mut cluster, at(3), 0, false);
+        cluster.seen(at(4), 1, of_mysql(1, true, 10, true));
+        let found = cluster.choose_confirmed(at(4), &chosen, &settings);
+        assert!(matches!(&found, Some(Event::PrimaryFound { behind, .. }) if *behind == wanted), "{found:?}");
+    }
+}
+
 /// Whoever has made it anew may not have known what only it had, and the program least of all.
 #[test]
 fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged() {

@@ -78,6 +78,22 @@ fn a_server_that_takes_writes_and_replicates_from_nobody_is_the_primary() {
 }
 
 #[test]
+fn a_mysql_that_gives_no_gtids_says_so_by_its_mode() {
+    for (mode, gives_none) in
+        [("OFF", true), ("OFF_PERMISSIVE", true), ("ON_PERMISSIVE", false), ("ON", false), ("", false)]
+    {
+        let own = with(&OF_MYSQL, &[("gtid_mode", mode)]);
+        let verdict = judged("8.0.42", &[variables(&own), position("u-1:1-5"), replicas(&[])]);
+        assert_eq!(
+            (verdict.writes_without_gtids, verdict.position.as_str()),
+            (gives_none, "u-1:1-5"),
+            "{mode}"
+        );
+    }
+    assert!(!judged(MARIADB, &[variables(&OF_MARIADB), slaves(&[])]).writes_without_gtids);
+}
+
+#[test]
 fn a_replica_says_how_far_it_is_behind() {
     let read_only = with(&OF_MARIADB, &[("read_only", "ON")]);
     let verdict =
