@@ -163,7 +163,8 @@ impl Cluster {
             known_keys: Arc::clone(&step.settings.server_keys),
             tls: wanted_tls(step.settings, place),
             collation: 45, // utf8mb4_general_ci
-            extra: Capabilities(0),
+            // Without it no procedure may answer with rows (error 1312).
+            extra: Capabilities::MULTI_RESULTS,
             compression: ServerCompression::Off,
         };
         let header = proxy_header(step.settings, place, None);

@@ -14,6 +14,7 @@ pub(crate) mod foreign;
 pub(crate) mod position;
 pub(crate) mod primary;
 pub(crate) mod proof;
+mod rds;
 pub(crate) mod reading;
 pub(crate) mod refusal;
 pub(crate) mod sent_before;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::aurora::{self, Aurora};
+use super::rds;
 use crate::backend::own_answers::{Named, NamedRow, Row, first_field, rows_of};
 use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
@@ -25,6 +26,8 @@ pub(crate) enum Question {
     Position,
     /// From whom it replicates.
     Replication,
+    /// The same, of a MariaDB of RDS that has refused to say.
+    ReplicaStatus,
     /// Galera's state.
     Galera,
     /// The members of Group Replication.
@@ -39,7 +42,7 @@ pub(crate) enum Question {
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
     'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','wsrep_on','wsrep_desync',\
     'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name',\
-    'group_replication_single_primary_mode','aurora_server_id','gtid_mode')";
+    'group_replication_single_primary_mode','aurora_server_id','basedir','gtid_mode')";
 
 /// A set of many ranges is longer than SHOW VARIABLES shows (1,024 bytes).
 const GTID_EXECUTED: &str = "SELECT @@global.gtid_executed";
@@ -69,6 +72,7 @@ impl Question {
             Self::Replication if version.is_mariadb() => "SHOW ALL SLAVES STATUS",
             Self::Replication if version.number() >= 80_022 => "SHOW REPLICA STATUS",
             Self::Replication => "SHOW SLAVE STATUS",
+            Self::ReplicaStatus => rds::REPLICA_STATUS,
             Self::Galera => GALERA,
             Self::Group if version.number() < 80_002 => GROUP_WITHOUT_ROLES,
             Self::Group => GROUP,
@@ -91,6 +95,8 @@ pub(crate) struct Reading {
     pub(crate) position: String,
     /// What it writes has no GTID, whatever it had before: `gtid_mode` of MySQL is OFF or OFF_PERMISSIVE.
     pub(crate) writes_without_gtids: bool,
+    /// It is a server of RDS.
+    pub(crate) of_rds: bool,
     pub(crate) replication: Replication,
     pub(crate) galera: Option<Galera>,
     pub(crate) group: Option<Group>,
@@ -226,11 +232,13 @@ impl Round {
             (Question::NoSyncWait | Question::Utc | Question::Alive, _) => {}
             (Question::Variables, Ok(kept)) => self.take_variables(kept)?,
             (Question::Position, Ok(kept)) => self.take_position(kept),
-            (Question::Replication, Ok(kept)) => {
+            (Question::Replication | Question::ReplicaStatus, Ok(kept)) => {
                 self.reading.replication = Replication::From(channels_of(kept));
             }
             // Without the right to look the role still shows, by what the server takes.
-            (Question::Replication, Err(error)) => self.reading.replication = Replication::Hidden(error),
+            (Question::Replication | Question::ReplicaStatus, Err(error)) => {
+                self.reading.replication = Replication::Hidden(error);
+            }
             (Question::Galera, Ok(kept)) => self.take_galera(kept),
             (Question::Group, Ok(kept)) => self.take_group(kept),
             (Question::Aurora, Ok(kept)) => {
@@ -258,10 +266,16 @@ impl Round {
             Question::Utc => Some(Question::Aurora),
             Question::Variables if !version.is_mariadb() => Some(Question::Position),
             Question::Variables | Question::Position => Some(Question::Replication),
+            Question::Replication if self.may_say_by_procedure(version) => Some(Question::ReplicaStatus),
             Question::Replication if self.of_galera => Some(Question::Galera),
             Question::Replication | Question::Galera if !self.group.is_empty() => Some(Question::Group),
             _ => None,
         }
+    }
+
+    fn may_say_by_procedure(&self, version: &Version) -> bool {
+        let is_hidden = matches!(self.reading.replication, Replication::Hidden(_));
+        is_hidden && self.reading.of_rds && version.is_mariadb()
     }
 
     fn take_variables(&mut self, kept: &[u8]) -> Result<(), NotJudged> {
@@ -284,6 +298,7 @@ impl Round {
         self.reading.position = value("gtid_current_pos");
         let mode = value("gtid_mode").to_ascii_uppercase();
         self.reading.writes_without_gtids = matches!(mode.as_str(), "OFF" | "OFF_PERMISSIVE");
+        self.reading.of_rds = rds::is_of_rds(&value("basedir"));
         self.group = value("group_replication_group_name");
         self.has_many_primaries = value("group_replication_single_primary_mode").eq_ignore_ascii_case("OFF");
         let own = value("aurora_server_id");

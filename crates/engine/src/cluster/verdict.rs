@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::aurora::Aurora;
 use super::foreign;
+use super::rds;
 use super::reading::{Channel, Galera, Group, Reading, Replication};
 use crate::outside::named::ServerRole;
 
@@ -216,7 +217,7 @@ fn judge_alone(reading: &Reading) -> (ServerRole, String) {
         (reading.read_only, "read_only"),
     ];
     let lock = locked.into_iter().find(|&(on, _)| on).map(|(_, name)| name);
-    let replicates = say_replication(&reading.replication);
+    let replicates = say_replication(reading);
     match (lock, replicates) {
         (Some(lock), Some(replicates)) => (ServerRole::Replica, format!("{lock} is on, {replicates}")),
         (Some(lock), None) => (ServerRole::Replica, format!("{lock} is on, it replicates from nobody")),
@@ -235,11 +236,14 @@ fn with_read_only(reading: &Reading, reason: String) -> String {
 }
 
 /// What a server says of its sources; `None` where it has none.
-fn say_replication(replication: &Replication) -> Option<String> {
-    match replication {
-        Replication::Hidden(error) => Some(format!(
-            "it does not say from whom it replicates (grant REPLICA MONITOR, on MySQL REPLICATION CLIENT): {error}"
-        )),
+fn say_replication(reading: &Reading) -> Option<String> {
+    match &reading.replication {
+        Replication::Hidden(error) => {
+            let right = if reading.of_rds { rds::RIGHT_TO_LOOK } else { "REPLICA MONITOR" };
+            Some(format!(
+                "it does not say from whom it replicates (grant {right}, on MySQL REPLICATION CLIENT): {error}"
+            ))
+        }
         Replication::From(channels) => {
             let first = channels.iter().find(|channel| !is_running(channel)).or(channels.first())?;
             Some(match is_running(first) {
