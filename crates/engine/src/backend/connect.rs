@@ -9,7 +9,7 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::diagnostics_area::DiagnosticsArea;
 use super::prepared::Prepared;
-use super::reachability::{NO_ANSWER, connect_error};
+use super::reachability::{NO_ANSWER, NO_PROOF, connect_error};
 use super::rights::Rights;
 use super::state::State;
 use super::{
@@ -484,17 +484,23 @@ impl Engine {
             .map(|(key, _)| key)
             .collect();
         for key in over {
-            let connection = self.servers[key].connection;
-            if let Some(connection) = connection {
+            let backend = &self.servers[key];
+            let reason = self.why_not_ready(backend);
+            if let Some(connection) = backend.connection {
                 self.io.outbox.close(connection);
             }
             if self.change_failed(key) {
-                self.change_ended(key, NO_ANSWER);
+                self.change_ended(key, reason);
                 continue;
             }
-            self.server_failed(key.server(), String::from(NO_ANSWER));
+            self.server_failed(key.server(), String::from(reason));
             self.remove_backend(key);
         }
+    }
+
+    /// Why a backend is not ready, after too long a time.
+    pub(super) fn why_not_ready(&self, backend: &Backend) -> &'static str {
+        if self.following.waits_for_proof(backend.token) { NO_PROOF } else { NO_ANSWER }
     }
 
     /// A server could not be reached, or hung up on a login.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::full::{OFFLINE, SERVER_FULL, SHUTDOWN, ServerFull};
-use super::reachability::NO_ANSWER;
 use super::{Backend, InFlight, Owner, Phase};
 use crate::client::delegation::Unproved;
 use crate::client::{Lost, Phase as ClientPhase, Running};
@@ -419,8 +418,10 @@ impl Engine {
             !backend.is_ready() && !backend.is_changing() && self.now.since(backend.since) >= long
         };
         let found = &self.servers[server];
-        if found.reachability.is_up() && found.backends.iter().any(|(_, backend)| is_silent(backend)) {
-            MySqlError::server_unreachable(&found.server_address(&self.settings), NO_ANSWER)
+        let silent = found.backends.iter().map(|(_, backend)| backend).find(|backend| is_silent(backend));
+        if let Some(silent) = silent.filter(|_| found.reachability.is_up()) {
+            let reason = self.why_not_ready(silent);
+            MySqlError::server_unreachable(&found.server_address(&self.settings), reason)
         } else if found.reachability.is_up() {
             let limit = self.pool.workers.places.limit();
             let of_server = self.pool.workers.places.server_is_full();

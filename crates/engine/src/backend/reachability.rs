@@ -34,6 +34,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Why a server that takes connections and says nothing cannot be used.
 pub(crate) const NO_ANSWER: &str = "no answer within backend_connect_timeout";
 
+/// Why one of a group cannot be used that has let a backend log in, see [`crate::cluster::proof`].
+pub(crate) const NO_PROOF: &str = "it lets us log in, but its check has not answered within backend_connect_timeout since: it may be a new \
+                                   process, in no group";
+
 impl Reachability {
     pub(crate) fn new() -> Self {
         Self { state: Reach::Untried, address: 0, withheld_at: None }

@@ -114,6 +114,11 @@ impl Following {
         may
     }
 
+    /// Whether a backend is ready but for that.
+    pub(crate) fn waits_for_proof(&self, token: u64) -> bool {
+        self.unproved.contains(&token)
+    }
+
     /// The tokens of backends whose logins are over.
     pub(crate) fn take_unproved(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.unproved)

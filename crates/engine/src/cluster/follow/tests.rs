@@ -330,13 +330,12 @@ fn set_up() -> Summary {
     Summary { kept, ..Summary::default() }
 }
 
-/// Whether a backend that this worker opens may be used once its login is over, and once the primary's check has answered something that was
-/// asked before and after it was connected.
-fn used(is_of_group: bool) -> [bool; 3] {
+/// A worker that has opened a backend whose login is over, where the primary is one of a group or is not. With it the number of the last backend
+/// before that one.
+fn with_new_backend(is_of_group: bool) -> (Engine, BackendKey, u64) {
     let mut engine = with_backends();
     let primary = engine.servers.primary().key;
-    let proof = |engine: &Engine, is_of_group| engine.pool.workers.chosen.proof.want(is_of_group);
-    proof(&engine, is_of_group);
+    engine.pool.workers.chosen.proof.want(is_of_group);
     engine.cluster_turn();
     let before: Vec<_> = engine.servers.backends().map(|(key, _)| key).collect();
     let key = open_backends(&mut engine, &[primary]).into_iter().find(|key| !before.contains(key));
@@ -346,6 +345,13 @@ fn used(is_of_group: bool) -> [bool; 3] {
     engine.handle(Instant::START, Input::Connected { token, connection: connection(3) });
     engine.servers[key].set_phase(BackendPhase::SettingUp);
     engine.backend_set_up(key, &set_up());
+    (engine, key, asked)
+}
+
+/// Whether it may be used once its login is over, and once the primary's check has answered something that was asked before and after it
+/// was connected.
+fn used(is_of_group: bool) -> [bool; 3] {
+    let (mut engine, key, asked) = with_new_backend(is_of_group);
     let mut seen = Vec::new();
     for proved in [0, asked, engine.pool.workers.chosen.proof.asked_for()] {
         engine.pool.workers.chosen.proof.proves(proved);
@@ -360,4 +366,19 @@ fn used(is_of_group: bool) -> [bool; 3] {
 fn a_backend_of_a_groups_primary_is_used_once_that_is_known_to_have_been_alive_later() {
     assert_eq!(used(true), [false, false, true]);
     assert_eq!(used(false), [true; 3], "no other server's");
+}
+
+/// The server has answered all that was asked on that connection.
+#[test]
+fn a_backend_that_nobody_proves_is_not_said_to_have_no_answer() {
+    let (mut engine, key, _) = with_new_backend(true);
+    engine.servers.primary_mut().reachability.answered();
+    let limit = engine.settings.backend_connect_timeout;
+    engine.now = Instant::START + limit;
+    let told = engine.lack_error(key.server()).message;
+    engine.handle(Instant::START + 2 * limit, Input::TurnEnd);
+    assert!(engine.servers.get_mut(key).is_none(), "it is given up");
+    for reason in [&*told, engine.servers.primary().reachability.reason()] {
+        assert!(reason.contains("its check has not answered within backend_connect_timeout"), "{reason}");
+    }
 }
