@@ -142,11 +142,12 @@ impl Cluster {
     pub(super) fn choose(&mut self, now: Instant, chosen: &Chosen, settings: &Settings) -> Option<Event> {
         let addresses = settings.server.as_slice();
         let choice = chosen.get();
-        // One that is at another address by now is none, whatever the one before it would say, nor is one that may be out of its group.
-        let is_another = choice
-            .place
-            .is_some_and(|place| self.standings[place].has_moved() || self.standings[place].may_have_left());
-        if !is_another && chosen.is_in_doubt(choice) && !self.is_doubt_over(now, choice, chosen) {
+        // One that is at another address by now is none, whatever the one before it would say, nor is one that may be out of its group, or
+        // takes no writes by a check that was under way.
+        let is_none = choice.place.map(|place| &self.standings[place]).is_some_and(|standing| {
+            standing.has_moved() || standing.may_have_left() || !standing.is_writable()
+        });
+        if !is_none && chosen.is_in_doubt(choice) && !self.is_doubt_over(now, choice, chosen) {
             return None;
         }
         let present = choice.place;

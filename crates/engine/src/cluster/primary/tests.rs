@@ -320,6 +320,23 @@ fn a_doubt_changes_nothing_before_the_server_has_been_asked_again() {
     assert!(!chosen.is_settled(first));
 }
 
+/// It takes no writes, whatever it says next.
+#[test]
+fn a_doubt_holds_nothing_up_of_a_server_that_says_itself_that_it_takes_no_writes() {
+    let (mut cluster, settings) = two();
+    let chosen = Chosen::default();
+    seen(&mut cluster, at(1), 0, true);
+    seen(&mut cluster, at(1), 1, false);
+    cluster.choose_confirmed(at(1), &chosen, &settings);
+    let first = chosen.get();
+    assert!(chosen.doubt(first));
+    assert_eq!(cluster.choose(at(3), &chosen, &settings), None);
+    // By a check that had begun before.
+    seen(&mut cluster, at(2), 0, false);
+    assert!(cluster.choose(at(3), &chosen, &settings).is_some());
+    assert_eq!(chosen.get().place, None);
+}
+
 /// The other one has said that it takes writes, and does not answer since: it may have been made a copy of a third one by now.
 #[test]
 fn nobody_is_taken_by_what_it_said_before_that_was_the_choice() {
