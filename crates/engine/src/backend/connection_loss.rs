@@ -388,9 +388,8 @@ impl Engine {
             self.pool.workers.onramps.wait();
         }
         let since = *self.scheduling.lacking_since.get_or_insert(self.now);
-        let limit = self.patience();
         while let Some((key, queued)) = self.scheduling.scheduler.oldest_in_need() {
-            if queued.max(since) + limit > self.now {
+            if self.waits_until(queued.max(since)) > self.now {
                 break;
             }
             let error = self.lack_error(self.servers.serving(&self.clients[key]));
@@ -436,10 +435,9 @@ impl Engine {
 
     /// When the next statement will have waited too long for a backend.
     pub(crate) fn next_giving_up(&self) -> Option<Instant> {
-        let limit = self.patience();
-        let urgent = self.scheduling.urgent.iter().map(|&(_, since)| since + limit).min();
+        let urgent = self.scheduling.urgent.iter().map(|&(_, since)| self.waits_until(since)).min();
         let waiting = self.scheduling.lacking_since.zip(self.scheduling.scheduler.oldest_in_need());
-        let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
+        let waiting = waiting.map(|(since, (_, queued))| self.waits_until(queued.max(since)));
         urgent.into_iter().chain(waiting).chain(self.scheduling.next_held_up(&self.settings)).min()
     }
 }

@@ -256,7 +256,7 @@ impl Engine {
                     self.note_own_kill(key, backend);
                     self.send_request(key, backend);
                 }
-                None if self.now.since(since) >= self.patience() => {
+                None if self.now >= self.waits_until(since) => {
                     let error = self.lack_error(self.servers.serving(&self.clients[key]));
                     self.cancel_queued(key, &error);
                 }

@@ -45,6 +45,10 @@ pub(crate) struct Following {
     refused: Vec<ClientRef>,
     /// When idle backends were closed last, since a busy one was lost.
     distrusted: Option<Instant>,
+    /// There was no primary that could be reached at the end of the last turn.
+    failed_over: bool,
+    /// When there was one again.
+    found_at: Instant,
     /// Connections that were lost with their server, with something in flight, and the place of that. They are nobody's any more, and end
     /// with the next choice. No more than there were backends: without a primary none are opened.
     left_open: Vec<(ConnectionId, Place)>,
@@ -65,6 +69,8 @@ impl Following {
             repeated: Vec::new(),
             refused: Vec::new(),
             distrusted: None,
+            failed_over: false,
+            found_at: Instant::START,
             left_open: Vec::new(),
             proved: 0,
             unproved: Vec::new(),
@@ -172,6 +178,10 @@ impl Engine {
             self.leave_backends();
         }
         self.take_up_proved();
+        let fails_over = self.fails_over();
+        if std::mem::replace(&mut self.following.failed_over, fails_over) && !fails_over {
+            self.following.found_at = self.now;
+        }
     }
 
     /// Takes a step of a planned change of the primary. Only the first worker needs to hear of it; the others do nothing. A turn has to
@@ -334,12 +344,19 @@ impl Engine {
         }
     }
 
-    /// How long a statement waits for a backend.
-    pub(crate) fn patience(&self) -> Duration {
-        let timeout = self.settings.backend_connect_timeout;
-        let fails_over = self.settings.cluster.several
-            && (self.following.held_since.is_some() || !self.servers.primary().reachability.is_up());
-        if fails_over { self.settings.cluster.hold } else { timeout }
+    fn fails_over(&self) -> bool {
+        self.settings.cluster.several
+            && (self.following.held_since.is_some() || !self.servers.primary().reachability.is_up())
+    }
+
+    /// Until when a statement waits for a backend that has done so since then. What it has waited for a primary does not count once there is one:
+    /// no backend could be opened before.
+    pub(crate) fn waits_until(&self, since: Instant) -> Instant {
+        if self.fails_over() {
+            since + self.settings.cluster.hold
+        } else {
+            since.max(self.following.found_at) + self.settings.backend_connect_timeout
+        }
     }
 
     /// Says whether the service account may connect: with several servers, once one is the primary.

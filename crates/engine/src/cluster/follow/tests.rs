@@ -382,3 +382,21 @@ fn a_backend_that_nobody_proves_is_not_said_to_have_no_answer() {
         assert!(reason.contains("its check has not answered within backend_connect_timeout"), "{reason}");
     }
 }
+
+/// As long as there was none, no backend could be opened for it.
+#[test]
+fn what_a_statement_has_waited_for_a_primary_does_not_count_once_there_is_one() {
+    let mut engine = with_backends();
+    let (hold, timeout) = (engine.settings.cluster.hold, engine.settings.backend_connect_timeout);
+    engine.pool.workers.chosen.set(None, false);
+    engine.cluster_turn();
+    assert_eq!(engine.waits_until(Instant::START), Instant::START + hold);
+    let found = Instant::START + timeout + Duration::from_secs(1);
+    engine.now = found;
+    engine.pool.workers.chosen.set(Some(0), false);
+    engine.cluster_turn();
+    assert_eq!(engine.waits_until(Instant::START), Instant::START + hold, "it is not reached yet");
+    engine.servers.primary_mut().reachability.answered();
+    engine.cluster_turn();
+    assert_eq!(engine.waits_until(Instant::START), found + timeout);
+}
