@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import raw, several
+from harness import mysql, raw, several
 from harness.admin import rows
 from harness.mysql_replicas import MySqlReplicas
 from harness.raw import Ok
@@ -10,6 +10,8 @@ from harness.reads import server_of
 from harness.server import SERVICE
 from harness.several import until_in_use
 from harness.waiting import until
+
+pytestmark = mysql.needed
 
 GIVES_NONE = "OFF_PERMISSIVE"
 
