@@ -405,6 +405,7 @@ mod tests {
     use crate::cluster::chosen::Chosen;
     use crate::cluster::testing::{at, member, of_group, two_servers, writes};
     use crate::outbox::Outbox;
+    use crate::settings::Settings;
 
     /// The pause behind a check of the second server that ends with this.
     fn pause(cluster: &mut Cluster, verdict: Verdict) -> Duration {
@@ -457,17 +458,23 @@ mod tests {
     /// COM_QUERY's OK.
     const OK: &[u8] = &[7, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
 
+    /// Two members, the first of which is the primary by these verdicts; each check has a connection, and its next round is far away.
+    fn followed(settings: &Settings, verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Chosen) {
+        let (mut cluster, chosen) = (Cluster::new(settings, 0), Chosen::default());
+        cluster.seen(at(1), 0, verdict(0, true));
+        cluster.seen(at(1), 1, verdict(1, false));
+        cluster.choose_confirmed(at(1), &chosen, settings);
+        for check in &mut cluster.checks {
+            (check.connection, check.due) = (Some(ConnectionId { index: 1, generation: 1 }), at(60));
+        }
+        (cluster, chosen)
+    }
+
     /// Of two members of a group, or of none, the first is the primary. Says how often its check has been asked whether it is alive, and up
     /// to which backend that is proved, when so many had been connected as each of these steps began, in each of which an answer comes.
     fn asked_and_proved(verdict: impl Fn(usize, bool) -> Verdict, connected: &[u64]) -> (usize, u64) {
         let (settings, mut outbox) = (two_servers(), Outbox::default());
-        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
-        cluster.seen(at(1), 0, verdict(0, true));
-        cluster.seen(at(1), 1, verdict(1, false));
-        cluster.choose_confirmed(at(1), &chosen, &settings);
-        for check in &mut cluster.checks {
-            (check.connection, check.due) = (Some(ConnectionId { index: 1, generation: 1 }), at(60));
-        }
+        let (mut cluster, _) = followed(&settings, verdict);
         let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
         let mut asked = 0;
         for &connected in connected {
@@ -504,13 +511,8 @@ mod tests {
     #[test]
     fn a_primary_that_is_not_certain_is_not_asked_between_rounds() {
         let (settings, mut outbox) = (two_servers(), Outbox::default());
-        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
-        cluster.seen(at(1), 0, of_group(0, true));
-        cluster.seen(at(1), 1, of_group(1, false));
-        cluster.choose_confirmed(at(1), &chosen, &settings);
+        let (mut cluster, _) = followed(&settings, of_group);
         cluster.standings[0].cut_off();
-        let connection = ConnectionId { index: 1, generation: 1 };
-        (cluster.checks[0].connection, cluster.checks[0].due) = (Some(connection), at(60));
         cluster.connected = 1;
         let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
         cluster.turn(&mut step);
@@ -520,12 +522,7 @@ mod tests {
     #[test]
     fn a_farewell_in_place_of_the_answer_proves_nothing() {
         let (settings, mut outbox) = (two_servers(), Outbox::default());
-        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
-        cluster.seen(at(1), 0, of_group(0, true));
-        cluster.seen(at(1), 1, of_group(1, false));
-        cluster.choose_confirmed(at(1), &chosen, &settings);
-        let connection = ConnectionId { index: 1, generation: 1 };
-        (cluster.checks[0].connection, cluster.checks[0].due) = (Some(connection), at(60));
+        let (mut cluster, _) = followed(&settings, of_group);
         cluster.connected = 1;
         let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
         cluster.turn(&mut step);
@@ -537,12 +534,7 @@ mod tests {
     #[test]
     fn a_check_that_ends_while_it_is_asked_proves_nothing() {
         let (settings, mut outbox) = (two_servers(), Outbox::default());
-        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
-        cluster.seen(at(1), 0, of_group(0, true));
-        cluster.seen(at(1), 1, of_group(1, false));
-        cluster.choose_confirmed(at(1), &chosen, &settings);
-        let connection = ConnectionId { index: 1, generation: 1 };
-        (cluster.checks[0].connection, cluster.checks[0].due) = (Some(connection), at(60));
+        let (mut cluster, chosen) = followed(&settings, of_group);
         cluster.connected = 1;
         let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
         cluster.turn(&mut step);
