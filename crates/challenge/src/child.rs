@@ -6,7 +6,7 @@ use std::process::{Child as Process, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use crate::error::{Error, ProgramFault};
 
@@ -125,7 +125,7 @@ impl Child {
         &self.warnings
     }
 
-    /// Ends the program: politely, then not.
+    /// Ends the program, and what it has started: politely, then not. A script may end before what it runs does, which still writes.
     pub(crate) fn end(&mut self) {
         let Some(group) = self.group() else { return };
         // The group's number is the program's, and stays ours until it has been waited for.
@@ -134,7 +134,8 @@ impl Child {
         }
         let _ = kill_process_group(group, Signal::TERM);
         let deadline = Instant::now() + PATIENCE;
-        while matches!(self.process.try_wait(), Ok(None)) {
+        // The number is nobody else's as long as one of the group is there.
+        while matches!(self.process.try_wait(), Ok(None)) || test_kill_process_group(group).is_ok() {
             if Instant::now() >= deadline {
                 let _ = kill_process_group(group, Signal::KILL);
                 let _ = self.process.wait();
@@ -207,6 +208,19 @@ mod tests {
                 Waited::Ended(status) => return (lines, status),
             }
         }
+    }
+
+    #[test]
+    fn what_a_script_has_started_has_ended_with_it() {
+        let slow = "trap 'sleep 0.3; exit' TERM; echo ready; while :; do sleep 0.05; done";
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("trap 'exit' TERM; /bin/sh -c \"{slow}\" & wait")]);
+        let mut child = Child::start(command).unwrap();
+        while !matches!(child.wait_for_line(), Waited::Line(_)) {}
+        let group = child.group().unwrap();
+        assert!(test_kill_process_group(group).is_ok());
+        child.end();
+        assert!(test_kill_process_group(group).is_err(), "it still runs");
     }
 
     #[test]
