@@ -1,13 +1,17 @@
 """Three members of one group (MySQL's Group Replication) behind one Onramp: statements follow the primary that they elect."""
 
+import contextlib
 import signal
+import threading
 
 import pytest
 
 from harness import group, mysql, several
 from harness.admin import rows
+from harness.faults import Fault, Faults
 from harness.group import Group
 from harness.raw import Closed, Err
+from harness.server import SERVICE
 from harness.several import Load, until_in_use, until_seen
 from harness.waiting import until
 
@@ -84,6 +88,58 @@ def test_a_primary_that_is_back_at_once_and_in_no_group_gets_nothing(cluster, ow
     check(load, cluster, several.in_use(onramp).index(1))
     # It would be refused if it had anything that the others have not.
     cluster.join(primary)
+
+
+# On the ways to all three. Of the check: what it hears is late, that a server has hung up is, both, or its connection is cut again and again.
+# Of all others: the same of the end.
+FAULTS = {
+    "late checks": {"check": Fault(late=0.2)}, "late ends of checks": {"check": Fault(end_late=4)},
+    "late ends of backends": {"data": Fault(end_late=4)}, "late backends": {"data": Fault(late=0.3)},
+    "late checks with late ends": {"check": Fault(late=0.2, end_late=4), "data": Fault(late=0.05)}, "cut checks": {"cuts": True}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
+def test_a_primary_that_is_back_at_once_gets_nothing_whatever_is_late(cluster, own_onramp, monkeypatch, faults):
+    relays = [Faults(server) for server in cluster.servers]
+    backends = [f"mysql://{':'.join(SERVICE)}@{relay.host}:{relay.port}/" for relay in relays]
+    onramp = several.start(own_onramp, monkeypatch, cluster, backend=backends)
+    until(lambda: sum(several.in_use(onramp)) == 1, lambda: several.state(onramp))
+    primary = several.in_use(onramp).index(1)
+    cluster.order(primary, "TRUNCATE onramp_app.markers")
+    load = Load(onramp, undecided=UNDECIDED)
+    load.until_acknowledged(200)
+    for relay in relays:
+        relay.check, relay.data = faults.get("check", Fault()), faults.get("data", Fault())
+    with cutting(relays) if faults.get("cuts") else contextlib.nullcontext():
+        cluster.servers[primary].kill()
+        cluster.start(primary)
+        load.until_acknowledged(200)
+    load.stop()
+    check(load, cluster, several.in_use(onramp).index(1))
+    # It would be refused if it had anything that the others have not.
+    cluster.join(primary)
+    for relay in relays:
+        relay.close()
+
+
+@contextlib.contextmanager
+def cutting(relays):
+    """Meanwhile the connections of checks are cut three times a second."""
+    ends = threading.Event()
+
+    def cut():
+        while not ends.wait(0.3):
+            for relay in relays:
+                relay.cut(of_check=True)
+
+    cutter = threading.Thread(target=cut, daemon=True)
+    cutter.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        cutter.join()
 
 
 def test_the_primary_is_killed(cluster, onramp):

@@ -38,8 +38,12 @@ class Relay:
                 continue
             for end in (near, far):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for hear, source, target in ((self.to_server, near, far), (self.from_server, far, near)):
-                threading.Thread(target=_carry, args=(hear, source, target), daemon=True).start()
+            self.connected(near, far)
+
+    def connected(self, near, far):
+        """There is a connection of Onramp's at the near end, and one to the server at the far one."""
+        for hear, source, target in ((self.to_server, near, far), (self.from_server, far, near)):
+            threading.Thread(target=_carry, args=(hear, source, target), daemon=True).start()
 
 
 def _carry(hear, source, target):
