@@ -207,7 +207,7 @@ impl Engine {
     /// Counts a turn that has taken so long, from its first input to the last of its outputs. The program around the engine has a
     /// clock for that.
     pub fn note_turn(&mut self, took: Duration) {
-        self.views.note_turn(self.now, took);
+        self.views.measures.note_turn(self.now, took);
     }
 
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {
@@ -411,7 +411,9 @@ impl Engine {
             self.dispatch_shares();
             self.refuse_overload();
         }
-        if let Some(backend) = self.pool.serve_other_workers(&self.servers, &self.scheduling) {
+        let (servers, scheduling) = (&self.servers, &self.scheduling);
+        let longest_idle = || servers.idle().find(|&key| !scheduling.keeps_for_us(&servers[key]));
+        if let Some(backend) = self.pool.serve_other_workers(servers.sharing_count(), longest_idle) {
             self.quit_backend(backend);
         }
         self.control_turn();

@@ -82,7 +82,8 @@ pub use learned::digests::{Digest, DigestCost, Digests, Times};
 pub use learned::lock_waits::told::{Blocker, LockWaits};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
-pub use outside::measures::{Command, Ended, Holders, Measures};
+pub use outside::holders::Holders;
+pub use outside::measures::{Command, Ended, Measures};
 pub use outside::memory::{Memory, MemoryParts};
 pub use outside::named::{
     BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,

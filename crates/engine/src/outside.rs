@@ -2,11 +2,13 @@
 
 pub(crate) mod event;
 pub(crate) mod histogram;
+pub(crate) mod holders;
 pub(crate) mod kills_under_way;
 pub(crate) mod limits_reached;
 pub(crate) mod measures;
 pub(crate) mod memory;
 pub(crate) mod named;
+mod of_clients;
 pub(crate) mod orders;
 pub(crate) mod refusals;
 pub(crate) mod shown_text;

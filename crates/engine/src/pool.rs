@@ -7,8 +7,6 @@ use seam::Instant;
 
 use crate::ids::BackendKey;
 use crate::scheduler::Scheduler;
-use crate::scheduling::Scheduling;
-use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::stored_code::watch::KnownCode;
 use crate::workers::Workers;
@@ -141,16 +139,17 @@ impl Pool {
     }
 
     /// Hands on what is free: a permit by waking who has waited longest for one, what users may use again, and places for backends.
-    /// Returns the backend that has to be closed for another worker's.
+    /// So many backends of this worker are shared, and `longest_idle` is the first that it can do without. Returns the backend that has to
+    /// be closed for another worker's.
     pub(crate) fn serve_other_workers(
         &mut self,
-        servers: &Servers,
-        scheduling: &Scheduling,
+        shared: usize,
+        longest_idle: impl FnOnce() -> Option<BackendKey>,
     ) -> Option<BackendKey> {
         if self.workers.count() == 1 {
             return None;
         }
-        self.workers.shares(self.worker, servers.sharing_count());
+        self.workers.shares(self.worker, shared);
         if let Some(worker) = self.workers.next_to_wake(self.worker) {
             self.write_letter(worker, Letter::Wake);
         }
@@ -166,7 +165,7 @@ impl Pool {
             }
             return None;
         }
-        let longest = servers.idle().find(|&key| !scheduling.keeps_for_us(&servers[key]))?;
+        let longest = longest_idle()?;
         self.leave_to_other_worker(false).then_some(longest)
     }
 }

@@ -16,6 +16,7 @@ use crate::client::priority::Priority;
 use crate::client::reading::FoundAhead;
 use crate::cluster::sent_before::SentBefore;
 use crate::found::Found;
+use crate::outside::measures::Command;
 use crate::outside::orders::to_be_ended::Kills;
 use crate::outside::slow_log::AtStart;
 use crate::outside::waits::Arrival;
@@ -208,6 +209,18 @@ pub(crate) enum RequestKind {
     ChangeUser,
     /// Any other, relayed as it is.
     Other,
+}
+
+impl RequestKind {
+    /// As it is measured.
+    pub(crate) fn as_measured(self) -> Command {
+        match self {
+            Self::Query => Command::Query,
+            Self::Prepare => Command::Prepare,
+            Self::Execute => Command::Execute,
+            _ => Command::Other,
+        }
+    }
 }
 
 impl Request {

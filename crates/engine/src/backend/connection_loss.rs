@@ -146,7 +146,9 @@ impl Engine {
             if place == 0 && statement.fingerprint != 0 {
                 self.count_execution(&statement, self.now.since(first_since), true);
             }
-            self.views.measure_lost(&statement);
+            if let Some(command) = statement.owner.command() {
+                self.views.measures.note_lost(command);
+            }
             let took = if place == 0 { self.now.since(first_since) } else { Duration::ZERO };
             let (views, around) = self.slow_log();
             views.note_slow(&around, thread_id, &statement, took, SlowEnd::BackendLost);

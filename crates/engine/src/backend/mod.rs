@@ -54,6 +54,7 @@ use crate::coalescing::group::Group;
 use crate::errors::ServerError;
 use crate::ids::ClientKey;
 use crate::learned::lock_waits::told::SeenWait;
+use crate::outside::measures::Command;
 use crate::request::RequestKind;
 use crate::server_login::Established;
 use crate::session::wait_timeout::WaitTimeout;
@@ -304,6 +305,12 @@ impl Owner {
     pub(crate) fn is_heard(self) -> bool {
         let Self::Client { command, .. } = self else { return false };
         !matches!(command, RequestKind::LoginSchema | RequestKind::ChangeUser | RequestKind::Prepare)
+    }
+
+    /// By what command a client's statement came, whose client is still there.
+    pub(crate) fn command(self) -> Option<Command> {
+        let Self::Client { command, .. } = self else { return None };
+        Some(command.as_measured())
     }
 
     pub(crate) fn client(self) -> Option<ClientKey> {

@@ -365,7 +365,10 @@ impl Engine {
             self.leave_contended_lanes();
         }
         self.note_history(&statement, took);
-        self.views.measure_statement(&statement, took);
+        if let Some(command) = statement.owner.command() {
+            let error = statement.summary.error.as_ref().map(|error| error.code);
+            self.views.measures.note_ended(command, error, took);
+        }
         self.tally(&statement, took);
         let (views, around) = self.slow_log();
         views.note_slow_end(&around, key, &statement, took);

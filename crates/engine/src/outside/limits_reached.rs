@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::outside::event::Event;
-use crate::outside::named::Limit;
-use crate::outside::views::Views;
-
 /// A limit that was reached.
 pub(crate) struct LimitReached {
     /// When that was last an event.
@@ -20,16 +16,20 @@ pub(crate) struct LimitReached {
 /// A line about the same thing is repeated this often.
 pub(crate) const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-impl Views {
-    /// Says that a limit was reached, unless it was said a moment ago.
-    pub(crate) fn limit_reached(&mut self, now: Instant, option: Limit, limit: u64) {
-        let fresh = LimitReached { said: now, limit, times: 0 };
-        let reached = self.limits_reached.entry(option).or_insert(fresh);
-        reached.times += 1;
-        reached.limit = limit;
-        if reached.times == 1 || now.since(reached.said) >= SAY_AGAIN {
-            reached.said = now;
-            self.event(Event::LimitReached { option, limit });
+impl LimitReached {
+    /// One with this value, before it has been counted.
+    pub(super) fn new(now: Instant, limit: u64) -> Self {
+        Self { said: now, limit, times: 0 }
+    }
+
+    /// It is reached once more. Returns whether that is to be said.
+    pub(super) fn note(&mut self, now: Instant, limit: u64) -> bool {
+        self.times += 1;
+        self.limit = limit;
+        let is_news = self.times == 1 || now.since(self.said) >= SAY_AGAIN;
+        if is_news {
+            self.said = now;
         }
+        is_news
     }
 }

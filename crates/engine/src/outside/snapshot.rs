@@ -17,7 +17,8 @@ use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::learned::digests::{Digest, DigestCost, Digests};
 use crate::learned::waiting::WHOLE;
-use crate::outside::measures::{Holders, Measures};
+use crate::outside::holders::Holders;
+use crate::outside::measures::Measures;
 use crate::outside::memory::{HoldersOfMemory, Memory, MemoryParts};
 use crate::outside::named::{
     BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue, Queued, Use,
@@ -362,7 +363,7 @@ impl Engine {
                     .long_queue_wait_limit,
                 ..self.views.totals
             },
-            longest_turn: self.views.longest_turn(&self.scheduling.digests),
+            longest_turn: self.views.measures.turn.told(&self.scheduling.digests),
             has_accounts: self.servers.primary().facts.is_some(),
             server_is_up: self.servers.primary().reachability.is_up(),
             paused: self.orders.paused,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::learned::digests::Digests;
-use crate::outside::views::Views;
 
 /// The longest turn that is told is one of the last minute at least, and of two at most: what was long ago hides nothing that is new.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -36,7 +35,8 @@ impl Turns {
         }
     }
 
-    fn note(&mut self, now: Instant, took: Duration) {
+    /// A turn has taken so long.
+    pub(super) fn note(&mut self, now: Instant, took: Duration) {
         let (_, digest) = std::mem::take(&mut self.largest);
         if now.since(self.since) >= WINDOW {
             self.before = std::mem::take(&mut self.longest);
@@ -54,6 +54,13 @@ impl Turns {
     pub(crate) fn longest(&self) -> Turn {
         if self.before.took > self.longest.took { self.before } else { self.longest }
     }
+
+    /// The same, as operators see it.
+    pub(crate) fn told(&self, digests: &Digests) -> LongestTurn {
+        let Turn { took, digest } = self.longest();
+        let statement = digests.text(digest).map(str::to_owned);
+        LongestTurn { took, digest: Some(digest).filter(|&digest| digest != 0), statement }
+    }
 }
 
 /// A turn as operators see it.
@@ -65,20 +72,6 @@ pub struct LongestTurn {
     pub digest: Option<u64>,
     /// See [`Digests::text`](crate::Digests::text).
     pub statement: Option<String>,
-}
-
-impl Views {
-    pub(crate) fn longest_turn(&self, digests: &Digests) -> LongestTurn {
-        let Turn { took, digest } = self.measures.turn.longest();
-        let statement = digests.text(digest).map(str::to_owned);
-        LongestTurn { took, digest: Some(digest).filter(|&digest| digest != 0), statement }
-    }
-
-    /// A turn has taken so long.
-    pub(crate) fn note_turn(&mut self, now: Instant, took: Duration) {
-        self.measures.turn.note(now, took);
-        self.measures.turns.record(took);
-    }
 }
 
 #[cfg(test)]
