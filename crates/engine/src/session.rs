@@ -5,13 +5,16 @@ pub(crate) mod conditions;
 pub(crate) mod gtid;
 pub(crate) mod known_answers;
 pub(crate) mod literals;
+pub(crate) mod named_resources;
 pub(crate) mod pin_counts;
 pub(crate) mod pins;
 mod preparing;
 pub(crate) mod sql_states;
 pub(crate) mod statements;
 mod table;
+pub(crate) mod trackers;
 pub(crate) mod unreported;
+pub(crate) mod user_variables;
 pub(crate) mod wait_timeout;
 
 use std::collections::BTreeMap;

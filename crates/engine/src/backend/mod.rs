@@ -49,7 +49,6 @@ use seam::{Address, ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
-use crate::client::variables::Variables;
 use crate::coalescing::group::Group;
 use crate::errors::ServerError;
 use crate::ids::ClientKey;
@@ -57,6 +56,7 @@ use crate::learned::lock_waits::told::SeenWait;
 use crate::outside::measures::Command;
 use crate::request::RequestKind;
 use crate::server_login::Established;
+use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{Charset, SessionId, SessionState};
 use crate::stored_code::{CodeChange, Hidden};

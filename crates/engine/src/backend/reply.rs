@@ -10,7 +10,7 @@ use super::{Change, InFlight, Owner, Phase, Summary};
 use crate::client::Client;
 use crate::client::buffered_answer::LARGEST_HELD;
 use crate::client::known_answers::LARGEST_REMEMBERED;
-use crate::client::trackers::{self, Told};
+use crate::client::trackers::told;
 use crate::cluster::refusal::is_refusal_by_role;
 use crate::coalescing::group::Group;
 use crate::engine::Engine;
@@ -20,6 +20,7 @@ use crate::outbox::Outbox;
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::RequestKind;
 use crate::session::known_answers::Question;
+use crate::session::trackers::{self, Told};
 
 /// An answer whose client has gone is read to its end up to this size, since a new backend costs more than that.
 const LARGEST_UNWANTED: u64 = 1 << 20;
@@ -239,8 +240,7 @@ impl Engine {
                 keep: kept.bytes,
                 holds: client.is_some_and(Client::holds_answer),
                 group: statement.group.as_deref_mut().filter(|_| to.is_some()),
-                told: client
-                    .and_then(|client| trackers::told(client, server.facts.as_ref(), &self.sessions.states)),
+                told: client.and_then(|client| told(client, server.facts.as_ref(), &self.sessions.states)),
                 keeps_changes: client.is_some_and(Client::keeps_changes),
                 withholds,
                 summary: &mut statement.summary,

@@ -15,7 +15,6 @@ use super::beliefs::{
 use super::own_answers::rows_of;
 use super::{Afterwards, Change, Owner, Summary};
 use crate::client::Phase as ClientPhase;
-use crate::client::trackers::sets_list;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
@@ -25,6 +24,7 @@ use crate::request::{Request, RequestKind};
 use crate::session::SessionState;
 use crate::session::aftermath::WHATEVER_LIMIT;
 use crate::session::pins::Pins;
+use crate::session::trackers::sets_list;
 use crate::session::unreported::SCHEMA;
 use crate::stored_code::Hidden;
 

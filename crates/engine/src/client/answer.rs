@@ -6,7 +6,7 @@ use wire::{EofPacket, OkPacket, StatusFlags};
 use super::Client;
 use super::known_answers::Known;
 use super::pool_set::ReadSet;
-use super::trackers::{self, told_of_unstarted};
+use super::trackers::told;
 use crate::engine::Engine;
 use crate::errors::{MySqlError, ServerError};
 use crate::ids::ClientKey;
@@ -18,6 +18,7 @@ use crate::server::Server;
 use crate::session::Sessions;
 use crate::session::aftermath::{Diagnostics, Reader};
 use crate::session::known_answers::Question;
+use crate::session::trackers::told_of_unstarted;
 
 impl Io {
     pub(crate) fn send_packet_to(
@@ -84,12 +85,8 @@ impl Engine {
         info: &[u8],
         changes: &[u8],
     ) {
-        let told = trackers::told(
-            &self.clients[client],
-            self.servers.primary().facts.as_ref(),
-            &self.sessions.states,
-        )
-        .map(|told| told.of(changes));
+        let told = told(&self.clients[client], self.servers.primary().facts.as_ref(), &self.sessions.states)
+            .map(|told| told.of(changes));
         match told.filter(|told| !told.is_empty()) {
             None => self.answer_ok_and_say(client, sequence, info),
             Some(told) => {
@@ -120,7 +117,7 @@ impl Engine {
             return false;
         };
         client.answered_here(server);
-        let tells = trackers::told(client, server.facts.as_ref(), sessions).filter(|told| told.hears());
+        let tells = told(client, server.facts.as_ref(), sessions).filter(|told| told.hears());
         let told = told_of_unstarted(before, client.transaction.unstarted.is_some());
         let told = told.filter(|_| !server.is_mariadb() && tells.is_some());
         let status = client.reader().status();

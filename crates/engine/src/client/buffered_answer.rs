@@ -2,6 +2,7 @@
 //! in terms of the client.
 
 use super::held_answer::Held;
+use super::statement_counters::Counters;
 use super::{Client, counters, process_list};
 use crate::pool::Pool;
 use crate::request::Request;
@@ -34,7 +35,7 @@ impl Client {
             }
             Held::NoCounters => {
                 if let Some(statements) = self.session.statements.as_mut().filter(|_| !failed) {
-                    statements.counters = counters::Counters::default();
+                    statements.counters = Counters::default();
                 }
                 answer.to_vec()
             }

@@ -8,12 +8,12 @@ use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 use zeroize::Zeroize;
 
 use super::attempt::Login;
-use super::counters::Counter;
 use super::execution::Execution;
 use super::held_answer::Held;
 use super::login::LARGEST_LOGIN;
 use super::process_list::Served;
 use super::reading::Wants;
+use super::statement_counters::Counter;
 use super::{Phase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;

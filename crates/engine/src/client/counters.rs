@@ -8,22 +8,10 @@
 use sql::{Kind, ResourceChange};
 
 use super::Client;
+use super::statement_counters::{Counter, Counters};
 use crate::backend::Summary;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
-
-/// What is counted: the places of the names.
-#[derive(Clone, Copy)]
-pub(crate) enum Counter {
-    Prepare,
-    Execute,
-    Close,
-    Reset,
-    SendLongData,
-    Fetch,
-}
-
-const NAMES: [&[u8]; 6] = [b"prepare", b"execute", b"close", b"reset", b"send_long_data", b"fetch"];
 
 /// ER_WRONG_ARGUMENTS, ER_UNSUPPORTED_PS of a bulk execution, and ER_MALFORMED_PACKET.
 const WRONG_ARGUMENTS: u16 = 1210;
@@ -31,15 +19,6 @@ const NOT_EXECUTED: [u16; 2] = [1295, 1835];
 
 /// ER_UNKNOWN_STMT_HANDLER.
 const UNKNOWN_STATEMENT: u16 = 1243;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counters([u64; NAMES.len()]);
-
-impl Counters {
-    fn of(&mut self, counter: Counter) -> &mut u64 {
-        &mut self.0[counter as usize]
-    }
-}
 
 /// What SHOW STATUS tells of a client itself.
 #[derive(Default)]
@@ -71,8 +50,7 @@ impl Own {
             b"Ssl_cipher" => Some(self.cipher.to_owned()),
             _ => {
                 let counted = name.strip_prefix(b"Com_stmt_")?;
-                let place = NAMES.iter().position(|known| *known == counted)?;
-                Some(self.counters.0[place].to_string())
+                self.counters.by_name(counted).map(|count| count.to_string())
             }
         }
     }

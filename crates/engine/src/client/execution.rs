@@ -7,6 +7,7 @@
 use wire::{BULK_SENDS_TYPES, BULK_UNIT_RESULTS, Capabilities, CommandKind};
 
 use super::Client;
+use super::statements::ClientStatement;
 use crate::backend::prepared::Serves;
 use crate::session::statements::Definitions;
 
@@ -175,6 +176,11 @@ fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
 }
 
 impl Client {
+    /// Its statement of this number, as it names it.
+    pub(super) fn statement_mut(&mut self, number: u32, is_mariadb: bool) -> Option<&mut ClientStatement> {
+        self.session.statements.as_mut()?.named(number, is_mariadb)
+    }
+
     /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have. Of types so many
     /// bytes are kept, of all clients together.
     pub(crate) fn put_execution(

@@ -15,8 +15,8 @@ use wire::{Capabilities, ClientMetadata, Expect};
 
 use crate::backend::prepared::Serves;
 use crate::client::bytes_held::Counted;
-use crate::client::counters::{Counter, Counters};
 use crate::client::execution::Execution;
+use crate::client::statement_counters::{Counter, Counters};
 use crate::client::statements::{ClientStatement, ClientStatements, LentStatement, LongData};
 use crate::control::facts::Facts;
 use crate::engine::Engine;

@@ -9,14 +9,14 @@ use sql::{Kind, LexMode, ResourceChange};
 use wire::Expect;
 
 use super::held_answer::Held;
-use super::named_resources::{MOST_TEXT, resource_change_of};
-use super::variables::variable_use;
 use crate::client::bytes_held::Counted;
 use crate::control::defaults;
 use crate::learned::digests;
 use crate::request::statement::Statement;
 use crate::request::{QueryAttributes, Request, RequestChanges, RequestKind};
+use crate::session::named_resources::{MOST_TEXT, resource_change_of};
 use crate::session::statements::Template;
+use crate::session::user_variables::variable_use;
 use crate::steps;
 use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
 

@@ -66,10 +66,10 @@ mod tests {
 
     use super::*;
     use crate::client::commands::tests::engine;
-    use crate::client::trackers::Trackers;
     use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::session::SessionState;
+    use crate::session::trackers::Trackers;
     use crate::settings::Settings;
 
     fn track(engine: &mut Engine, key: ClientKey, bytes: usize) {

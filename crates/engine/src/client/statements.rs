@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::client::Client;
 use crate::client::bytes_held::Counted;
-use crate::client::counters::Counters;
+use crate::client::statement_counters::Counters;
 use crate::errors::MySqlError;
 use crate::session::SessionState;
 use crate::session::statements::{DefinitionId, Template};
@@ -127,6 +126,12 @@ impl ClientStatements {
         self.place(number).map(|place| &mut self.statements[place])
     }
 
+    /// The one of this number, as the client names it.
+    pub(super) fn named(&mut self, number: u32, is_mariadb: bool) -> Option<&mut ClientStatement> {
+        let number = if number == LAST && is_mariadb { self.last? } else { number };
+        self.get_mut(number)
+    }
+
     pub(super) fn remove(&mut self, number: u32) -> Option<ClientStatement> {
         if self.last == Some(number) {
             self.last = None;
@@ -153,15 +158,6 @@ impl ClientStatements {
 /// Bytes of what has come.
 fn bytes_of(long_data: Option<&LongData>) -> usize {
     if let Some(LongData::Pieces { counted, .. }) = long_data { counted.bytes() } else { 0 }
-}
-
-impl Client {
-    /// The one of this number, as the client names it.
-    pub(super) fn statement_mut(&mut self, number: u32, is_mariadb: bool) -> Option<&mut ClientStatement> {
-        let statements = self.session.statements.as_mut()?;
-        let number = if number == LAST && is_mariadb { statements.last? } else { number };
-        statements.get_mut(number)
-    }
 }
 
 #[cfg(test)]

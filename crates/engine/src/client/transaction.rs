@@ -1,19 +1,7 @@
-//! Transactions that nobody but the client knows of yet.
-//!
-//! A BEGIN alone does nothing on the server but to remember it, so it is answered here and goes ahead of the client's next
-//! statement, in the same text as session state does: a transaction in which nothing has happened holds no backend, and
-//! costs no round trip. One that ends like that never reaches the server at all.
+//! What is known of a client's transaction.
 
 use seam::Instant;
-use sql::{Kind, TransactionCommand};
 use wire::StatusFlags;
-
-use super::{Client, ClientSession};
-use crate::backend::{Change, Summary};
-use crate::request::Request;
-use crate::server::Server;
-use crate::session::Sessions;
-use crate::settings::{Settings, ThreadHandling};
 
 /// What is known of a client's transaction: of the open one, or of the one that its latest statement was by itself.
 #[derive(Debug)]
@@ -55,6 +43,11 @@ pub(crate) struct Unstarted {
 }
 
 impl Unstarted {
+    /// One whose answer has had these flags; whether it was a `START TRANSACTION READ ONLY`.
+    pub(super) fn new(read_only: bool, status: StatusFlags) -> Self {
+        Self { read_only, status }
+    }
+
     /// What begins it on a server.
     pub(crate) fn text(self) -> &'static [u8] {
         if self.read_only { b"START TRANSACTION READ ONLY" } else { b"START TRANSACTION" }
@@ -68,99 +61,5 @@ impl Unstarted {
     /// The status flags that tell of it.
     pub(crate) fn status(self) -> StatusFlags {
         self.status
-    }
-}
-
-impl Client {
-    /// A statement begins or ends a transaction, of which no backend has to hear: notes that, and returns whether the client was in one
-    /// that had not begun anywhere. `None` where a backend has to hear of it.
-    pub(super) fn begin_or_end_late(
-        &mut self,
-        settings: &Settings,
-        sessions: &Sessions,
-        server: &Server,
-        command: TransactionCommand,
-    ) -> Option<bool> {
-        if !self.transactions_begin_late(settings, sessions, server, command) {
-            return None;
-        }
-        let read_only = match command {
-            TransactionCommand::Begin => Some(false),
-            TransactionCommand::Start { read_only } => Some(read_only),
-            TransactionCommand::Commit | TransactionCommand::Rollback => None,
-        };
-        let before = self.transaction.unstarted.is_some();
-        self.transaction.unstarted = read_only.map(|read_only| {
-            let session = self.session.id.map(|session| sessions.state(session));
-            let mut status = StatusFlags::IN_TRANS;
-            if read_only || session.is_some_and(|state| state.begins_read_only()) {
-                status |= StatusFlags::IN_TRANS_READONLY;
-            }
-            Unstarted { read_only, status }
-        });
-        self.session.aftermath.row_count = 0;
-        Some(before)
-    }
-
-    /// The client holds nothing on any backend, and nothing that is known of it makes these statements do more than usual.
-    fn transactions_begin_late(
-        &self,
-        settings: &Settings,
-        sessions: &Sessions,
-        server: &Server,
-        command: TransactionCommand,
-    ) -> bool {
-        let plain = self.session.id.is_some_and(|session| {
-            let state = sessions.state(session);
-            state.has_plain_transactions()
-                && (command != TransactionCommand::Begin || !state.is_oracle_mode())
-        });
-        settings.lazy_begin
-            && settings.thread_handling == ThreadHandling::PoolOfThreads
-            && self.backend.is_none()
-            && self.session.pins.is_empty()
-            && !self.in_transaction()
-            && plain
-            && !self.hears_of_transactions(sessions, server.facts.as_ref())
-    }
-
-    /// Whether the server may begin the session's next transaction in another way than its variables say, of which nothing tells the
-    /// next client. COMMIT, ROLLBACK and statements that commit implicitly take the values of the variables up, `SET autocommit`,
-    /// which ends a transaction too, does not (`fix_autocommit` and the `session_update` of these variables in sys_vars.cc of both
-    /// servers): neither those that were set in the transaction, nor, where `START TRANSACTION` has said whether it only reads, that
-    /// of the session.
-    pub(crate) fn leaves_other_transactions(
-        &self,
-        sessions: &Sessions,
-        request: &Request,
-        summary: &Summary,
-    ) -> bool {
-        let may_be_open = self.in_transaction() || request.statement.several;
-        let set = may_be_open && summary.changes.iter().any(Change::is_of_transactions);
-        set || self.leaves_access_mode(sessions, request, summary)
-    }
-
-    /// Whether a transaction has ended, and not by a COMMIT or ROLLBACK, of which its session does not say whether it only reads.
-    fn leaves_access_mode(&self, sessions: &Sessions, request: &Request, summary: &Summary) -> bool {
-        let ClientSession { id, status, .. } = &self.session;
-        let statement = &request.statement;
-        let ends_in_order = matches!(statement.kind, Kind::Commit | Kind::Rollback | Kind::Ddl);
-        let is_over = summary.status.is_none_or(|after| !after.contains(StatusFlags::IN_TRANS));
-        if !is_over || (ends_in_order && !statement.several) {
-            return false;
-        }
-        let usual = id.is_some_and(|session| sessions.state(session).begins_read_only());
-        match status.contains(StatusFlags::IN_TRANS) {
-            true => usual != status.contains(StatusFlags::IN_TRANS_READONLY),
-            // A text of several has begun and ended it.
-            false => summary.in_read_only && !usual,
-        }
-    }
-
-    /// The server knows of the client's transaction now.
-    pub(crate) fn transaction_started(&mut self) {
-        if let Some(unstarted) = self.transaction.unstarted.take() {
-            self.session.status |= unstarted.status;
-        }
     }
 }

@@ -11,12 +11,12 @@ use crate::accounts::requirement::Requirement;
 use crate::accounts::{Account, Accounts, Credential};
 use crate::backend::own_answers::{first_field, rows_of, sum_of_counters};
 use crate::backend::rescue::allowance::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
-use crate::client::trackers::Trackers;
 use crate::control::version::Version;
 use crate::learned::lock_waits::told::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::server_login::Established;
 use crate::session::Charset;
 use crate::session::aftermath::ANSI_QUOTES;
+use crate::session::trackers::Trackers;
 
 /// The server as it was when the service account last logged in; the accounts are read again and again.
 pub(crate) struct Facts {

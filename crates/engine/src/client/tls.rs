@@ -1,0 +1,75 @@
+//! TLS with clients: offered in the greeting, asked for with an SSLRequest, and from then on the layer's affair below us.
+
+use std::time::Duration;
+
+use seam::{Instant, Peer, TlsSession};
+use wire::{Capabilities, WireError, native_password};
+
+use super::attempt::Login;
+use super::security::Security;
+use super::{Client, Phase};
+use crate::accounts::Identities;
+use crate::accounts::failed_logins::network;
+use crate::accounts::secret::Secret;
+use crate::io::Io;
+use crate::server::Server;
+use crate::settings::ClientTls;
+
+impl Client {
+    /// What was agreed on, where it is encrypted.
+    pub(crate) fn tls(&self) -> Option<&TlsSession> {
+        match &self.security {
+            Security::Plain(_) => None,
+            Security::Tls(session) => Some(session),
+        }
+    }
+
+    /// Nobody can listen on the way.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls().is_some()
+    }
+
+    /// It must use TLS, and does not.
+    pub(crate) fn lacks_tls(&self) -> bool {
+        matches!(self.security, Security::Plain(ClientTls::Required)) && matches!(self.peer, Peer::Tcp(_))
+    }
+
+    /// An SSLRequest: nothing is answered, and what follows is TLS.
+    ///
+    /// # Errors
+    ///
+    /// Where TLS was not offered or stands already.
+    pub(super) fn start_tls(&mut self, io: &mut Io) -> Result<(), WireError> {
+        if self.security.offered() == Capabilities::NONE {
+            return Err(WireError::Malformed { what: "TLS was requested but not offered" });
+        }
+        self.await_tls();
+        io.outbox.accept_tls(self.connection, network(&self.peer));
+        Ok(())
+    }
+
+    /// TLS stands. Returns what its handshake has taken, where the client was in one.
+    pub(crate) fn secured(&mut self, now: Instant, session: TlsSession) -> Option<Duration> {
+        if !matches!(self.phase(), Phase::Login(Login::StartingTls)) {
+            return None;
+        }
+        self.security = Security::Tls(Box::new(session));
+        self.note_tls();
+        // Nothing that the handshake consists of is heard here.
+        Some(now.since(self.activity.last_heard))
+    }
+
+    /// What lets a client of MariaDB's trust a certificate that nobody vouches for; empty where there is nothing to say.
+    /// Other methods than the native one have a proof of another kind, or none.
+    pub(super) fn certificate_proof(&self, identities: &Identities, server: &Server) -> Vec<u8> {
+        let fingerprint = self.tls().and_then(|session| session.own_fingerprint);
+        let secret = self.identity.map(|id| &identities.identity(id).secret);
+        match (fingerprint, secret) {
+            (Some(fingerprint), Some(Secret::Native(stage1))) if server.is_mariadb() => {
+                let stage2 = native_password::stage2(stage1);
+                native_password::certificate_proof(&stage2, &self.login.scramble, &fingerprint)
+            }
+            _ => Vec::new(),
+        }
+    }
+}
