@@ -1,5 +1,6 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
+pub(crate) mod account_changes;
 pub(crate) mod answer;
 mod asking;
 mod copies;
@@ -25,7 +26,7 @@ use crate::backend::reachability::{NO_ANSWER, connect_error};
 use crate::backend::rescue::allowance::functions_of_rows;
 use crate::control::answer::{Kept, NoAnswer};
 use crate::control::facts::{Facts, account_of_row};
-use crate::control::peers::PeersQuestion;
+use crate::control::peers::questions::PeersQuestion;
 use crate::control::question::Question;
 use crate::control::state::{CONTROL_TOKENS, State};
 use crate::engine::Engine;
@@ -438,7 +439,8 @@ impl Engine {
     /// Where sessions begin with other values, so do new backends alone, and the facts tell of them.
     fn defaults_answered(&mut self, server: ServerKey, answer: Vec<u8>) {
         let (sessions, views) = (&mut self.sessions, &mut self.views);
-        if self.servers[server].take_defaults(answer, sessions, &self.pool, views) {
+        let says_so = self.pool.worker == 0;
+        if self.servers[server].control.defaults.take(answer, sessions, views, says_so) {
             self.renew_backends_on(server);
             self.servers[server].ask(self.now, Question::Server);
         }

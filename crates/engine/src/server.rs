@@ -69,6 +69,18 @@ impl Server {
         }
     }
 
+    /// Nothing runs on a backend, and nobody holds it: it is there for the next.
+    pub(crate) fn put_idle(&mut self, key: BackendKey) {
+        debug_assert!(self.backends[key].is_idle(), "{key:?} is in use");
+        self.idle.put(key);
+    }
+
+    pub(crate) fn may_connect_now(&self, now: Instant) -> bool {
+        let full = self.full.as_ref().is_some_and(|full| full.until > now);
+        // Before backends are opened on a server that has come back, it is known what it is.
+        self.reachability.may_connect(now) && !full && self.pending_facts.is_none()
+    }
+
     /// Says whether it is known to be a MariaDB.
     pub(crate) fn is_mariadb(&self) -> bool {
         self.facts.as_ref().is_some_and(Facts::is_mariadb)

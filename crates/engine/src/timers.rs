@@ -148,9 +148,7 @@ impl Engine {
             }
             Timer::Rescue => self.servers.next_rescue(self.now, &self.settings, &self.clients),
             Timer::Standing => self.scheduling.next_look_at_standing(self.now),
-            Timer::Place => {
-                self.servers.iter().filter_map(|server| server.next_look_for_places(self.now)).min()
-            }
+            Timer::Place => self.servers.iter().filter_map(|server| server.opening.next_look(self.now)).min(),
             Timer::OtherWorkers => self.pool.next_asking(&self.settings),
             Timer::Draining => self.orders.draining,
             // An attempt that was due has been made in this turn, and its answer will come by itself.

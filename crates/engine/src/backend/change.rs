@@ -43,7 +43,7 @@ impl Backend {
     pub(super) fn take_over(&mut self, before: Self, credentials: Credentials) -> Option<ConnectionId> {
         let established = before.login.established.expect("an idle backend has logged in");
         let login = ServerLogin::change(credentials, &established, &mut self.out);
-        self.log_in(login);
+        self.state.log_in(login);
         self.connection = before.connection;
         self.login.thread_id = before.login.thread_id;
         // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().

@@ -10,7 +10,7 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 use super::diagnostics_area::DiagnosticsArea;
 use super::prepared::Prepared;
 use super::reachability::{NO_ANSWER, NO_PROOF, connect_error};
-use super::rights::Rights;
+use super::rights::taken_up::Rights;
 use super::state::State;
 use super::{
     Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, Ends, First, InFlight, Locks, Opened,
@@ -155,7 +155,7 @@ impl Engine {
         let backend = &mut self.servers[key];
         backend.opened.unproved = unproved;
         backend.connection = Some(connection);
-        backend.log_in(ServerLogin::new(credentials));
+        backend.state.log_in(ServerLogin::new(credentials));
         let address = self.logins.identities.identity(backend.account.identity).address;
         let server = self.servers.of_mut(key);
         let header = server.proxy_header(&self.settings, address);
@@ -203,7 +203,7 @@ impl Engine {
                 backend.login.thread_id = established.thread_id;
                 self.pool.workers.serving.add(established.thread_id, &backend.shown.serves);
                 backend.login.capabilities = established.capabilities;
-                backend.set_up();
+                backend.state.set_up();
                 let connection = backend.connection.expect("its bytes have just come");
                 self.io.start_server_compression(connection, established.capabilities);
                 self.servers[key].login.established = Some(established);
@@ -318,7 +318,7 @@ impl Engine {
             self.servers.of_mut(key).full = None;
         }
         let backend = &mut self.servers[key];
-        backend.be_ready();
+        backend.state.be_ready();
         backend.session.trackers = true;
         let took = self.now.since(backend.since);
         self.servers.of_mut(key).opening.took(took, changed);

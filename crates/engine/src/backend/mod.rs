@@ -55,7 +55,8 @@ use crate::ids::ClientKey;
 use crate::learned::lock_waits::told::SeenWait;
 use crate::outside::measures::Command;
 use crate::request::RequestKind;
-use crate::server_login::Established;
+use crate::scheduler::Scheduler;
+use crate::server_login::{Established, ServerLogin};
 use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{Charset, SessionId, SessionState};
@@ -63,6 +64,7 @@ use crate::stored_code::{CodeChange, Hidden};
 use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
 use crate::workers::users::Used;
+use rights::taken_up::Rights;
 use state::State;
 
 pub(crate) use state::{Idle, Permit, Phase};
@@ -118,7 +120,7 @@ pub(crate) struct BackendAccount {
     /// Whose rights it has.
     pub(crate) identity: IdentityId,
     /// Whether it still has them.
-    pub(crate) rights: rights::Rights,
+    pub(crate) rights: Rights,
     /// How many changes of accounts had been seen when the first of those began on it whose statements are there.
     pub(crate) began_at: u64,
 }
@@ -420,6 +422,66 @@ impl Change {
 }
 
 impl Backend {
+    pub(crate) fn phase(&self) -> &Phase {
+        self.state.phase()
+    }
+
+    pub(crate) fn permit(&self) -> Permit {
+        self.state.permit()
+    }
+
+    /// Since when it has had its permit, if it has one.
+    pub(crate) fn permit_since(&self) -> Instant {
+        self.state.permit_since()
+    }
+
+    /// What of its permit is left to others, in parts of [`crate::learned::waiting::WHOLE`]; nothing where it holds none.
+    pub(crate) fn spared(&self) -> u32 {
+        self.state.spared()
+    }
+
+    /// Its login, and where what that says to the server goes; none where it does not log in.
+    fn login(&mut self) -> Option<(&mut ServerLogin, &mut Vec<u8>)> {
+        self.state.login().map(|login| (login, &mut self.out))
+    }
+
+    /// A statement begins on it; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
+    pub(crate) fn begin_with_permit(
+        &mut self,
+        now: Instant,
+        scheduler: &mut Scheduler,
+        has_permit: bool,
+        spared: u32,
+    ) {
+        self.state.begin_with_permit(now, scheduler, has_permit, spared);
+        if self.place.is_former() {
+            self.lend_permit(scheduler);
+        }
+    }
+
+    /// Another statement may run as long as the server does nothing for this one, or another server does it.
+    pub(crate) fn lend_permit(&mut self, scheduler: &mut Scheduler) {
+        self.state.lend_permit(scheduler);
+    }
+
+    /// The server goes on with its statement. What runs at a former address does without a permit.
+    pub(crate) fn take_permit_back(&mut self, scheduler: &mut Scheduler) {
+        if !self.place.is_former() {
+            self.state.take_permit_back(scheduler);
+        }
+    }
+
+    /// Nothing runs there any more.
+    pub(crate) fn give_permit(&mut self, scheduler: &mut Scheduler) {
+        self.state.give_permit(scheduler);
+    }
+
+    /// As if it had come there.
+    #[cfg(test)]
+    pub(crate) fn set_phase(&mut self, phase: Phase) {
+        self.state.set_phase(phase);
+    }
+
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.phase(), Phase::Ready)
     }

@@ -14,7 +14,6 @@ use wire::Capabilities;
 use super::account_affinity::waiting::AccountAffinity;
 use super::change::failed::FailedChanges;
 use crate::accounts::IdentityId;
-use crate::server::Server;
 
 /// The state of opening backends.
 #[derive(Default)]
@@ -99,22 +98,14 @@ impl Opening {
         let time = self.time_of_change.filter(|_| by_change).or(self.time);
         (WORTH * time.unwrap_or(USUAL_TIME)).min(LONGEST_WAIT)
     }
+
+    /// When the first login will have lacked a backend for long enough that others' places are looked at again.
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
+        let waits = [self.worth(true), self.worth(false), LONGEST_WAIT];
+        let dues = self.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
+        dues.filter(|&due| due > now).min()
+    }
 }
 
 /// The login that decides which clients a backend serves.
 pub(super) type Login = (IdentityId, Capabilities);
-
-impl Server {
-    pub(crate) fn may_connect_now(&self, now: Instant) -> bool {
-        let full = self.full.as_ref().is_some_and(|full| full.until > now);
-        // Before backends are opened on a server that has come back, it is known what it is.
-        self.reachability.may_connect(now) && !full && self.pending_facts.is_none()
-    }
-
-    /// When the first login will have lacked a backend for long enough that others' places are looked at again.
-    pub(crate) fn next_look_for_places(&self, now: Instant) -> Option<Instant> {
-        let waits = [self.opening.worth(true), self.opening.worth(false), LONGEST_WAIT];
-        let dues = self.opening.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
-        dues.filter(|&due| due > now).min()
-    }
-}

@@ -10,6 +10,11 @@ pub(crate) fn first_field(kept: &[u8]) -> Option<Vec<u8>> {
     rows_of(kept).first()?.first()?.clone()
 }
 
+/// A field that is a number.
+pub(crate) fn number(field: Option<&Option<Vec<u8>>>) -> Option<u64> {
+    std::str::from_utf8(field?.as_deref()?).ok()?.parse().ok()
+}
+
 /// The sum of those counters in an answer to SHOW STATUS that are `wanted`, as a number in digits; `None` where there are none.
 pub(crate) fn sum_of_counters(rows: &[Row], wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     let mut sum: Option<u64> = None;

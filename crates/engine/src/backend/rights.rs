@@ -7,84 +7,22 @@
 //! the same, no account has changed. So a backend that has taken up rights is in doubt until the count has been read once more;
 //! where it is another one then, the backend is closed as soon as nobody holds it.
 
+pub(crate) mod taken_up;
+
 use seam::Instant;
 
 use super::{Afterwards, Phase};
 use crate::accounts::Identities;
+use crate::backend::rights::taken_up::Rights;
 use crate::ids::BackendKey;
 use crate::server::Server;
 use crate::session::{SessionId, Sessions};
-
-/// The state of a backend's rights. The numbers are those of [`Changes::seen`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rights {
-    /// They may have been taken up since then.
-    Since(u64),
-    /// The rights may have been taken up since then, and the server has been asked for its count behind that.
-    Asked(u64),
-    /// The rights are those of its account.
-    Known,
-    /// The accounts have changed about when it took them up.
-    Doubtful,
-}
-
-impl Rights {
-    /// They are taken up anew, by what was sent when so many changes had been seen.
-    fn taken_up(self, sent: u64) -> Self {
-        match self {
-            Self::Since(seen) | Self::Asked(seen) => Self::Since(seen.min(sent)),
-            Self::Known => Self::Since(sent),
-            Self::Doubtful => Self::Doubtful,
-        }
-    }
-
-    /// The server has said how many statements have changed accounts.
-    fn judged(self, changes: u64) -> Self {
-        match self {
-            Self::Asked(seen) if seen == changes => Self::Known,
-            Self::Asked(_) => Self::Doubtful,
-            other => other,
-        }
-    }
-}
-
-/// The server's counts of statements that change accounts.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    /// Its latest count, as it said it.
-    count: Option<Vec<u8>>,
-    /// How often it was another one than before.
-    seen: u64,
-    /// True if the server does not show them to the service account.
-    hidden: bool,
-}
-
-impl Changes {
-    /// How many changes of the count have been seen.
-    pub(crate) fn seen(&self) -> u64 {
-        self.seen
-    }
-
-    /// The service account has logged in anew: it may be another server, or see more.
-    pub(crate) fn asked_anew(&mut self) {
-        self.hidden = false;
-    }
-
-    /// The server's answer; `None` where it refused one.
-    pub(crate) fn take(&mut self, count: Option<Vec<u8>>) {
-        self.hidden = count.is_none();
-        if self.count.is_some() && count.is_some() && self.count != count {
-            self.seen += 1;
-        }
-        self.count = count.or(self.count.take());
-    }
-}
 
 impl Server {
     /// Says whether the server is to be asked for its count before the accounts are read again.
     pub(crate) fn doubts_rights(&self) -> bool {
         let in_doubt = |rights| matches!(rights, Rights::Since(_) | Rights::Asked(_));
-        !self.control.changes.hidden
+        !self.control.changes.are_hidden()
             && self.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.account.rights))
     }
 
@@ -106,7 +44,7 @@ impl Server {
     /// The accounts have been read, behind the server's count: backends that may have other rights than theirs go. Returns those on
     /// which nothing runs; the others go when they come to rest.
     pub(crate) fn judge_rights(&mut self, now: Instant, identities: &Identities) -> Vec<BackendKey> {
-        let seen = self.control.changes.seen;
+        let seen = self.control.changes.seen();
         let accounts = self.facts.as_ref().map(|facts| &facts.accounts);
         let mut idle = Vec::new();
         for (key, backend) in self.backends.iter_mut() {
@@ -132,47 +70,5 @@ impl Server {
         if schema(session).is_some() && schema(session) != schema(self.backends[key].session.id) {
             self.note_rights_taken_up(key);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn count(number: &str) -> Option<Vec<u8>> {
-        Some(number.into())
-    }
-
-    #[test]
-    fn rights_are_known_where_nothing_has_changed_since_before_they_were_taken_up() {
-        let mut changes = Changes::default();
-        changes.take(count("7"));
-        let rights = Rights::Since(changes.seen());
-        assert_eq!(rights.judged(changes.seen()), rights, "the question was asked before the login's end");
-        changes.take(count("7"));
-        assert_eq!(Rights::Asked(0).judged(changes.seen()), Rights::Known);
-        changes.take(count("9"));
-        assert_eq!(Rights::Asked(0).judged(changes.seen()), Rights::Doubtful);
-        assert_eq!(Rights::Known.judged(changes.seen()), Rights::Known);
-    }
-
-    #[test]
-    fn another_schema_brings_doubts_from_when_it_was_asked_for() {
-        assert_eq!(Rights::Known.taken_up(3), Rights::Since(3));
-        assert_eq!(Rights::Asked(2).taken_up(3), Rights::Since(2));
-        assert_eq!(Rights::Doubtful.taken_up(3), Rights::Doubtful);
-    }
-
-    #[test]
-    fn a_count_that_is_not_told_is_no_change() {
-        let mut changes = Changes::default();
-        changes.take(count("7"));
-        changes.take(None);
-        assert!(changes.hidden);
-        changes.asked_anew();
-        changes.take(count("7"));
-        assert_eq!((changes.seen(), changes.hidden), (0, false));
-        changes.take(count("0"));
-        assert_eq!(changes.seen(), 1, "a server that was restarted");
     }
 }

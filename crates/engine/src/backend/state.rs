@@ -8,11 +8,9 @@ use std::ops::Deref;
 
 use seam::Instant;
 
-use super::Backend;
 use crate::ids::BackendKey;
 use crate::moves::{self, Move};
 use crate::scheduler::Scheduler;
-use crate::server::Server;
 use crate::server_login::ServerLogin;
 
 /// Where a backend stands.
@@ -85,23 +83,23 @@ const PERMITS: &[Move<Permit>] = &[
     Move { by: "give", from: &[Permit::None, Permit::Held, Permit::Lent], to: &[Permit::None] },
 ];
 
-impl Backend {
-    pub(crate) fn phase(&self) -> &Phase {
-        &self.state.phase
+impl State {
+    pub(super) fn phase(&self) -> &Phase {
+        &self.phase
     }
 
-    pub(crate) fn permit(&self) -> Permit {
-        self.state.permit
+    pub(super) fn permit(&self) -> Permit {
+        self.permit
     }
 
     /// Since when it has had its permit, if it has one.
-    pub(crate) fn permit_since(&self) -> Instant {
-        self.state.permit_since
+    pub(super) fn permit_since(&self) -> Instant {
+        self.permit_since
     }
 
-    /// What of its permit is left to others, in parts of [`crate::learned::waiting::WHOLE`]; nothing where it holds none.
-    pub(crate) fn spared(&self) -> u32 {
-        self.state.spared
+    /// What of its permit is left to others; nothing where it holds none.
+    pub(super) fn spared(&self) -> u32 {
+        self.spared
     }
 
     /// Its connection stands: it logs in.
@@ -109,10 +107,10 @@ impl Backend {
         self.go("log_in", Phase::LoggingIn(Box::new(login)));
     }
 
-    /// Its login, and where what that says to the server goes; none where it does not log in.
-    pub(super) fn login(&mut self) -> Option<(&mut ServerLogin, &mut Vec<u8>)> {
-        match &mut self.state.phase {
-            Phase::LoggingIn(login) => Some((login, &mut self.out)),
+    /// Its login; none where it does not log in.
+    pub(super) fn login(&mut self) -> Option<&mut ServerLogin> {
+        match &mut self.phase {
+            Phase::LoggingIn(login) => Some(login),
             _ => None,
         }
     }
@@ -128,36 +126,18 @@ impl Backend {
     }
 
     fn go(&mut self, by: &str, to: Phase) {
-        moves::check(MOVES, "a backend", by, At::of(&self.state.phase), At::of(&to));
-        self.state.phase = to;
+        moves::check(MOVES, "a backend", by, At::of(&self.phase), At::of(&to));
+        self.phase = to;
     }
 
     /// Gives what it had before.
     fn set_permit(&mut self, by: &str, to: Permit) -> Permit {
-        moves::check(PERMITS, "a permit", by, self.state.permit, to);
-        std::mem::replace(&mut self.state.permit, to)
+        moves::check(PERMITS, "a permit", by, self.permit, to);
+        std::mem::replace(&mut self.permit, to)
     }
 
-    /// As if it had come there.
-    #[cfg(test)]
-    pub(crate) fn set_phase(&mut self, phase: Phase) {
-        self.state.phase = phase;
-    }
-}
-
-impl Server {
-    /// Nothing runs on a backend, and nobody holds it: it is there for the next.
-    pub(super) fn put_idle(&mut self, key: BackendKey) {
-        debug_assert!(self.backends[key].is_idle(), "{key:?} is in use");
-        if !self.idle.contains(&key) {
-            self.idle.0.push(key);
-        }
-    }
-}
-
-impl Backend {
-    /// A statement begins on it; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
-    pub(crate) fn begin_with_permit(
+    /// A statement begins; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
+    pub(super) fn begin_with_permit(
         &mut self,
         now: Instant,
         scheduler: &mut Scheduler,
@@ -166,32 +146,29 @@ impl Backend {
     ) {
         debug_assert!(has_permit || spared == 0, "what nobody has is left to nobody");
         self.set_permit("begin", if has_permit { Permit::Held } else { Permit::Lent });
-        self.state.permit_since = now;
-        self.state.spared = spared;
+        self.permit_since = now;
+        self.spared = spared;
         scheduler.spare(spared);
-        if self.place.is_former() {
-            self.lend_permit(scheduler);
-        }
     }
 
-    /// Another statement may run as long as the server does nothing for this one, or another server does it.
-    pub(crate) fn lend_permit(&mut self, scheduler: &mut Scheduler) {
-        if self.permit() == Permit::Held {
+    /// The permit goes to others as long as the statement runs on without it.
+    pub(super) fn lend_permit(&mut self, scheduler: &mut Scheduler) {
+        if self.permit == Permit::Held {
             self.set_permit("lend", Permit::Lent);
             self.end_permit(scheduler);
         }
     }
 
     /// It takes a whole one then: what it waits for is known no more.
-    pub(crate) fn take_permit_back(&mut self, scheduler: &mut Scheduler) {
-        if self.permit() == Permit::Lent && !self.place.is_former() {
+    pub(super) fn take_permit_back(&mut self, scheduler: &mut Scheduler) {
+        if self.permit == Permit::Lent {
             self.set_permit("take_back", Permit::Held);
             scheduler.resume();
         }
     }
 
     /// Nothing runs there any more.
-    pub(crate) fn give_permit(&mut self, scheduler: &mut Scheduler) {
+    pub(super) fn give_permit(&mut self, scheduler: &mut Scheduler) {
         if self.set_permit("give", Permit::None) == Permit::Held {
             self.end_permit(scheduler);
         }
@@ -199,7 +176,13 @@ impl Backend {
 
     /// What it had of a permit goes back, together with what of it was left to others.
     fn end_permit(&mut self, scheduler: &mut Scheduler) {
-        scheduler.finish(std::mem::take(&mut self.state.spared));
+        scheduler.finish(std::mem::take(&mut self.spared));
+    }
+
+    /// As if it had come there.
+    #[cfg(test)]
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
     }
 }
 
@@ -208,6 +191,13 @@ impl Backend {
 pub(crate) struct Idle(Vec<BackendKey>);
 
 impl Idle {
+    /// Nothing runs on it, and nobody holds it: it is there for the next.
+    pub(crate) fn put(&mut self, key: BackendKey) {
+        if !self.0.contains(&key) {
+            self.0.push(key);
+        }
+    }
+
     /// It is used, or goes.
     pub(crate) fn remove(&mut self, key: BackendKey) {
         self.0.retain(|&idle| idle != key);

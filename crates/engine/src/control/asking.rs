@@ -7,6 +7,7 @@ use super::answer::Kept;
 use super::defaults;
 use super::facts::{COLLATIONS_QUERY, NO_LIMITS};
 use super::question::Question;
+use super::room;
 use super::state::State;
 use crate::backend::message::reply_options;
 use crate::cluster::reading::NO_SYNC_WAIT;
@@ -18,6 +19,15 @@ use crate::settings::Settings;
 impl Server {
     pub(super) fn next_look_at_defaults(&self, settings: &Settings) -> Option<Instant> {
         self.control.defaults.next(settings.accounts_refresh)
+    }
+
+    pub(super) fn next_look_at_room(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
+        self.control.room.next_look(settings, pool)
+    }
+
+    /// The server's answer to that; `None` where it has refused to give one.
+    pub(super) fn take_room(&self, settings: &Settings, pool: &Pool, answer: Option<&[u8]>) {
+        room::take(settings, pool, self.facts.as_ref().expect("known before it is asked"), answer);
     }
 
     /// What is to be asked now, as far as the server alone decides that.
@@ -55,7 +65,7 @@ impl Server {
             Question::Accounts => facts.accounts_query(),
             Question::Probe => facts.accounts_probe(),
             Question::Defaults => defaults::QUERY,
-            Question::Room => self.room_query(),
+            Question::Room => room::query(self.facts.as_ref().expect("asked for once the server is known")),
             Question::LockGate => GATE_QUERY,
             Question::LockWaits => facts.lock_waits_query(),
             Question::OtherWaiters => facts.waiters_query(),

@@ -12,9 +12,7 @@ use sql::Kind;
 use crate::backend::own_answers::rows_of;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
-use crate::pool::Pool;
 use crate::request::statement::Statement;
-use crate::server::Server;
 use crate::session::SessionTables;
 use crate::steps;
 
@@ -151,6 +149,32 @@ impl Defaults {
         let changed = |(name, value): &(Vec<u8>, Vec<u8>)| now.iter().any(|(n, v)| n == name && v != value);
         before.into_iter().filter(changed).collect()
     }
+
+    /// The server's answer. True where it had other values before: session states have kept what they rely on then, and the backends and
+    /// the facts are of the past. One worker says so: each has its own account of the values, and one line is enough.
+    pub(crate) fn take(
+        &mut self,
+        answer: Vec<u8>,
+        sessions: &mut SessionTables,
+        views: &mut Views,
+        says_so: bool,
+    ) -> bool {
+        let mut old = self.changed_by(answer);
+        let is_anew = std::mem::take(&mut self.anew);
+        if old.is_empty() {
+            return false;
+        }
+        if says_so {
+            let names = old.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
+            views.event(Event::DefaultsChanged { names });
+        }
+        if !is_anew {
+            old.retain(|(name, _)| !NOT_SETTABLE.contains(&name.as_slice()));
+            sessions.states.keep_values(&old);
+        }
+        sessions.known_answers.clear(&mut sessions.states);
+        true
+    }
 }
 
 fn values(answer: &[u8]) -> Values {
@@ -166,36 +190,6 @@ pub(crate) fn may_be_set(statement: &Statement, text: &[u8]) -> bool {
     let word =
         |word: &[u8]| [&b"global"[..], b"persist"].iter().any(|scope| word.eq_ignore_ascii_case(scope));
     statement.kind == Kind::Set && steps::all(text).split(|byte| !byte.is_ascii_alphabetic()).any(word)
-}
-
-impl Server {
-    /// Its answer. True where it had other values before: session states have kept what they rely on then, and the backends and the facts
-    /// are of the past.
-    pub(crate) fn take_defaults(
-        &mut self,
-        answer: Vec<u8>,
-        sessions: &mut SessionTables,
-        pool: &Pool,
-        views: &mut Views,
-    ) -> bool {
-        let defaults = &mut self.control.defaults;
-        let mut old = defaults.changed_by(answer);
-        let is_anew = std::mem::take(&mut defaults.anew);
-        if old.is_empty() {
-            return false;
-        }
-        // Each worker has its own account of them, and one line is enough.
-        if pool.worker == 0 {
-            let names = old.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
-            views.event(Event::DefaultsChanged { names });
-        }
-        if !is_anew {
-            old.retain(|(name, _)| !NOT_SETTABLE.contains(&name.as_slice()));
-            sessions.states.keep_values(&old);
-        }
-        sessions.known_answers.clear(&mut sessions.states);
-        true
-    }
 }
 
 #[cfg(test)]
@@ -217,7 +211,7 @@ mod tests {
     fn take(engine: &mut Engine, answer: Vec<u8>) -> bool {
         let primary = engine.servers.primary().key;
         let (sessions, views) = (&mut engine.sessions, &mut engine.views);
-        let changed = engine.servers[primary].take_defaults(answer, sessions, &engine.pool, views);
+        let changed = engine.servers[primary].control.defaults.take(answer, sessions, views, true);
         if changed {
             engine.renew_backends_on(primary);
         }

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::question::Question;
-use super::state::{Control, State};
 use crate::backend::own_answers::first_field;
 use crate::control::facts::Facts;
 
@@ -15,7 +13,7 @@ const PACE: Duration = Duration::from_millis(1);
 
 /// How long a node may take to get all that its cluster has, and to answer then. It gives up after 30 s by itself (Galera's
 /// `repl.causal_read_timeout`); the rest is for its error's way here.
-const CATCHES_UP_FOR: Duration = Duration::from_secs(35);
+pub(super) const CATCHES_UP_FOR: Duration = Duration::from_secs(35);
 
 /// A node of Galera's question, behind what is set for it.
 macro_rules! of_node {
@@ -36,7 +34,7 @@ pub(crate) struct PositionWatch {
     /// This was the last question: it is put again and again while reads wait, so that others that are due come first.
     gives_way: bool,
     /// The server was asked as a node that is read from.
-    asked_as_node: bool,
+    pub(super) asked_as_node: bool,
     said: Option<Said>,
     /// The server is read from: what counts is what it has got from others, and not what may have been written there.
     pub(crate) of_replica: bool,
@@ -131,25 +129,14 @@ impl PositionWatch {
     }
 }
 
-impl Control {
-    /// Says whether a node is to answer once it has all that its cluster has.
-    pub(crate) fn waits_for_cluster(&self) -> bool {
-        matches!(self.state, State::Asking { question: Question::Position, .. })
-            && self.position.asked_as_node
-    }
-
-    /// How long what it waits for may take, where that is `usual` as a rule.
-    pub(super) fn limit(&self, usual: Duration) -> Duration {
-        if self.waits_for_cluster() { usual.max(CATCHES_UP_FOR) } else { usual }
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use wire::Capabilities;
 
     use super::*;
     use crate::client::commands::tests::engine;
+    use crate::control::question::Question;
+    use crate::control::state::State;
     use crate::engine::Engine;
     use crate::server_login::Established;
     use crate::settings::Settings;

@@ -1,6 +1,6 @@
 //! What the service account asks a server.
 
-use super::peers::PeersQuestion;
+use super::peers::questions::PeersQuestion;
 use crate::stored_code::questions::CodeQuestion;
 
 /// A question that the service account asks after its login: the first six in this order, the probe, the defaults and the room

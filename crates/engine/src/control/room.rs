@@ -6,13 +6,11 @@
 //! more together than there is; and one that needs little leaves the rest to the others. While statements of others wait, none keeps more than
 //! its even part of what the server has.
 
-use std::time::Duration;
-
 use seam::Instant;
 
 use crate::backend::own_answers::rows_of;
+use crate::control::facts::Facts;
 use crate::pool::Pool;
-use crate::server::Server;
 use crate::settings::{Settings, ThreadHandling};
 
 /// A sixteenth of the server's connections stays free, eight at least: for people, backups and replicas, of whom several may come between
@@ -49,8 +47,11 @@ impl Room {
         self.asked = Some(now);
     }
 
-    fn next(&self, every: Duration) -> Instant {
-        self.asked.map_or(Instant::START, |asked| asked + every)
+    /// When the server is to be asked next; one worker asks for all.
+    pub(super) fn next_look(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
+        let has_pool = settings.thread_handling == ThreadHandling::PoolOfThreads;
+        let finds = pool.worker == 0 && settings.max_backends == 0 && has_pool;
+        finds.then(|| self.asked.map_or(Instant::START, |asked| asked + settings.accounts_refresh))
     }
 }
 
@@ -90,46 +91,36 @@ fn room(Connections { most, ours, others, onramps, are_wanted }: Connections) ->
     usual.max(sure).max(1)
 }
 
-impl Server {
-    pub(crate) fn room_query(&self) -> &'static str {
-        let facts = self.facts.as_ref().expect("asked for once the server is known");
-        if facts.is_mariadb() { MARIADB_QUERY } else { MYSQL_QUERY }
-    }
+/// What the server is asked.
+pub(super) fn query(facts: &Facts) -> &'static str {
+    if facts.is_mariadb() { MARIADB_QUERY } else { MYSQL_QUERY }
+}
 
-    /// When the server is to be asked next; one worker asks for all.
-    pub(crate) fn next_look_at_room(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
-        let has_pool = settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let finds = pool.worker == 0 && settings.max_backends == 0 && has_pool;
-        finds.then(|| self.control.room.next(settings.accounts_refresh))
-    }
-
-    /// The server's answer; `None` where it has refused to give one.
-    pub(crate) fn take_room(&self, settings: &Settings, pool: &Pool, answer: Option<&[u8]>) {
-        let rows = rows_of(answer.unwrap_or_default());
-        let number = |field: usize| {
-            let text = rows.first()?.get(field)?.as_deref()?;
-            std::str::from_utf8(text).ok()?.parse::<u32>().ok()
-        };
-        let facts = self.facts.as_ref().expect("known before it is asked");
-        let max_connections = number(0).unwrap_or(facts.max_connections);
-        // Each worker has a connection of the service account. Those that have just begun or ended make no difference that lasts.
-        let ours = pool.workers.places.taken();
-        let all_ours = ours.saturating_add(pool.workers.count());
-        let others = number(1).map_or(0, |connected| connected.saturating_sub(all_ours));
-        let onramps = &pool.workers.onramps;
-        let room = room(Connections {
-            most: max_connections,
-            ours,
-            others,
-            onramps: onramps.present(),
-            are_wanted: onramps.at_work() > 1,
-        });
-        let room = room.min(settings.most_backends);
-        // Each worker needs one.
-        let room = room.max(pool.workers.count());
-        if room != pool.workers.places.most() {
-            pool.workers.change_places(settings, room);
-        }
+/// The server's answer; `None` where it has refused to give one.
+pub(super) fn take(settings: &Settings, pool: &Pool, facts: &Facts, answer: Option<&[u8]>) {
+    let rows = rows_of(answer.unwrap_or_default());
+    let number = |field: usize| {
+        let text = rows.first()?.get(field)?.as_deref()?;
+        std::str::from_utf8(text).ok()?.parse::<u32>().ok()
+    };
+    let max_connections = number(0).unwrap_or(facts.max_connections);
+    // Each worker has a connection of the service account. Those that have just begun or ended make no difference that lasts.
+    let ours = pool.workers.places.taken();
+    let all_ours = ours.saturating_add(pool.workers.count());
+    let others = number(1).map_or(0, |connected| connected.saturating_sub(all_ours));
+    let onramps = &pool.workers.onramps;
+    let room = room(Connections {
+        most: max_connections,
+        ours,
+        others,
+        onramps: onramps.present(),
+        are_wanted: onramps.at_work() > 1,
+    });
+    let room = room.min(settings.most_backends);
+    // Each worker needs one.
+    let room = room.max(pool.workers.count());
+    if room != pool.workers.places.most() {
+        pool.workers.change_places(settings, room);
     }
 }
 

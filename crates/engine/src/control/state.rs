@@ -1,16 +1,18 @@
 //! What is known of the service account's connection to a server: how far it is, and what it has told.
 
+use std::time::Duration;
+
 use seam::{ConnectionId, Instant};
 use wire::ReplyReader;
 use zeroize::Zeroize;
 
+use super::account_changes::Changes;
 use super::answer::Kept;
 use super::defaults::Defaults;
 use super::peers::Peers;
-use super::position::PositionWatch;
+use super::position::{CATCHES_UP_FOR, PositionWatch};
 use super::question::Question;
 use super::room::Room;
-use crate::backend::rights::Changes;
 use crate::ids::ServerKey;
 use crate::io::CONTROL_TOKEN;
 use crate::learned::lock_waits::told::LockWaits;
@@ -107,5 +109,16 @@ impl Control {
     /// The service account's connection, once it stands.
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
         self.connection
+    }
+
+    /// Says whether a node is to answer once it has all that its cluster has.
+    pub(crate) fn waits_for_cluster(&self) -> bool {
+        matches!(self.state, State::Asking { question: Question::Position, .. })
+            && self.position.asked_as_node
+    }
+
+    /// How long what it waits for may take, where that is `usual` as a rule.
+    pub(super) fn limit(&self, usual: Duration) -> Duration {
+        if self.waits_for_cluster() { usual.max(CATCHES_UP_FOR) } else { usual }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct AccountAffinity {
 
 impl AccountAffinity {
     /// An account has taken another one's place.
-    pub(in crate::backend) fn place_taken(&mut self, now: Instant) {
+    pub(crate) fn place_taken(&mut self, now: Instant) {
         self.taken_at = Some(now);
     }
 

@@ -16,7 +16,7 @@ const MOST_WITHOUT_SUCCESS: usize = 8;
 
 /// The accounts whose changes have not worked of late.
 #[derive(Default)]
-pub(in crate::backend) struct FailedChanges {
+pub(crate) struct FailedChanges {
     /// Until when a user's backends log in.
     users: BTreeMap<Vec<u8>, Instant>,
     /// Until when all do.
@@ -26,7 +26,7 @@ pub(in crate::backend) struct FailedChanges {
 }
 
 impl FailedChanges {
-    pub(in crate::backend) fn add(&mut self, now: Instant, user: &[u8]) {
+    pub(crate) fn add(&mut self, now: Instant, user: &[u8]) {
         self.users.retain(|_, until| *until > now);
         let most = if self.worked { MOST_REMEMBERED } else { MOST_WITHOUT_SUCCESS };
         if self.users.len() < most {
@@ -37,11 +37,11 @@ impl FailedChanges {
     }
 
     /// A backend has changed its account.
-    pub(in crate::backend) fn one_worked(&mut self) {
+    pub(crate) fn one_worked(&mut self) {
         self.worked = true;
     }
 
-    pub(in crate::backend) fn forbid(&self, now: Instant, user: &[u8]) -> bool {
+    pub(crate) fn forbid(&self, now: Instant, user: &[u8]) -> bool {
         self.all.is_some_and(|until| until > now) || self.users.get(user).is_some_and(|until| *until > now)
     }
 }

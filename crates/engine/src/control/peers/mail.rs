@@ -23,10 +23,12 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::questions::PeersQuestion;
 use super::sealed::{BITS, Bits, Content, LetterKey, set};
-use super::{PeersQuestion, millis_of, number};
+use crate::backend::own_answers::number;
 use crate::errors::Undelivered;
 use crate::workers::letter::{Kill, Outcome, Owner, PEER_TIMEOUT, Rights, Sender};
+use crate::workers::onramps::millis_of;
 
 /// As long as letters are under way, both sides look so often: where one statement is cancelled hundreds may be, and such a look takes the
 /// server less than a tenth of a millisecond.

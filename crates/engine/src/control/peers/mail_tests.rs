@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::tests::{Locks, Onramp, key};
 use super::*;
 use crate::accounts::{Account, Credential};
+use crate::control::peers::mail::Delivery;
 use crate::ids::{ClientRef, client_key};
-use crate::workers::letter::{Killer, OwnBy, PEER_TIMEOUT, Rights};
+use crate::workers::letter::{Killer, Outcome, OwnBy, PEER_TIMEOUT, Rights, Sender};
 
 const MILLI: Duration = Duration::from_millis(1);
 

@@ -2,6 +2,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::*;
+use crate::control::peers::mail::Delivery;
 
 /// A server with named locks and a list of threads.
 #[derive(Default)]
