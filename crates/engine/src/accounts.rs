@@ -4,6 +4,7 @@ pub(crate) mod entropy;
 pub(crate) mod failed_logins;
 pub(crate) mod hosts;
 pub(crate) mod method;
+pub(crate) mod proof;
 pub(crate) mod queries;
 pub(crate) mod requirement;
 pub(crate) mod secret;

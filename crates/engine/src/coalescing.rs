@@ -15,8 +15,9 @@
 //! statement is in flight. Where the backend is lost, all of them are told so, as they would be on connections of their own.
 //!
 //! Followers are named by slot and id, and looked up when it is their turn: one that has gone or was killed is then no
-//! longer found in [`Phase::Following`] with the group's number, and nobody has to look for it in the groups.
+//! longer found in [`crate::client::Phase::Following`] with the group's number, and nobody has to look for it in the groups.
 
+pub(crate) mod followers;
 pub(crate) mod group;
 pub(crate) mod settings;
 
@@ -25,12 +26,13 @@ use std::collections::VecDeque;
 use seam::Instant;
 use wire::StatusFlags;
 
+use self::followers::{followers_of, is_following};
 use self::group::{Coalescer, Group};
 use crate::backend::{Ends, InFlight, Owner};
-use crate::client::{Client, Phase};
+use crate::client::Client;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
 use crate::scheduler::lane::{Lane, Standing};
@@ -61,12 +63,6 @@ impl Coalescer {
             group.followers.iter().any(|&follower| is_following(clients, follower, group.number))
         })
     }
-}
-
-/// Returns the clients that still follow.
-pub(crate) fn followers_of(clients: &Table<ClientKey, Client>, group: &Group) -> Vec<ClientKey> {
-    let there = group.followers.iter().filter(|&&follower| is_following(clients, follower, group.number));
-    there.map(|follower| follower.key).collect()
 }
 
 impl Engine {
@@ -431,10 +427,4 @@ impl Engine {
         self.resume.push(key);
         self.drain_client(key);
     }
-}
-
-/// Says whether a client still waits for the answer to this group.
-fn is_following(clients: &Table<ClientKey, Client>, follower: ClientRef, number: u64) -> bool {
-    let client = clients.find(follower);
-    client.is_some_and(|client| matches!(client.phase(), Phase::Following { group } if *group == number))
 }

@@ -207,7 +207,7 @@ impl Engine {
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                     let connection =
                         self.servers[server].control.connection.expect("its bytes have just come");
-                    self.io.give_task(
+                    self.io.tasks.give(
                         Asker::Control(server, connection),
                         Work::Encrypt { bytes, public_key },
                         None,

@@ -12,7 +12,7 @@ use crate::client::resume::Resume;
 use crate::client::{Client, Phase, Running};
 use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;
-use crate::cluster::follow::Following;
+use crate::cluster::following::Following;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientIds, ClientKey, Table};
 use crate::invariants;
@@ -27,14 +27,14 @@ use crate::outside::views::Views;
 use crate::outside::waits::WaitReason;
 use crate::pool::Pool;
 use crate::readers::Readers;
-use crate::readers::guest::Guests;
+use crate::readers::guests::Guests;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
 use crate::shares::Parties;
-use crate::timers::Timer;
+use crate::timers::list::Timer;
 use crate::workers::Workers;
 use crate::workers::letter::Letter;
 
@@ -176,7 +176,7 @@ impl Engine {
     /// Returns the next task for another thread than a worker's. Its outcome goes to [`Self::take_finding`], for whichever asker
     /// waits by then. The caller asks at the end of each turn.
     pub fn poll_task(&mut self) -> Option<Task> {
-        self.io.next_task().or_else(|| self.readers.engines_mut().find_map(Self::poll_task))
+        self.io.tasks.next().or_else(|| self.readers.engines_mut().find_map(Self::poll_task))
     }
 
     /// Takes in what came of a task. A turn has to follow, with an end.
@@ -185,7 +185,7 @@ impl Engine {
             let of_reader = |reader: &mut Self| reader.take_finding(number, finding);
             return self.readers.enter(place, self.now, &mut self.io, of_reader);
         }
-        match self.io.asker_of(number) {
+        match self.io.tasks.asker_of(number) {
             Some(Asker::Client(client)) => match finding {
                 Finding::Text(text) => self.text_is_read(client, text),
                 Finding::Lost if self.clients.find(client).is_some() => {

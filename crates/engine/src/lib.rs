@@ -65,8 +65,9 @@ mod timers;
 mod workers;
 
 pub use accounts::failed_logins::settings::FailedLoginSettings;
+pub use accounts::proof::Proof;
 pub use accounts::secret::Password;
-pub use accounts::task::{Finding, Proof, Task, Work};
+pub use accounts::task::{Finding, Task, Work};
 pub use client::reading::{LargeText, ReadText};
 pub use cluster::drain::{DrainOrder, DrainOutcome, NotDrained};
 pub use cluster::position::{Behind, compare as compare_positions};

@@ -1,5 +1,6 @@
 //! A command of a client that the server has to execute, from its arrival to its dispatch.
 
+pub(crate) mod found_ahead;
 pub(crate) mod statement;
 
 use std::time::Duration;
@@ -13,7 +14,6 @@ use crate::client::attempt::Attempt;
 use crate::client::bytes_held::Counted;
 use crate::client::held_answer::Held;
 use crate::client::priority::Priority;
-use crate::client::reading::FoundAhead;
 use crate::cluster::sent_before::SentBefore;
 use crate::found::Found;
 use crate::outside::measures::Command;
@@ -25,6 +25,7 @@ use crate::session::known_answers::Question;
 use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
 use crate::stored_code::Hidden;
+use found_ahead::FoundAhead;
 use statement::Statement;
 
 /// Where the text begins in the packet of a command that has one.

@@ -7,7 +7,7 @@ use sql::LexMode;
 
 use crate::backend::Backend;
 use crate::backend::reserved_backends::record::Reserve;
-use crate::backend::stall::Stalls;
+use crate::backend::stall::record::Stalls;
 use crate::client::Client;
 use crate::client::delay::DelayedStatements;
 use crate::coalescing::group::Coalescer;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seam::ConnectionId;
-use wire::sha2_password::{self, Stored};
+use wire::sha2_password::Stored;
 use zeroize::Zeroizing;
 
+use crate::accounts::proof::Proof;
 use crate::accounts::secret::Password;
 use crate::client::reading::{LargeText, ReadText};
 use crate::ids::{ClientRef, ServerKey};
-use crate::io::Io;
 use crate::stored_code::questions::{CodeAnswers, ReadCode};
 
 /// Something to be done elsewhere, see [`crate::Engine::poll_task`].
@@ -90,19 +90,6 @@ pub enum Work {
     ReadCode(CodeAnswers),
 }
 
-/// A password as a client sent it.
-pub enum Proof {
-    /// As it is.
-    Clear(Arc<Password>),
-    /// Mixed with our scramble, and encrypted with the public key that clients are given.
-    Encrypted {
-        /// The bytes that the client sent.
-        bytes: Vec<u8>,
-        /// The scramble that we had sent.
-        scramble: [u8; 20],
-    },
-}
-
 impl fmt::Debug for Work {
     /// Without what it is about: passwords in one form or another.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,16 +101,6 @@ impl fmt::Debug for Work {
             Self::Encrypt { .. } => "Encrypt",
             Self::Read(_) => "Read",
             Self::ReadCode(_) => "ReadCode",
-        })
-    }
-}
-
-impl fmt::Debug for Proof {
-    /// Without what it proves.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Clear(_) => "Clear",
-            Self::Encrypted { .. } => "Encrypted",
         })
     }
 }
@@ -167,21 +144,6 @@ impl Finding {
     }
 }
 
-impl Proof {
-    /// The password; `decrypt` is asked for what was encrypted with the public key that clients are given.
-    pub fn open(self, decrypt: impl FnOnce(&[u8]) -> Option<Zeroizing<Vec<u8>>>) -> Option<Arc<Password>> {
-        match self {
-            Self::Clear(password) => Some(password),
-            Self::Encrypted { bytes, scramble } => {
-                let mut clear = decrypt(&bytes)?;
-                sha2_password::mix_with_scramble(&mut clear, &scramble);
-                // The zero byte behind it went along.
-                (clear.pop() == Some(0)).then(|| Arc::new(Password::new(clear)))
-            }
-        }
-    }
-}
-
 impl Password {
     /// Says whether a server with this stored form takes this password. Takes milliseconds.
     pub fn matches(&self, stored: &[u8]) -> bool {
@@ -217,32 +179,30 @@ impl Tasks {
     pub(crate) fn begin_numbers(&mut self, first: u64) {
         self.last = first;
     }
-}
 
-impl Io {
     /// Has something done, for somebody from this network where it is a client. Returns the task's number.
-    pub(crate) fn give_task(&mut self, asker: Asker, work: Work, network: Option<IpAddr>) -> u64 {
-        self.tasks.last += 1;
-        let number = self.tasks.last;
+    pub(crate) fn give(&mut self, asker: Asker, work: Work, network: Option<IpAddr>) -> u64 {
+        self.last += 1;
+        let number = self.last;
         let task = Task::new(number, work, network);
-        self.tasks.askers.insert(number, (asker, Arc::clone(&task.given_up)));
-        self.tasks.queue.push_back(task);
+        self.askers.insert(number, (asker, Arc::clone(&task.given_up)));
+        self.queue.push_back(task);
         number
     }
 
     /// The next task to be handed out.
-    pub(crate) fn next_task(&mut self) -> Option<Task> {
-        self.tasks.queue.pop_front()
+    pub(crate) fn next(&mut self) -> Option<Task> {
+        self.queue.pop_front()
     }
 
     /// A task has been done: who waits for it, if anybody still does.
     pub(crate) fn asker_of(&mut self, number: u64) -> Option<Asker> {
-        self.tasks.askers.remove(&number).map(|(asker, _)| asker)
+        self.askers.remove(&number).map(|(asker, _)| asker)
     }
 
     /// Gives up a task whose asker has gone: it need not be done, and nobody is to wait behind it.
-    pub(crate) fn give_up_task(&mut self, number: u64) {
-        if let Some((_, given_up)) = self.tasks.askers.remove(&number) {
+    pub(crate) fn give_up(&mut self, number: u64) {
+        if let Some((_, given_up)) = self.askers.remove(&number) {
             given_up.store(true, Ordering::Relaxed);
         }
     }

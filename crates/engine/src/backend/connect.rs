@@ -212,7 +212,7 @@ impl Engine {
             }
             Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                 let asker = Asker::Backend(backend.token);
-                self.io.give_task(asker, Work::Encrypt { bytes, public_key }, None);
+                self.io.tasks.give(asker, Work::Encrypt { bytes, public_key }, None);
             }
             Ok(Some(Outcome::StartTls)) => {
                 let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));

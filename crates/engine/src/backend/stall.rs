@@ -1,5 +1,7 @@
 //! Statements that take longer than their like.
 
+pub(crate) mod record;
+
 use std::time::Duration;
 
 use seam::Instant;
@@ -34,17 +36,6 @@ const LOOKED_AT: usize = 256;
 
 /// How often a worker that has nothing to lend itself looks for one: waiting for so long is noticed by nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// The state of statements that take longer than their like.
-#[derive(Debug, Default)]
-pub(crate) struct Stalls {
-    /// When one was last found to.
-    pub(crate) latest: Option<Instant>,
-    /// Kinds of which several have been running for `long_statement_time` now, by their fingerprints.
-    pub(crate) overdue_kinds: Vec<u64>,
-    /// When it is looked next for a user who is shut out while other workers hold all permits.
-    look_at: Option<Instant>,
-}
 
 impl Scheduling {
     /// When the first statement in flight on a backend will have taken longer than its like; at least, where that does not

@@ -9,8 +9,8 @@ use zeroize::Zeroizing;
 
 use crate::accounts::Account;
 use crate::accounts::method::Method;
+use crate::accounts::proof::Proof;
 use crate::accounts::secret::{IdentityKey, Password, Secret};
-use crate::accounts::task::Proof;
 use crate::outside::named::RefusedFor;
 
 /// How far a login is.

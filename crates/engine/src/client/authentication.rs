@@ -19,8 +19,9 @@ use super::Client;
 use super::attempt::{Answer, Attempt, Login, Verdict};
 use crate::accounts::failed_logins::network;
 use crate::accounts::method::Method;
+use crate::accounts::proof::Proof;
 use crate::accounts::secret::{Password, Secret};
-use crate::accounts::task::{Asker, Finding, Proof, Work};
+use crate::accounts::task::{Asker, Finding, Work};
 use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
 use crate::ids::{ClientKey, ClientRef};
@@ -282,7 +283,7 @@ impl Engine {
     fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) {
         let asker = Asker::Client(self.clients.ref_to(key));
         let network = network(&self.clients[key].peer);
-        attempt.task = self.io.give_task(asker, work, network);
+        attempt.task = self.io.tasks.give(asker, work, network);
         self.clients[key].wait_in_login(Login::AwaitingFinding(attempt));
     }
 

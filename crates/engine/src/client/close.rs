@@ -117,7 +117,7 @@ impl Engine {
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
             Phase::Login(Login::AwaitingFinding(attempt)) => {
                 let task = attempt.task;
-                self.io.give_up_task(task);
+                self.io.tasks.give_up(task);
             }
             Phase::Login(Login::AwaitingServer(attempt)) => {
                 self.logins.claims.leave(self.clients.ref_to(key), &self.clients[key].peer, attempt);

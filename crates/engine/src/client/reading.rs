@@ -12,6 +12,7 @@ use super::held_answer::Held;
 use crate::client::bytes_held::Counted;
 use crate::control::defaults;
 use crate::learned::digests;
+use crate::request::found_ahead::FoundAhead;
 use crate::request::statement::Statement;
 use crate::request::{QueryAttributes, Request, RequestChanges, RequestKind};
 use crate::session::named_resources::{MOST_TEXT, resource_change_of};
@@ -29,13 +30,6 @@ pub(crate) struct Wants {
     pub(crate) gives: bool,
     /// What it does with user variables: they are carried.
     pub(crate) variables: bool,
-}
-
-/// What later looks at a large text would find.
-pub(crate) struct FoundAhead {
-    pub(crate) defines: Defined,
-    /// What operators may see of it.
-    pub(crate) digest: Option<String>,
 }
 
 /// A client's large text is being read.

@@ -10,6 +10,7 @@ pub(crate) mod choice;
 pub(crate) mod chosen;
 pub(crate) mod drain;
 pub(crate) mod follow;
+pub(crate) mod following;
 pub(crate) mod foreign;
 pub(crate) mod position;
 pub(crate) mod primary;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use self::told::{Blocker, LockHolders, LockWait, LockWaits, SeenWait};
-use crate::backend::stall::Stalls;
+use crate::backend::stall::record::Stalls;
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::event::Event;

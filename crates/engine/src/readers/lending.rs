@@ -7,7 +7,7 @@ use seam::{Input, Instant, Program};
 use sql::{Kind, ReadHint};
 use wire::StatusFlags;
 
-use super::guest::{Ended, Guest, Returned};
+use super::guests::{Ended, Guest, Returned};
 use super::lent::{At, Lent};
 use super::replicas::Fitness;
 use super::route::{Asked, HEAD_START, Route};

@@ -82,7 +82,7 @@ impl Engine {
         self.client_memory.statements.set(&mut counted, raw.len() + attributes.bytes());
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
         let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };
-        let task = self.io.give_task(asker, Work::Read(Box::new(text)), network);
+        let task = self.io.tasks.give(asker, Work::Read(Box::new(text)), network);
         self.clients[key].read_elsewhere(Reading { task, counted, answer });
         if self.lacks_statement_memory() {
             self.cancel_reading(key, &MySqlError::statement_memory(self.settings.statement_memory));
@@ -104,7 +104,7 @@ impl Engine {
         let Some(reading) = self.clients[key].reading_mut() else { return };
         self.client_memory.statements.give_back(&mut reading.counted);
         let task = reading.task;
-        self.io.give_up_task(task);
+        self.io.tasks.give_up(task);
     }
 
     /// Its client's statement goes on.

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use seam::{Address, Input, Output, Program};
 use wire::{CommandKind, Expect};
 

@@ -8,7 +8,7 @@ use sql::Effects;
 use super::{AtStart, SlowEnd, SlowStatement};
 use crate::backend::{InFlight, Owner};
 use crate::client::Client;
-use crate::coalescing::followers_of;
+use crate::coalescing::followers::followers_of;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::logins::Logins;
 use crate::outside::named::Queue;

@@ -150,7 +150,7 @@ impl Server {
         // It has said all. Of tens of thousands of pieces a look at that would make a worker's turn long.
         let (answers, mode) = (std::mem::take(&mut reading.answers), facts.lex_mode);
         let work = Work::ReadCode(CodeAnswers { answers, mode });
-        reading.task = Some(io.give_task(Asker::StoredCode(self.key), work, None));
+        reading.task = Some(io.tasks.give(Asker::StoredCode(self.key), work, None));
     }
 
     /// The answers have been looked through, or that met a defect. Since then the service account may have logged in anew. True where
