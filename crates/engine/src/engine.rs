@@ -162,7 +162,10 @@ impl Engine {
             Letter::Proved(proved) => self.logins.identities.renew(proved),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(found) => self.servers[found.server].take_lock_holders(&found.holders),
-            Letter::MakeRoom { server, from } => self.make_room_for_worker(*server, *from),
+            Letter::MakeRoom { server, from } => {
+                let (pool, sessions) = (&mut self.pool, &mut self.sessions);
+                self.servers[*server].make_room_for_worker(now, pool, &self.clients, sessions, *from);
+            }
             Letter::RoomMade { server } => self.servers[*server].room_was_made(),
             Letter::DefaultsChanged => self.servers.defaults_are_wanted(),
             Letter::CodeFound => self.renew_backends(),

@@ -2,19 +2,19 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use seam::ConnectionId;
-use wire::{Capabilities, CommandKind, Expect, ReplyReader};
+use wire::{Capabilities, CommandKind, Expect};
 
 use super::diagnostics_area::DiagnosticsArea;
+use super::own_statement::OwnStatement;
 use super::prepared::Prepared;
 use super::reachability::{NO_ANSWER, NO_PROOF, connect_error};
 use super::rights::taken_up::Rights;
 use super::state::State;
 use super::{
-    Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, Ends, First, InFlight, Locks, Opened,
-    Owner, Phase, Place, PreludeEffects, Shown, Summary,
+    Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Owner, Phase,
+    Place, Shown, Summary,
 };
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Work};
@@ -25,7 +25,6 @@ use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::io::Role;
 use crate::outside::event::Event;
-use crate::request::QueryAttributes;
 use crate::server::Server;
 use crate::server_login::{Credentials, Established, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
@@ -358,37 +357,8 @@ impl Engine {
             Owner::SaveDiagnostics { client } => self.clients[client].capabilities,
             _ => Capabilities::DEPRECATE_EOF,
         };
-        let backend = &mut self.servers[key];
-        let start = wire::begin_packet(&mut backend.out);
-        backend.out.push(command as u8);
-        if command == CommandKind::Query {
-            backend.put_attributes(&QueryAttributes::None);
-        }
-        backend.out.extend_from_slice(argument);
-        // Texts to prepare may take several packets.
-        let mut sequence = 0;
-        wire::end_packet(&mut backend.out, start, &mut sequence);
-        let options = super::message::reply_options(backend.login.capabilities, form, skip_results, sequence);
-        backend.put_in_flight(
-            self.now,
-            InFlight {
-                owner,
-                reader: ReplyReader::new(expect, options),
-                summary: Summary::default(),
-                preludes: skip_results,
-                fingerprint: 0,
-                waited: Duration::ZERO,
-                shared: false,
-                brings: None,
-                prelude_effects: PreludeEffects::default(),
-                group: None,
-                chooses_schema: false,
-                ends: Ends::ByItself,
-                library: None,
-                code_change: None,
-            },
-        );
-        self.servers.of_mut(key).mark_dirty(key);
+        let own = OwnStatement { owner, command, argument, expect, skip_results, form };
+        self.servers.of_mut(key).send_own(self.now, key, &own);
     }
 
     /// COM_RESET_CONNECTION: rolls back, and frees temporary tables, locks, variables and prepared statements.

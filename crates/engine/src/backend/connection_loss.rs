@@ -168,7 +168,7 @@ impl Engine {
                 | Owner::SaveInsertId { client }
                 | Owner::ReadStatus { client }
                 | Owner::ReadVariables { client } => self.holder_lost(client),
-                Owner::Closing => self.closing_ended(key.server()),
+                Owner::Closing => self.servers.of_mut(key).closing_ended(&mut self.pool),
                 Owner::Abandoned
                 | Owner::Setup
                 | Owner::Reset

@@ -21,6 +21,7 @@ pub(crate) mod long;
 pub(crate) mod message;
 pub(crate) mod opening;
 pub(crate) mod own_answers;
+mod own_statement;
 pub(crate) mod pool;
 pub(crate) mod prepared;
 pub(crate) mod prepared_statement_room;

@@ -12,7 +12,6 @@ use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 use super::dispatch::Ahead;
 use super::prepared::Serves;
 use super::{InFlight, Owner, Summary};
-use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::errors::{MySqlError, ServerError};
 use crate::ids::{BackendKey, ClientKey, ServerKey};
@@ -91,7 +90,7 @@ impl Server {
     }
 
     /// COM_STMT_CLOSE, which has no answer.
-    fn close_prepared(&mut self, key: BackendKey, id: u32) {
+    pub(super) fn close_prepared(&mut self, key: BackendKey, id: u32) {
         let mut packet = Vec::new();
         let mut payload = vec![CommandKind::StmtClose as u8];
         payload.extend_from_slice(&id.to_le_bytes());
@@ -259,6 +258,11 @@ impl Engine {
         self.clients[client].request.as_ref()?.about.as_deref().copied()
     }
 
+    fn room_may_come(&mut self, key: BackendKey, tries: u8) -> Option<u8> {
+        let (now, pool, sessions) = (self.now, &mut self.pool, &mut self.sessions);
+        self.servers.of_mut(key).room_may_come(now, pool, &self.clients, sessions, key, tries)
+    }
+
     /// The server had no room for the statement of a client's request: whether to try again.
     fn tries_again(&mut self, key: BackendKey, client: ClientKey) -> bool {
         let tries = self.clients[client].request.as_ref().map(|request| request.tries.prepares);
@@ -371,7 +375,7 @@ impl Engine {
         }
         while self.servers[key].session.prepared.common() > self.settings.backend_prepared_statements as usize
         {
-            if !self.close_oldest(key) {
+            if !self.servers.of_mut(key).close_oldest(&mut self.sessions, key) {
                 break;
             }
         }
@@ -391,15 +395,13 @@ impl Engine {
     /// closed.
     fn close_where_most_are(&mut self, on: Option<ServerKey>) -> bool {
         let is_there = |key: BackendKey| on.is_none_or(|server| server == key.server());
-        let may_go = self.servers.backends().filter(|&(key, _)| is_there(key) && !self.is_preparing(key));
+        let may_go = self
+            .servers
+            .backends()
+            .filter(|&(key, _)| is_there(key) && !self.servers.of(key).is_preparing(&self.clients, key));
         let most = may_go.max_by_key(|(_, backend)| backend.session.prepared.common());
-        most.map(|(key, _)| key).is_some_and(|key| self.close_oldest(key))
-    }
-
-    /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
-    pub(super) fn is_preparing(&self, key: BackendKey) -> bool {
-        let holder = self.servers[key].holder.and_then(|client| self.clients.get(client));
-        holder.is_some_and(|client| matches!(client.phase(), ClientPhase::Preparing))
+        most.map(|(key, _)| key)
+            .is_some_and(|key| self.servers.of_mut(key).close_oldest(&mut self.sessions, key))
     }
 
     /// Closes statements that no client has any more, or that can be prepared again, until their definitions leave room for
@@ -415,17 +417,8 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn close_oldest(&mut self, key: BackendKey) -> bool {
-        let Some((definition, id)) = self.servers[key].session.prepared.remove_oldest() else { return false };
-        self.prepared_is_closed(key, definition, id);
-        true
-    }
-
-    /// A statement that stood on a backend has been taken out of its table.
     fn prepared_is_closed(&mut self, key: BackendKey, definition: DefinitionId, id: u32) {
-        self.servers.of_mut(key).close_prepared(key, id);
-        self.servers.of_mut(key).room.taken -= 1;
-        self.sessions.release_definition(definition);
+        self.servers.of_mut(key).prepared_is_closed(&mut self.sessions, key, definition, id);
     }
 
     /// The server's number for the statement that a request executes, which is prepared there.

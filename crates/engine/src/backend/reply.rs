@@ -416,7 +416,7 @@ impl Engine {
             Owner::ReadVariables { client } => self.unreported_answered(key, client, &mut statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
             Owner::RestoreWaitTimeout => self.wait_timeout_restored(key, &statement.summary),
-            Owner::Closing => self.closing_ended(key.server()),
+            Owner::Closing => self.servers.of_mut(key).closing_ended(&mut self.pool),
             Owner::Abandoned => self.abandoned_ended(key, &statement),
             Owner::SetOption => {}
         }

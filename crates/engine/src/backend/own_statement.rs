@@ -1,0 +1,76 @@
+//! Statements of our own between those of clients.
+
+use std::time::Duration;
+
+use seam::Instant;
+use wire::{Capabilities, CommandKind, Expect, ReplyReader};
+
+use super::message::reply_options;
+use super::{Ends, InFlight, Owner, PreludeEffects, Summary};
+use crate::ids::BackendKey;
+use crate::request::QueryAttributes;
+use crate::server::Server;
+
+/// What a backend is sent that no client has asked for.
+pub(crate) struct OwnStatement<'a> {
+    pub(crate) owner: Owner,
+    pub(crate) command: CommandKind,
+    pub(crate) argument: &'a [u8],
+    /// How its answer ends.
+    pub(crate) expect: Expect,
+    /// So many results of it come before the one that counts.
+    pub(crate) skip_results: u8,
+    /// The capabilities by which its answer is kept.
+    pub(crate) form: Capabilities,
+}
+
+impl OwnStatement<'_> {
+    /// COM_PING.
+    pub(crate) fn ping(owner: Owner) -> Self {
+        Self {
+            owner,
+            command: CommandKind::Ping,
+            argument: b"",
+            expect: Expect::Simple,
+            skip_results: 0,
+            form: Capabilities::DEPRECATE_EOF,
+        }
+    }
+}
+
+impl Server {
+    /// Takes up a statement of our own on a backend.
+    pub(crate) fn send_own(&mut self, now: Instant, key: BackendKey, own: &OwnStatement<'_>) {
+        let backend = &mut self.backends[key];
+        let start = wire::begin_packet(&mut backend.out);
+        backend.out.push(own.command as u8);
+        if own.command == CommandKind::Query {
+            backend.put_attributes(&QueryAttributes::None);
+        }
+        backend.out.extend_from_slice(own.argument);
+        // Texts to prepare may take several packets.
+        let mut sequence = 0;
+        wire::end_packet(&mut backend.out, start, &mut sequence);
+        let options = reply_options(backend.login.capabilities, own.form, own.skip_results, sequence);
+        backend.put_in_flight(
+            now,
+            InFlight {
+                owner: own.owner,
+                reader: ReplyReader::new(own.expect, options),
+                summary: Summary::default(),
+                preludes: own.skip_results,
+                fingerprint: 0,
+                waited: Duration::ZERO,
+                shared: false,
+                brings: None,
+                prelude_effects: PreludeEffects::default(),
+                group: None,
+                chooses_schema: false,
+                ends: Ends::ByItself,
+                library: None,
+                code_change: None,
+            },
+        );
+        self.mark_dirty(key);
+    }
+}
