@@ -2,6 +2,7 @@
 
 pub(crate) mod entropy;
 pub(crate) mod failed_logins;
+pub(crate) mod frozen;
 pub(crate) mod hosts;
 pub(crate) mod method;
 pub(crate) mod proof;

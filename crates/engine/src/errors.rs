@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::frozen::plain::Plain;
 use crate::outside::named::Limit;
 
 /// An error packet's content, before it is written.
@@ -11,6 +12,22 @@ pub(crate) struct MySqlError {
     pub(crate) sql_state: &'static [u8; 5],
     pub(crate) message: String,
 }
+
+impl Plain for MySqlError {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.code, *self.sql_state).put(out);
+        self.message.put(out);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        let (code, sql_state) = <(u16, [u8; 5])>::take(bytes)?;
+        let sql_state = SQL_STATES.into_iter().find(|known| **known == sql_state)?;
+        Some(Self { code, sql_state, message: Plain::take(bytes)? })
+    }
+}
+
+/// All that errors of our own have.
+const SQL_STATES: [&[u8; 5]; 7] = [b"08004", b"08S01", b"28000", b"40001", b"42000", b"70100", b"HY000"];
 
 impl MySqlError {
     fn new(code: u16, sql_state: &'static [u8; 5], message: impl Into<String>) -> Self {

@@ -28,6 +28,9 @@ pub(crate) enum Offset {
     LastButOne,
 }
 
+plain!(enum Found { 0 => Sent, 1 => Limited { offset, united }, 2 => Values });
+plain!(enum Offset { 0 => Of(rows), 1 => Last, 2 => LastButOne });
+
 impl Found {
     /// Where the values of parameters are known.
     pub(crate) fn given(self, last: impl Fn(usize) -> Option<u64>) -> Self {

@@ -23,12 +23,15 @@
 //! | `stored_code` | what triggers and functions of the server may do behind a statement's text |
 //! | `workers` | what the workers of one pool share, and tell each other |
 //! | `outside` | how all of this looks from outside (snapshots, events, counts), and orders from there |
+//! | `frozen` | what a process hands to the next one, as plain data |
 //! | `declared`, `settings`, `errors`, `outbox` | how settings are declared; bounds and choices; errors of our own; what the driver is asked to do |
 
 #![forbid(unsafe_code)]
 
 #[macro_use]
 mod declared;
+#[macro_use]
+mod frozen;
 
 mod accounts;
 mod backend;
@@ -79,6 +82,7 @@ pub use control::peers::PeerView;
 pub use control::peers::sealed::LetterKey;
 pub use declared::{Change, Declared};
 pub use engine::Engine;
+pub use frozen::NotFrozen;
 pub use learned::digests::{Digest, DigestCost, Digests, Times};
 pub use learned::lock_waits::told::{Blocker, LockWaits};
 pub use outside::event::Event;

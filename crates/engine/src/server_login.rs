@@ -145,7 +145,7 @@ struct Exchange {
 }
 
 /// The server's description of itself in its greeting.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Established {
     pub(crate) thread_id: u32,
     pub(crate) version: Vec<u8>,
@@ -160,6 +160,8 @@ pub(crate) struct Established {
     /// TLS stands. Inside of it, `sha256_password` sends the password as it is (sha256_password_auth_client).
     encrypted: bool,
 }
+
+plain!(struct Established { thread_id, version, offered, capabilities, method, scramble, encrypted });
 
 #[cfg(test)]
 impl Established {

@@ -2,6 +2,7 @@
 
 pub(crate) mod aftermath;
 pub(crate) mod conditions;
+pub(crate) mod frozen;
 pub(crate) mod gtid;
 pub(crate) mod known_answers;
 pub(crate) mod literals;
@@ -58,6 +59,9 @@ pub(crate) struct Charset {
     /// Empty stands for the default collation of `connection`.
     pub(crate) collation: Box<[u8]>,
 }
+
+plain!(struct SessionState { schema, charset, variables });
+plain!(struct Charset { client, results, connection, collation });
 
 impl Charset {
     /// Returns the state behind a login with this collation.

@@ -349,6 +349,11 @@ impl Workers {
         self.arrivals.fetch_add(1, SeqCst)
     }
 
+    /// How many statements have arrived: the next place in their order.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.arrivals.load(SeqCst)
+    }
+
     /// Takes a permit for the statement at `place`, unless all are in use or promised to statements of other workers that
     /// have waited longer.
     pub(crate) fn take_permit(&self, worker: usize, place: Place, extra: Extra) -> bool {

@@ -122,6 +122,12 @@ impl Effects {
     pub const fn bits(self) -> u32 {
         self.0
     }
+
+    /// Those of these bits; `None` where one of them is no member's.
+    pub fn from_bits(bits: u32) -> Option<Self> {
+        let known = Self::NAMES.into_iter().fold(Self::NONE, |all, (member, _)| all.union(member));
+        (bits & !known.0 == 0).then_some(Self(bits))
+    }
 }
 
 /// The traces of its predecessor on the same connection that a statement reads.
@@ -159,6 +165,16 @@ impl Reads {
         (Self::TRACKER, "tracker"),
         (Self::WAIT_TIMEOUT, "wait_timeout"),
     ];
+
+    /// The bits, one for each member: all eight are taken.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Those of these bits.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
 }
 
 set_operations!(Effects);

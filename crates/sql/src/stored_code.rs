@@ -32,6 +32,16 @@ impl CodeEffects {
     pub const READS_VARIABLES: Self = Self(1 << 2);
     /// The code reads LAST_INSERT_ID().
     pub const READS_INSERT_ID: Self = Self(1 << 3);
+
+    /// The bits, one for each member.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Those of these bits; `None` where one of them is no member's.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ALL.0 == 0 { Some(Self(bits)) } else { None }
+    }
     /// The code takes or gives up a role, which in MySQL outlasts the code. It is silent, too.
     pub const ROLE: Self = Self(1 << 4);
     /// All of these: of code that cannot be read.

@@ -19,6 +19,8 @@ pub(crate) enum Method {
     Dialog,
 }
 
+plain!(enum Method { 0 => Native, 1 => CachingSha2, 2 => Sha256, 3 => Ed25519, 4 => Clear, 5 => Dialog });
+
 impl Method {
     /// The plugin's name on the wire.
     pub(crate) fn name(self) -> &'static [u8] {

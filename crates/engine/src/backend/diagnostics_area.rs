@@ -16,13 +16,15 @@ use crate::request::{Request, RequestKind};
 pub(super) const CLEAR: &[u8] = b"DO (SELECT 1 FROM information_schema.ENGINES LIMIT 0)";
 
 /// The owners of the traces on a backend, by the id that the client sees.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiagnosticsArea {
     /// The client that had the last statement; 0 before the first one.
     last: u32,
     /// The client whose warnings or errors may be there; 0 where there are none.
     diagnostics: u32,
 }
+
+plain!(struct DiagnosticsArea { last, diagnostics });
 
 /// Nobody that a statement could belong to: clients have ids from 1073741824 on.
 const GONE: u32 = 1;

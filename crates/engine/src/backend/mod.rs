@@ -14,6 +14,7 @@ pub(crate) mod diagnostics_area;
 mod difference;
 pub(crate) mod dispatch;
 pub(crate) mod flow_control;
+mod frozen;
 pub(crate) mod full;
 mod held_answers;
 mod literals;
@@ -127,6 +128,7 @@ pub(crate) struct BackendAccount {
 }
 
 /// What a backend's login asked for, and was answered.
+#[derive(Debug, PartialEq)]
 pub(crate) struct BackendLogin {
     /// The capabilities that its clients must share.
     pub(crate) class: Capabilities,

@@ -1,5 +1,7 @@
 //! Which statements are prepared on a backend.
 
+pub(super) mod frozen;
+
 use std::collections::BTreeMap;
 
 use crate::session::statements::{DefinitionId, TypesId};
@@ -101,6 +103,11 @@ impl Prepared {
     /// The connection has been reset, or is gone: none is left. What they were, once for each.
     pub(crate) fn clear(&mut self) -> Vec<DefinitionId> {
         std::mem::take(&mut self.statements).into_keys().map(|(definition, _)| definition).collect()
+    }
+
+    /// How many statements there are.
+    pub(crate) fn count(&self) -> usize {
+        self.statements.len()
     }
 
     /// Bytes on the heap. The nodes of a B-tree are at least half full.

@@ -73,6 +73,8 @@ const MOVES: &[Move<At>] = &[
     Move { by: "log_in", from: &[At::Connecting], to: &[At::LoggingIn] },
     Move { by: "set_up", from: &[At::LoggingIn], to: &[At::SettingUp] },
     Move { by: "be_ready", from: &[At::SettingUp], to: &[At::Ready] },
+    // It was ready in another process, or in this one.
+    Move { by: "be_thawed", from: &[At::Connecting], to: &[At::Ready] },
 ];
 
 const PERMITS: &[Move<Permit>] = &[
@@ -123,6 +125,11 @@ impl State {
     /// Statements may run on it.
     pub(super) fn be_ready(&mut self) {
         self.go("be_ready", Phase::Ready);
+    }
+
+    /// It is as it was when it was frozen: ready, and nothing runs on it.
+    pub(super) fn be_thawed(&mut self) {
+        self.go("be_thawed", Phase::Ready);
     }
 
     fn go(&mut self, by: &str, to: Phase) {
@@ -201,6 +208,20 @@ impl Idle {
     /// It is used, or goes.
     pub(crate) fn remove(&mut self, key: BackendKey) {
         self.0.retain(|&idle| idle != key);
+    }
+}
+
+impl Idle {
+    /// Takes one out: where it was.
+    pub(super) fn take_out(&mut self, key: BackendKey) -> Option<usize> {
+        let place = self.0.iter().position(|&idle| idle == key)?;
+        self.0.remove(place);
+        Some(place)
+    }
+
+    /// Puts one where it was.
+    pub(super) fn put_back(&mut self, key: BackendKey, place: usize) {
+        self.0.insert(place, key);
     }
 }
 

@@ -1,13 +1,19 @@
-//! Opens backends for statements that find none, and takes idle ones' places for them, see [`super::opening`].
+//! Opens backends for statements that find none, and takes idle ones' places for them, see [`super::opening`]. An idle one may also leave this
+//! process for another, with its place.
 
 use std::time::Duration;
 
+use seam::Instant;
+use sql::LexMode;
 use wire::Capabilities;
 
 use super::Backend;
+use super::frozen::{Common, FrozenBackend};
 use super::opening::{LONGEST_WAIT, Login};
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
+use crate::frozen::plain::{bytes_of, read};
+use crate::frozen::{NotFrozen, NotThawed};
 use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::io::Role;
 use crate::workers::places::Origin;
@@ -211,5 +217,84 @@ impl Engine {
         let Some(longest) = self.servers.longest_idle() else { return false };
         self.quit_backend(longest);
         true
+    }
+
+    /// Turns a backend into bytes, and these into a backend that takes its place, as
+    /// [`freeze_and_thaw_client`](Self::freeze_and_thaw_client) does with a client.
+    ///
+    /// `None` where there is no backend.
+    ///
+    /// # Errors
+    ///
+    /// Where it is in use.
+    ///
+    /// # Panics
+    ///
+    /// If the bytes are not read as what they were made of, or something in them is unknown here.
+    pub fn freeze_and_thaw_backend(&mut self, now: Instant, place: usize) -> Option<Result<(), NotFrozen>> {
+        let place = place.checked_rem(self.servers.backends().count())?;
+        let (key, backend) = self.servers.backends().nth(place)?;
+        // The identities go along as a table.
+        let identity = self.logins.identities.hold_again(backend.account.identity);
+        let frozen = self.freeze_backend(now, key);
+        let outcome = frozen.map(|(frozen, idle_at)| {
+            let thawed = read::<FrozenBackend>(&bytes_of(&frozen));
+            assert_eq!(thawed.as_ref(), Some(&frozen), "what was frozen comes out of its bytes");
+            let thawed = thawed.ok_or(NotThawed::Unreadable);
+            let there = thawed.and_then(|it| self.thaw_backend(now, key.server(), it, idle_at));
+            assert_eq!(there, Ok(key), "a backend takes the place that is free");
+        });
+        self.release_identity(identity);
+        Some(outcome)
+    }
+
+    /// Takes an idle backend out of its server, as plain data. Returns also its place among the idle ones.
+    fn freeze_backend(
+        &mut self,
+        now: Instant,
+        key: BackendKey,
+    ) -> Result<(FrozenBackend, Option<usize>), NotFrozen> {
+        self.servers[key].can_be_frozen()?;
+        let server = self.servers.of_mut(key);
+        let idle_at = server.idle.take_out(key);
+        let backend = server.backends.remove(key);
+        server.room.taken -= backend.session.prepared.count();
+        if let Some(connection) = backend.connection {
+            self.io.set_role(connection, Role::Free);
+        }
+        Ok((backend.freeze(&mut self.common_of_backends(now, key.server()))?, idle_at))
+    }
+
+    /// A backend goes on from plain data. The server's threads go on being known by whom they serve.
+    fn thaw_backend(
+        &mut self,
+        now: Instant,
+        server: ServerKey,
+        frozen: FrozenBackend,
+        idle_at: Option<usize>,
+    ) -> Result<BackendKey, NotThawed> {
+        let backend = frozen.thaw(&mut self.common_of_backends(now, server))?;
+        let (connection, prepared) = (backend.connection, backend.session.prepared.count());
+        self.pool.workers.serving.add(backend.login.thread_id, &backend.shown.serves);
+        let server = &mut self.servers[server];
+        let key = server.backends.insert(backend);
+        server.room.taken += prepared;
+        if let Some(place) = idle_at {
+            server.idle.put_back(key, place);
+        }
+        if let Some(connection) = connection {
+            self.io.set_role(connection, Role::Backend(key));
+        }
+        Ok(key)
+    }
+
+    fn common_of_backends(&mut self, now: Instant, server: ServerKey) -> Common<'_> {
+        let facts = self.servers[server].facts.as_ref();
+        Common {
+            now,
+            lex_mode: facts.map_or_else(LexMode::default, |facts| facts.lex_mode),
+            sessions: &mut self.sessions,
+            identities: &mut self.logins.identities,
+        }
     }
 }

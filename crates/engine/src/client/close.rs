@@ -1,15 +1,18 @@
-//! The end of a client, whoever wants it.
+//! The end of a client, whoever wants it, and its leave from this process for another.
 
-use seam::CloseReason;
+use seam::{CloseReason, Instant};
 use wire::{Command, StatusFlags};
 
 use super::attempt::Login;
 use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
+use super::frozen::{Common, FrozenClient};
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, InFlight, Owner};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::frozen::plain::{bytes_of, read};
+use crate::frozen::{NotFrozen, NotThawed};
 use crate::ids::{BackendKey, ClientKey};
 use crate::io::Role;
 use crate::outside::event::Event;
@@ -269,6 +272,98 @@ impl Engine {
                 ClosedFor::NetWriteTimeout,
                 "took none of its reply for net_write_timeout",
             );
+        }
+    }
+
+    /// Turns a client into bytes, and these into a client that takes its place; the one at this place in the order of the table, from the
+    /// first again behind the last. Nobody may notice. For tests: between two turns, at the time of the next one.
+    ///
+    /// `None` where there is no client.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be frozen as it is.
+    ///
+    /// # Panics
+    ///
+    /// If the bytes are not read as what they were made of, or something in them is unknown here.
+    pub fn freeze_and_thaw_client(&mut self, now: Instant, place: usize) -> Option<Result<(), NotFrozen>> {
+        let place = place.checked_rem(self.clients.len())?;
+        let (key, client) = self.clients.iter().nth(place)?;
+        // The identities go along as a table, also those that nobody but clients hold.
+        let identity = client.identity.map(|identity| self.logins.identities.hold_again(identity));
+        let frozen = self.freeze_client(now, key);
+        let outcome = frozen.map(|(frozen, goes_on)| {
+            let bytes = bytes_of(&frozen);
+            let thawed = read::<FrozenClient>(&bytes);
+            assert_eq!(thawed.as_ref(), Some(&frozen), "what was frozen comes out of its bytes");
+            let there = thawed.ok_or(NotThawed::Unreadable).and_then(|it| self.thaw_client(now, it, goes_on));
+            assert_eq!(there, Ok(key), "a client takes the place that is free");
+        });
+        if let Some(identity) = identity {
+            self.release_identity(identity);
+        }
+        Some(outcome)
+    }
+
+    /// Takes a client out of everything, as plain data, and without a word to anybody. Returns also whether it has sent ahead more than
+    /// its share of a turn, so that it goes on in the next one.
+    pub(super) fn freeze_client(
+        &mut self,
+        now: Instant,
+        key: ClientKey,
+    ) -> Result<(FrozenClient, bool), NotFrozen> {
+        self.clients[key].can_be_frozen()?;
+        let client = self.clients.remove(key);
+        if let Some(backend) = client.backend.and_then(|backend| self.servers.get_mut(backend)) {
+            backend.holder = None;
+        }
+        if client.identity.is_some() {
+            self.views.measures.logged_in -= 1;
+        }
+        self.client_memory.beyond_share.retain(|holder| holder.key != key);
+        self.ids.keys.remove(&client.id);
+        self.pool.workers.give_client();
+        self.io.set_role(client.connection, Role::Free);
+        let goes_on = self.resume.forget(key);
+        let frozen = client.freeze(&mut self.common_of_clients(now)).map_err(|(_, why)| why)?;
+        Ok((frozen, goes_on))
+    }
+
+    /// A client goes on from plain data.
+    pub(super) fn thaw_client(
+        &mut self,
+        now: Instant,
+        frozen: FrozenClient,
+        goes_on: bool,
+    ) -> Result<ClientKey, NotThawed> {
+        let client = frozen.thaw(&mut self.common_of_clients(now))?;
+        let (id, connection, backend) = (client.id, client.connection, client.backend);
+        let has_logged_in = client.identity.is_some();
+        let key = self.clients.insert(client);
+        self.client_memory.count_session(key, &mut self.clients[key]);
+        self.ids.keys.insert(id, key);
+        self.pool.workers.take_client();
+        self.io.set_role(connection, Role::Client(key));
+        self.views.measures.logged_in += u32::from(has_logged_in);
+        if let Some(backend) = backend.and_then(|backend| self.servers.get_mut(backend)) {
+            backend.holder = Some(key);
+        }
+        if goes_on {
+            self.resume.push_later(key);
+        }
+        Ok(key)
+    }
+
+    fn common_of_clients(&mut self, now: Instant) -> Common<'_> {
+        Common {
+            now,
+            sessions: &mut self.sessions,
+            identities: &mut self.logins.identities,
+            memory: &mut self.client_memory,
+            servers: &self.servers,
+            arrivals: self.pool.workers.arrivals(),
+            prepared_statement_memory: self.settings.prepared_statement_memory,
         }
     }
 }

@@ -29,6 +29,7 @@ pub(crate) mod delay;
 pub(crate) mod delegation;
 pub(crate) mod diagnostics;
 pub(crate) mod execution;
+mod frozen;
 pub(crate) mod held_answer;
 pub(crate) mod kill;
 pub(crate) mod killing;
@@ -164,7 +165,7 @@ pub(crate) struct Activity {
 }
 
 /// What a client has lost, or is about to, without having been told.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Loss {
     /// Its backend was lost between two statements; the next one is told so.
     pub(crate) lost: Option<Lost>,
@@ -191,7 +192,7 @@ pub(crate) struct ClientLogin {
 }
 
 /// Whether a client is read from.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Backpressure {
     /// It has sent more than its turn allows.
     pub(crate) too_far_ahead: bool,

@@ -21,6 +21,8 @@ pub(crate) struct Priority {
     reads: Option<ReadHint>,
 }
 
+plain!(struct Priority { tickets, has_tickets, mode, preference, high_connection, reads });
+
 const _: () = assert!(size_of::<Priority>() == 12, "the bound of what it may cost each client");
 
 /// MariaDB's names, by the numbers that stand for them (`sys_vars.cc`: `threadpool_priority_names`).

@@ -21,6 +21,13 @@ impl Resume {
         self.later.push(client);
     }
 
+    /// It goes on nowhere. Returns whether it was to in the next turn; in this one nobody is any more between two turns.
+    pub(super) fn forget(&mut self, client: ClientKey) -> bool {
+        let before = self.later.len();
+        self.later.retain(|&later| later != client);
+        self.later.len() < before
+    }
+
     pub(crate) fn pop(&mut self) -> Option<ClientKey> {
         self.now.pop()
     }

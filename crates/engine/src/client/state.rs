@@ -170,6 +170,8 @@ const MOVES: &[Move<At>] = &[
     Move { by: "lend", from: &[At::Idle], to: &[At::Lent] },
     Move { by: "come_back", from: &[At::Lent], to: &[At::Idle] },
     Move { by: "be_lent", from: &[At::AwaitingServer], to: &[At::Idle] },
+    // It was idle in another process, or in this one.
+    Move { by: "be_thawed", from: &[At::AwaitingServer], to: &[At::Idle] },
     // One that waits to hear of its schema asks by itself where the client that asked has gone.
     Move { by: "queue", from: &[At::Idle, At::AwaitingSchema], to: &[At::Queued] },
     Move { by: "follow", from: &[At::Idle], to: &[At::Following] },
@@ -310,6 +312,11 @@ impl Client {
     /// It is another engine's, for one statement.
     pub(crate) fn be_lent(&mut self) {
         self.go("be_lent", Phase::Idle);
+    }
+
+    /// It is as it was when it was frozen: idle.
+    pub(crate) fn be_thawed(&mut self) {
+        self.go("be_thawed", Phase::Idle);
     }
 
     /// Its statement waits for a permit and a backend.

@@ -17,6 +17,8 @@ const NAMES: [&[u8]; 6] = [b"prepare", b"execute", b"close", b"reset", b"send_lo
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters([u64; NAMES.len()]);
 
+plain!(struct Counters { 0 });
+
 impl Counters {
     pub(super) fn of(&mut self, counter: Counter) -> &mut u64 {
         &mut self.0[counter as usize]

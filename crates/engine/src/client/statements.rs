@@ -15,7 +15,7 @@ const LAST: u32 = u32::MAX;
 #[derive(Default)]
 pub(crate) struct ClientStatements {
     /// The number of its latest one; a failed attempt takes a number too, as on the servers.
-    last_number: u32,
+    pub(super) last_number: u32,
     /// What [`LAST`] stands for.
     pub(super) last: Option<u32>,
     /// In the order of their numbers.

@@ -42,6 +42,8 @@ pub(crate) struct Unstarted {
     status: StatusFlags,
 }
 
+plain!(struct Unstarted { read_only, status });
+
 impl Unstarted {
     /// One whose answer has had these flags; whether it was a `START TRANSACTION READ ONLY`.
     pub(super) fn new(read_only: bool, status: StatusFlags) -> Self {

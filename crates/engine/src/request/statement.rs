@@ -37,6 +37,12 @@ pub(crate) struct Statement {
     pub(crate) transaction: Option<TransactionCommand>,
 }
 
+plain!(struct Statement {
+    kind, effects, reads, plain_read, repeatable, fingerprint, calls, charset, sets_last_insert_id, releases_connection,
+    sets_pool_variable, rows_of_select, comment_at_end, inserts, parses_while_it_runs, unreported, assigned,
+    sets_for_itself, without_tables, several, statements, transaction,
+});
+
 impl Statement {
     /// For commands without a text.
     pub(crate) fn none() -> Self {

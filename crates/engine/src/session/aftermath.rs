@@ -43,6 +43,8 @@ pub(crate) enum InsertId {
     },
 }
 
+plain!(enum InsertId { 0 => Known, 1 => Unsure { reported } });
+
 /// Ends a question for one row, so that it comes whatever sql_select_limit says: that is for selections without a LIMIT.
 pub(crate) const WHATEVER_LIMIT: &[u8] = b" LIMIT 1";
 
@@ -94,8 +96,10 @@ impl Default for Aftermath {
 }
 
 /// An answer to SHOW WARNINGS; apart from what is told of it, since each client has room for that, and few have any.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct List(pub(crate) Box<[u8]>);
+
+plain!(struct List { 0 });
 
 impl List {
     pub(crate) fn new(reply: Box<[u8]>) -> Box<Self> {
@@ -104,7 +108,7 @@ impl List {
 }
 
 /// The answer that SHOW WARNINGS would give.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Diagnostics {
     /// Nothing.
     #[default]
@@ -117,6 +121,11 @@ pub(crate) enum Diagnostics {
     /// the statement.
     Counted { warnings: u16, errors: u16 },
 }
+
+plain!(enum Diagnostics {
+    0 => None, 1 => OnBackend { warnings, errors, sql_state },
+    2 => Saved { warnings, errors, sql_state, reply }, 3 => Counted { warnings, errors },
+});
 
 impl Diagnostics {
     /// `@@warning_count` and `@@error_count`.

@@ -10,6 +10,8 @@ pub(crate) struct Gtid {
     sequence: u64,
 }
 
+plain!(struct Gtid { domain, server, sequence });
+
 impl Gtid {
     /// `None` where it is none as MariaDB writes it.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {

@@ -25,7 +25,7 @@ const MOST_NAMES: usize = 128;
 pub(crate) const MOST_TEXT: usize = 16 << 10;
 
 /// What one client holds.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct NamedResources {
     tables: BTreeSet<TableName>,
     /// How often each lock has been taken.
@@ -42,6 +42,10 @@ pub(crate) struct NamedResources {
     /// Reasons of which something is held without a name: they end with the session's state.
     nameless: Effects,
 }
+
+plain!(struct NamedResources {
+    tables, locks, statements, handlers, locks_tables, locks_all_tables, locks_instance, nameless,
+});
 
 /// How a statement ended, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

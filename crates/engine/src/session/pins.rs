@@ -13,6 +13,8 @@ pub struct Pins {
     own: u16,
 }
 
+plain!(struct Pins { effects, own });
+
 impl Pins {
     /// No reason.
     pub const NONE: Self = Self::own(0);

@@ -8,6 +8,8 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SqlState(NonZeroU32);
 
+plain!(struct SqlState { 0 });
+
 const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 impl SqlState {

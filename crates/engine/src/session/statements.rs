@@ -33,8 +33,8 @@ pub(crate) struct Definition {
     /// The effects of its execution, as of a text.
     pub(crate) template: Template,
     /// Types of parameters as clients have sent them: most send the same ones.
-    types: Vec<Rc<[u8]>>,
-    holders: u32,
+    pub(super) types: Vec<Rc<[u8]>>,
+    pub(super) holders: u32,
 }
 
 /// The lexer's findings about a text, and what else is found out along with them.
@@ -60,6 +60,13 @@ impl SessionTables {
         if let Some(session) = self.definitions.release(definition) {
             self.states.release(session);
         }
+    }
+}
+
+impl Definition {
+    /// The types of this number.
+    pub(crate) fn types_of(&self, TypesId(place): TypesId) -> &[u8] {
+        &self.types[usize::from(place)]
     }
 }
 

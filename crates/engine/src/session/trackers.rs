@@ -18,6 +18,8 @@ pub(crate) struct Trackers {
     variables: Box<[u8]>,
 }
 
+plain!(struct Trackers { schema, state_change, variables });
+
 impl Default for Trackers {
     /// What the servers have where nobody has set anything else.
     fn default() -> Self {

@@ -31,6 +31,8 @@ enum Value {
     NullBehind(Box<[u8]>),
 }
 
+plain!(enum Value { 0 => Unset, 1 => Literal(literal), 2 => NullBehind(literal) });
+
 impl Value {
     /// What a variable is set to by a literal that had another value before, or none.
     fn set(literal: &[u8], before: Option<&Self>) -> Self {
@@ -79,6 +81,8 @@ pub(crate) struct UserVariables {
     /// not be equal values. A client that changes them keeps its backend, see [`crate::client::Client::variables_depend_on`].
     charset: Charset,
 }
+
+plain!(struct UserVariables { values, charset });
 
 /// The variables of a client, or those that stand on a backend; shared as long as nobody changes them.
 pub(crate) type Variables = Option<Rc<UserVariables>>;

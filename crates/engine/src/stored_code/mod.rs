@@ -145,6 +145,8 @@ pub(crate) struct Hidden {
     pub(crate) certain: bool,
 }
 
+plain!(struct Hidden { effects, certain });
+
 impl Hidden {
     /// Of what runs no stored code.
     pub(crate) const NOTHING: Self = Self { effects: CodeEffects::NONE, certain: true };

@@ -13,6 +13,8 @@ pub(crate) enum Rights {
     Doubtful,
 }
 
+plain!(enum Rights { 0 => Since(seen), 1 => Asked(seen), 2 => Known, 3 => Doubtful });
+
 impl Rights {
     /// They are taken up anew, by what was sent when so many changes had been seen.
     pub(super) fn taken_up(self, sent: u64) -> Self {

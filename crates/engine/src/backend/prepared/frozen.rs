@@ -1,0 +1,89 @@
+//! What is prepared on a backend, as plain data.
+
+use std::collections::BTreeMap;
+
+use sql::LexMode;
+
+use super::{Entry, Prepared, Serves};
+use crate::session::SessionTables;
+use crate::session::frozen::FrozenDefinition;
+
+/// See [`Prepared`].
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenPrepared {
+    statements: Vec<FrozenStatement>,
+    uses: u64,
+}
+
+plain!(struct FrozenPrepared { statements, uses });
+
+/// One statement on the server.
+#[derive(Debug, PartialEq)]
+struct FrozenStatement {
+    definition: FrozenDefinition,
+    serves: FrozenServes,
+    /// The server's number for it.
+    id: u32,
+    used: u64,
+    had_cursor: bool,
+}
+
+plain!(struct FrozenStatement { definition, serves, id, used, had_cursor });
+
+/// See [`Serves`]. Types are themselves, and not their place among those of a definition.
+#[derive(Debug, PartialEq)]
+enum FrozenServes {
+    All,
+    Typed(Box<[u8]>),
+    Own(u32),
+}
+
+plain!(enum FrozenServes { 0 => All, 1 => Typed(types), 2 => Own(number) });
+
+impl Prepared {
+    /// Gives the definitions back, in the opposite order of [`Self::thawed`].
+    pub(in crate::backend) fn freeze(self, sessions: &mut SessionTables) -> FrozenPrepared {
+        let Self { statements, uses } = self;
+        let freeze = |((definition, serves), entry)| {
+            let Entry { id, used, had_cursor } = entry;
+            let frozen = FrozenDefinition::of(definition, sessions);
+            let serves = match serves {
+                Serves::All => FrozenServes::All,
+                Serves::Typed(types) => {
+                    FrozenServes::Typed(Box::from(sessions.definitions.get(definition).types_of(types)))
+                }
+                Serves::Own(number) => FrozenServes::Own(number),
+            };
+            sessions.release_definition(definition);
+            FrozenStatement { definition: frozen, serves, id, used, had_cursor }
+        };
+        let mut statements: Vec<_> = statements.into_iter().rev().map(freeze).collect();
+        statements.reverse();
+        FrozenPrepared { statements, uses }
+    }
+
+    /// Holds the definitions once more. What had been remembered of types is remembered, whatever room there is.
+    pub(in crate::backend) fn thawed(
+        frozen: FrozenPrepared,
+        sessions: &mut SessionTables,
+        server: LexMode,
+    ) -> Self {
+        let FrozenPrepared { statements, uses } = frozen;
+        let thaw = |statement| {
+            let FrozenStatement { definition, serves, id, used, had_cursor } = statement;
+            let definition = definition.thaw(sessions, server);
+            let serves = match serves {
+                FrozenServes::All => Some(Serves::All),
+                FrozenServes::Typed(types) => {
+                    sessions.definitions.types(definition, &types, usize::MAX);
+                    sessions.definitions.types_id(definition, &types).map(Serves::Typed)
+                }
+                FrozenServes::Own(number) => Some(Serves::Own(number)),
+            };
+            let serves = serves.expect("it was among those that are remembered, and so is now");
+            ((definition, serves), Entry { id, used, had_cursor })
+        };
+        let statements: BTreeMap<_, _> = statements.into_iter().map(thaw).collect();
+        Self { statements, uses }
+    }
+}

@@ -1,0 +1,522 @@
+//! A client as plain data ([`crate::frozen`]), and back.
+//!
+//! Each struct that makes up a client is taken apart here by a pattern without `..`. Whoever adds a field is stopped by the compiler,
+//! and has to decide: it goes along as it is, it goes along by value or by name where others have a part in it, or it is made anew where
+//! the client is thawed.
+//!
+//! Only a client that is idle can be frozen. That may hold a backend, for a transaction or a pin: the backend stays where it is, and is
+//! named by its token. What a turn has put out for the client is with the driver by then, which goes by the connection's name.
+
+mod statements;
+
+use seam::{ConnectionId, Instant, Peer};
+use wire::{Capabilities, StatusFlags};
+
+use self::statements::FrozenStatements;
+use super::bytes_held::{ClientMemory, Counted};
+use super::priority::Priority;
+use super::security::Security;
+use super::state::State;
+use super::transaction::{Transaction, Unstarted};
+use super::{Activity, Backpressure, Client, ClientLogin, ClientSession, Loss, Lost, MemoryOfClient, Phase};
+use crate::accounts::Identities;
+use crate::accounts::frozen::FrozenIdentity;
+use crate::frozen::{Distance, NotFrozen, NotThawed};
+use crate::ids::BackendKey;
+use crate::servers::Servers;
+use crate::session::aftermath::{Aftermath, Diagnostics, InsertId};
+use crate::session::gtid::Gtid;
+use crate::session::named_resources::NamedResources;
+use crate::session::pins::Pins;
+use crate::session::trackers::Trackers;
+use crate::session::unreported::Unreported;
+use crate::session::user_variables::UserVariables;
+use crate::session::wait_timeout::WaitTimeout;
+use crate::session::{SessionState, SessionTables};
+use crate::settings::ClientTls;
+use crate::workers::onramps::millis_of;
+
+/// One client. Nothing in it is shared with anybody, and nothing means anything in this process alone.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenClient {
+    /// As the driver names it, which hands its connections on by the same names.
+    pub(crate) connection: ConnectionId,
+    peer: Peer,
+    /// What its listener says of encryption, which it does not have.
+    tls: ClientTls,
+    pub(crate) id: u32,
+    capabilities: Capabilities,
+    login: FrozenLogin,
+    identity: Option<FrozenIdentity>,
+    session: FrozenSession,
+    /// The backend that it holds.
+    backend: Option<BackendName>,
+    tickets: u32,
+    priority: Priority,
+    input: Box<[u8]>,
+    /// What of its input counts against `statement_memory` and `login_memory`.
+    counted: (usize, usize),
+    backpressure: Backpressure,
+    activity: FrozenActivity,
+    loss: Loss,
+    transaction: FrozenTransaction,
+    /// `None` where it has written nothing yet.
+    wrote: Option<Distance>,
+}
+
+plain!(struct FrozenClient {
+    connection, peer, tls, id, capabilities, login, identity, session, backend, tickets, priority, input, counted,
+    backpressure, activity, loss, transaction, wrote,
+});
+plain!(struct Backpressure { too_far_ahead, server_is_slow, paused });
+plain!(struct Loss { lost, wants_end, killed });
+plain!(enum Lost {
+    0 => Transaction, 1 => PinnedState, 2 => Server, 3 => IdleTooLong, 4 => OpenTooLong, 5 => HeldIdle,
+});
+
+/// See [`ClientLogin`].
+#[derive(Debug, PartialEq)]
+struct FrozenLogin {
+    scramble: [u8; 20],
+    collation: u8,
+    sequence: u8,
+    until: Option<Distance>,
+}
+
+plain!(struct FrozenLogin { scramble, collation, sequence, until });
+
+/// A backend by the name that the driver has been given for its connection, and that is never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BackendName {
+    token: u64,
+}
+
+plain!(struct BackendName { token });
+
+/// See [`ClientSession`].
+#[derive(Debug, PartialEq)]
+struct FrozenSession {
+    state: Option<SessionState>,
+    pins: Pins,
+    variables: Option<UserVariables>,
+    wait_timeout: WaitTimeout,
+    trackers: Option<Box<Trackers>>,
+    unreported: Unreported,
+    named_resources: Option<Box<NamedResources>>,
+    status: StatusFlags,
+    aftermath: FrozenAftermath,
+    statements: Option<FrozenStatements>,
+}
+
+plain!(struct FrozenSession {
+    state, pins, variables, wait_timeout, trackers, unreported, named_resources, status, aftermath, statements,
+});
+
+/// See [`Aftermath`].
+#[derive(Debug, PartialEq)]
+struct FrozenAftermath {
+    last_insert_id: u64,
+    insert_id_at: Option<BackendName>,
+    insert_id: InsertId,
+    row_count: i64,
+    found_rows: Option<u64>,
+    last_gtid: Option<Box<Gtid>>,
+    diagnostics: Diagnostics,
+}
+
+plain!(struct FrozenAftermath {
+    last_insert_id, insert_id_at, insert_id, row_count, found_rows, last_gtid, diagnostics,
+});
+
+/// See [`Activity`].
+#[derive(Debug, PartialEq)]
+struct FrozenActivity {
+    last_heard: Distance,
+    stalled_since: Option<Distance>,
+    /// How many milliseconds ago it took its latest command up, in 32 bits.
+    took_command: u32,
+    has_begun: bool,
+}
+
+plain!(struct FrozenActivity { last_heard, stalled_since, took_command, has_begun });
+
+/// See [`Transaction`].
+#[derive(Debug, PartialEq)]
+struct FrozenTransaction {
+    since: Distance,
+    unstarted: Option<Unstarted>,
+    /// So many have arrived since it began; the next process counts on from where this one is.
+    arrivals_since: u64,
+    holds_locks: bool,
+    blocks_others: bool,
+    contends: bool,
+}
+
+plain!(struct FrozenTransaction { since, unstarted, arrivals_since, holds_locks, blocks_others, contends });
+
+/// What clients have in common with others, and at which moment.
+pub(crate) struct Common<'a> {
+    pub(crate) now: Instant,
+    pub(crate) sessions: &'a mut SessionTables,
+    pub(crate) identities: &'a mut Identities,
+    pub(crate) memory: &'a mut ClientMemory,
+    pub(crate) servers: &'a Servers,
+    /// How many statements have arrived, of all workers.
+    pub(crate) arrivals: u64,
+    /// `prepared_statement_memory`.
+    pub(crate) prepared_statement_memory: usize,
+}
+
+impl Common<'_> {
+    fn name_of(&self, key: BackendKey) -> Option<BackendName> {
+        self.servers.get(key).map(|backend| BackendName { token: backend.token })
+    }
+
+    fn backend_of(&self, name: BackendName) -> Option<BackendKey> {
+        self.servers.backend_of(name.token)
+    }
+
+    fn distance(&self, instant: Instant) -> Distance {
+        Distance::of(instant, self.now)
+    }
+}
+
+impl Client {
+    /// # Errors
+    ///
+    /// Where it is in the middle of something that ends in this process.
+    pub(crate) fn can_be_frozen(&self) -> Result<(), NotFrozen> {
+        match self.phase() {
+            Phase::Idle if self.request.is_none() => {}
+            Phase::AwaitingServer => return Err(NotFrozen::NotGreeted),
+            Phase::Login(_) => return Err(NotFrozen::LogsIn),
+            Phase::Reading(_) => return Err(NotFrozen::IsRead),
+            Phase::Idle | Phase::Queued | Phase::Following { .. } => return Err(NotFrozen::Waits),
+            Phase::Preparing | Phase::Running(_) | Phase::Settling => return Err(NotFrozen::Runs),
+            Phase::Killing(_) => return Err(NotFrozen::Kills),
+            Phase::Lent(_) => return Err(NotFrozen::IsLent),
+        }
+        match (&self.security, self.login.compression) {
+            (Security::Tls(_), _) => Err(NotFrozen::IsEncrypted),
+            (Security::Plain(_), Some(_)) => Err(NotFrozen::BeginsCompression),
+            (Security::Plain(_), None) => Ok(()),
+        }
+    }
+
+    /// Makes plain data of it, and gives back what it has held of what is common to all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::can_be_frozen`]; it is as it was then.
+    pub(crate) fn freeze(self, common: &mut Common<'_>) -> Result<FrozenClient, (Box<Self>, NotFrozen)> {
+        if let Err(why) = self.can_be_frozen() {
+            return Err((Box::new(self), why));
+        }
+        let Self {
+            connection,
+            peer,
+            security,
+            id,
+            state: _, // idle
+            capabilities,
+            login,
+            identity,
+            session,
+            backend,
+            tickets,
+            priority,
+            request: _, // none
+            input,
+            memory,
+            backpressure,
+            activity,
+            loss,
+            transaction,
+            wrote,
+        } = self;
+        let tls = if let Security::Plain(tls) = security { tls } else { ClientTls::Off };
+        let session = session.freeze(common);
+        Ok(FrozenClient {
+            connection,
+            peer,
+            tls,
+            id,
+            capabilities,
+            login: login.freeze(common),
+            identity: identity.map(|identity| {
+                let frozen = FrozenIdentity::of(identity, common.identities);
+                common.identities.release(identity);
+                frozen
+            }),
+            session,
+            backend: backend.and_then(|backend| common.name_of(backend)),
+            tickets,
+            priority,
+            input: input.into_boxed_slice(),
+            counted: memory.freeze(common),
+            backpressure,
+            activity: activity.freeze(common),
+            loss,
+            transaction: transaction.freeze(common),
+            wrote: (wrote != Instant::START).then(|| common.distance(wrote)),
+        })
+    }
+}
+
+impl FrozenClient {
+    /// The client that it was. Its place in the tables, and what there is counted of clients, is its caller's affair; so is the backend
+    /// that it holds.
+    ///
+    /// # Errors
+    ///
+    /// Where something is missing that it is named by here.
+    pub(crate) fn thaw(self, common: &mut Common<'_>) -> Result<Client, NotThawed> {
+        let Self {
+            connection,
+            peer,
+            tls,
+            id,
+            capabilities,
+            login,
+            identity,
+            session,
+            backend,
+            tickets,
+            priority,
+            input,
+            counted,
+            backpressure,
+            activity,
+            loss,
+            transaction,
+            wrote,
+        } = self;
+        let backend = match backend {
+            Some(name) => Some(common.backend_of(name).ok_or(NotThawed::UnknownBackend)?),
+            None => None,
+        };
+        let identity = match identity {
+            Some(identity) => Some(identity.thaw(common.identities).ok_or(NotThawed::UnknownIdentity)?),
+            None => None,
+        };
+        let session = session.thaw(backend, common);
+        let mut client = Client {
+            connection,
+            peer,
+            security: Security::Plain(tls),
+            id,
+            state: State::new(),
+            capabilities,
+            login: login.thaw(common),
+            identity,
+            session,
+            backend,
+            tickets,
+            priority,
+            request: None,
+            input: input.into_vec(),
+            memory: MemoryOfClient::thawed(counted, common),
+            backpressure,
+            activity: activity.thaw(common),
+            loss,
+            transaction: transaction.thaw(common),
+            wrote: wrote.map_or(Instant::START, |wrote| wrote.from(common.now)),
+        };
+        client.be_thawed();
+        Ok(client)
+    }
+}
+
+impl ClientLogin {
+    fn freeze(self, common: &Common<'_>) -> FrozenLogin {
+        let Self { scramble, collation, sequence, until, compression: _ } = self; // none, or it is not frozen
+        FrozenLogin { scramble, collation, sequence, until: until.map(|until| common.distance(until)) }
+    }
+}
+
+impl FrozenLogin {
+    fn thaw(self, common: &Common<'_>) -> ClientLogin {
+        let Self { scramble, collation, sequence, until } = self;
+        let until = until.map(|until| until.from(common.now));
+        ClientLogin { scramble, collation, sequence, until, compression: None }
+    }
+}
+
+impl MemoryOfClient {
+    /// What counts of its input. What counts of its session is counted anew.
+    fn freeze(self, common: &mut Common<'_>) -> (usize, usize) {
+        let Self { mut statements, mut login, mut session } = self;
+        let counted = (statements.bytes(), login.bytes());
+        common.memory.statements.give_back(&mut statements);
+        common.memory.logins.give_back(&mut login);
+        common.memory.sessions.give_back(&mut session);
+        counted
+    }
+
+    fn thawed((of_statements, of_login): (usize, usize), common: &mut Common<'_>) -> Self {
+        let (mut statements, mut login) = (Counted::default(), Counted::default());
+        common.memory.statements.add(&mut statements, of_statements);
+        common.memory.logins.add(&mut login, of_login);
+        Self { statements, login, session: Counted::default() }
+    }
+}
+
+impl ClientSession {
+    fn freeze(self, common: &mut Common<'_>) -> FrozenSession {
+        let Self {
+            id,
+            pins,
+            variables,
+            wait_timeout,
+            trackers,
+            unreported,
+            named_resources,
+            status,
+            aftermath,
+            statements,
+        } = self;
+        let statements = statements.map(|statements| statements.freeze(common));
+        let state = id.map(|id| {
+            let state = common.sessions.states.state(id).clone();
+            common.sessions.states.release(id);
+            state
+        });
+        FrozenSession {
+            state,
+            pins,
+            variables: variables.map(|variables| (*variables).clone()),
+            wait_timeout,
+            trackers,
+            unreported,
+            named_resources,
+            status,
+            aftermath: aftermath.freeze(common),
+            statements,
+        }
+    }
+}
+
+impl FrozenSession {
+    /// Of a client that holds this backend, where it holds one: it shares its variables with that if they stand there.
+    fn thaw(self, backend: Option<BackendKey>, common: &mut Common<'_>) -> ClientSession {
+        let Self {
+            state,
+            pins,
+            variables,
+            wait_timeout,
+            trackers,
+            unreported,
+            named_resources,
+            status,
+            aftermath,
+            statements,
+        } = self;
+        let standing = backend.and_then(|key| common.servers[key].session.variables.as_ref());
+        let variables = variables.map(|variables| {
+            standing.filter(|standing| ***standing == variables).cloned().unwrap_or_else(|| variables.into())
+        });
+        let id = state.map(|state| common.sessions.states.hold(state));
+        let statements = statements.map(|statements| Box::new(statements.thaw(common)));
+        ClientSession {
+            id,
+            pins,
+            variables,
+            wait_timeout,
+            trackers,
+            unreported,
+            named_resources,
+            status,
+            aftermath: aftermath.thaw(common),
+            statements,
+        }
+    }
+}
+
+impl Aftermath {
+    fn freeze(self, common: &mut Common<'_>) -> FrozenAftermath {
+        let Self { last_insert_id, insert_id_at, insert_id, row_count, found_rows, last_gtid, diagnostics } =
+            self;
+        common.memory.diagnostics = common.memory.diagnostics.saturating_sub(diagnostics.bytes());
+        FrozenAftermath {
+            last_insert_id,
+            insert_id_at: insert_id_at.and_then(|backend| common.name_of(backend)),
+            insert_id,
+            row_count,
+            found_rows,
+            last_gtid,
+            diagnostics,
+        }
+    }
+}
+
+impl FrozenAftermath {
+    fn thaw(self, common: &mut Common<'_>) -> Aftermath {
+        let Self { last_insert_id, insert_id_at, insert_id, row_count, found_rows, last_gtid, diagnostics } =
+            self;
+        common.memory.diagnostics += diagnostics.bytes();
+        Aftermath {
+            last_insert_id,
+            insert_id_at: insert_id_at.and_then(|name| common.backend_of(name)),
+            insert_id,
+            row_count,
+            found_rows,
+            last_gtid,
+            diagnostics,
+        }
+    }
+}
+
+impl Activity {
+    fn freeze(self, common: &Common<'_>) -> FrozenActivity {
+        let Self { last_heard, stalled_since, took_command, has_begun } = self;
+        FrozenActivity {
+            last_heard: common.distance(last_heard),
+            stalled_since: stalled_since.map(|since| common.distance(since)),
+            took_command: (millis_of(common.now) as u32).wrapping_sub(took_command),
+            has_begun,
+        }
+    }
+}
+
+impl FrozenActivity {
+    fn thaw(self, common: &Common<'_>) -> Activity {
+        let Self { last_heard, stalled_since, took_command, has_begun } = self;
+        Activity {
+            last_heard: last_heard.from(common.now),
+            stalled_since: stalled_since.map(|since| since.from(common.now)),
+            took_command: (millis_of(common.now) as u32).wrapping_sub(took_command),
+            has_begun,
+        }
+    }
+}
+
+impl Transaction {
+    fn freeze(self, common: &Common<'_>) -> FrozenTransaction {
+        let Self { since, unstarted, began, holds_locks, blocks_others, contends } = self;
+        FrozenTransaction {
+            since: common.distance(since),
+            unstarted,
+            arrivals_since: common.arrivals.saturating_sub(began),
+            holds_locks,
+            blocks_others,
+            contends,
+        }
+    }
+}
+
+impl FrozenTransaction {
+    fn thaw(self, common: &Common<'_>) -> Transaction {
+        let Self { since, unstarted, arrivals_since, holds_locks, blocks_others, contends } = self;
+        Transaction {
+            since: since.from(common.now),
+            unstarted,
+            began: common.arrivals.saturating_sub(arrivals_since),
+            holds_locks,
+            blocks_others,
+            contends,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Types of other crates, and settings, as plain data.
+
+use seam::{ConnectionId, Peer};
+use sql::{
+    CharsetSetting, CodeEffects, Effects, KillTarget, Kind, LexMode, PoolVariable, PreparedText, ReadHint,
+    Reads, ServerKind, SessionCall, SessionFunction, TableName, TrackerVariable, TransactionCommand, Whom,
+};
+use wire::{Capabilities, StatusFlags};
+
+use super::plain::Plain;
+use crate::settings::{ClientTls, HighPrioMode, PoolPriority};
+
+plain!(struct ConnectionId { index, generation });
+plain!(enum Peer { 0 => Tcp(address), 1 => Unix { uid } });
+plain!(struct Capabilities { 0 });
+plain!(struct StatusFlags { 0 });
+
+plain!(enum ClientTls { 0 => Off, 1 => Allowed, 2 => Required });
+plain!(enum HighPrioMode { 0 => Transactions, 1 => Statements, 2 => None });
+plain!(enum PoolPriority { 0 => High, 1 => Low, 2 => Auto });
+
+plain!(struct LexMode { ansi_quotes, no_backslash_escapes, high_blank, server, version });
+plain!(enum ServerKind { 0 => Unknown, 1 => MariaDb, 2 => MySql });
+plain!(struct TableName { schema, table });
+plain!(struct PreparedText { text, mode });
+plain!(enum ReadHint { 0 => Primary, 1 => Session, 2 => Global, 3 => Eventual });
+plain!(enum PoolVariable {
+    0 => HighPrioMode, 1 => HighPrioTickets, 2 => Priority, 3 => HighPriorityConnection, 4 => Reads,
+});
+plain!(enum TrackerVariable { 0 => Schema, 1 => StateChange, 2 => SystemVariables });
+plain!(enum TransactionCommand { 0 => Begin, 1 => Start { read_only }, 2 => Commit, 3 => Rollback });
+plain!(enum CharsetSetting {
+    0 => Untouched, 1 => Names { utf8, collation }, 2 => CollationConnection, 3 => UnsureConversion, 4 => Named,
+    5 => Unsure,
+});
+plain!(struct SessionCall { function, span, names_item, left_by_text });
+plain!(enum SessionFunction {
+    0 => RowCount, 1 => FoundRows, 2 => ConnectionId, 3 => LastInsertId, 4 => WarningCount, 5 => ErrorCount,
+    6 => Pool(variable), 7 => LastGtid, 8 => Tracker(variable),
+});
+plain!(struct KillTarget { query_only, whom });
+plain!(enum Whom { 0 => Id(id), 1 => Oneself, 2 => Parameter, 3 => Other });
+plain!(enum Kind {
+    0 => Empty, 1 => Select, 2 => Insert, 3 => Replace, 4 => Update, 5 => Delete, 6 => Call, 7 => Do, 8 => Set,
+    9 => Use, 10 => Show, 11 => ShowWarnings, 12 => ShowDiagnostics, 13 => Explain, 14 => Begin, 15 => Commit,
+    16 => Rollback, 17 => Savepoint, 18 => LockTables, 19 => UnlockTables, 20 => Ddl, 21 => Prepare, 22 => Execute,
+    23 => Deallocate, 24 => Handler, 25 => Load, 26 => Kill(target), 27 => Xa, 28 => Admin, 29 => Other,
+});
+
+impl Plain for Effects {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.bits().put(out);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        Self::from_bits(u32::take(bytes)?)
+    }
+}
+
+impl Plain for CodeEffects {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.bits().put(out);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        Self::from_bits(u8::take(bytes)?)
+    }
+}
+
+impl Plain for Reads {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.bits().put(out);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        u8::take(bytes).map(Self::from_bits)
+    }
+}

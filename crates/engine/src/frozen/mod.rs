@@ -1,0 +1,89 @@
+//! Plain data in the place of what a process holds, so that another process can go on with it.
+//!
+//! What is frozen has no reference, nothing that is shared, and no key of a table. An instant is its distance from the moment of freezing
+//! ([`Distance`]). What several share goes by value (session states, prepared statements), and is shared again where it is thawed. What has
+//! a table that goes along is named by what stays the same in the next process: a backend by its token, an identity by its number and
+//! name. [`plain`] turns all of this into bytes and back.
+//!
+//! A client is frozen in `client/frozen.rs`, by taking its struct apart without `..`: a new field does not compile until
+//! somebody has said there what becomes of it.
+
+#[macro_use]
+pub(crate) mod plain;
+mod foreign;
+
+use std::fmt;
+
+use seam::Instant;
+
+/// An instant as seen from the moment of freezing: microseconds behind it, or ahead of it where that is negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Distance(i64);
+
+impl Distance {
+    pub(crate) fn of(instant: Instant, now: Instant) -> Self {
+        // Neither is further away than a process lives, which is what fits.
+        Self(now.as_micros().wrapping_sub(instant.as_micros()) as i64)
+    }
+
+    /// Where it is, seen from the moment of thawing. What lies before the beginning of the new process' time is at its beginning.
+    pub(crate) fn from(self, now: Instant) -> Instant {
+        Instant::from_micros(now.as_micros().saturating_add_signed(self.0.saturating_neg()))
+    }
+}
+
+plain!(struct Distance { 0 });
+
+/// Why something cannot be turned into plain data as it is now. It can be later, when what it is in the middle of is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotFrozen {
+    /// A client has not been greeted: the server has not said yet what a greeting has to repeat.
+    NotGreeted,
+    /// A client is in its login, which ends within `login_timeout`: what is asked for it of other threads and of the server comes back to
+    /// this process.
+    LogsIn,
+    /// Another thread of this process reads a client's large text.
+    IsRead,
+    /// A client's statement waits for its turn, or for another's answer.
+    Waits,
+    /// A client's statement is at a server: its answer comes to this process.
+    Runs,
+    /// Another worker is asked to kill one of its clients.
+    Kills,
+    /// A client's statement is with a reader, whose answer comes to this process.
+    IsLent,
+    /// The layer below has the keys of a connection's encryption.
+    IsEncrypted,
+    /// A backend is in use, or on its way.
+    IsUsed,
+    /// A client is about to change to compression, and the layer below has not heard of it.
+    BeginsCompression,
+}
+
+impl fmt::Display for NotFrozen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotGreeted => "it has not been greeted",
+            Self::LogsIn => "it is in its login",
+            Self::IsRead => "another thread reads its text",
+            Self::Waits => "its statement waits",
+            Self::Runs => "its statement runs",
+            Self::Kills => "it waits for another worker to kill a client",
+            Self::IsLent => "a reader has its statement",
+            Self::IsEncrypted => "its connection is encrypted",
+            Self::IsUsed => "it is in use",
+            Self::BeginsCompression => "its connection is about to be compressed",
+        })
+    }
+}
+
+/// Why plain data does not become what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotThawed {
+    /// These bytes are not what was frozen, or come from a version with another form.
+    Unreadable,
+    /// The identity of a client is not among those that are known.
+    UnknownIdentity,
+    /// The backend that a client holds is not there.
+    UnknownBackend,
+}
