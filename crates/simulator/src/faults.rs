@@ -34,6 +34,8 @@ pub struct Parameters {
     /// How many engines with common permits stand in the middle; never drawn, so that a seed means the same run whatever
     /// it is asked with.
     pub workers: u32,
+    /// In so many of 1,000 turns a client or a backend is frozen and thawed; never drawn either.
+    pub freeze: u64,
     /// `permits`.
     pub permits: u32,
     /// `statements_in_flight`.
@@ -128,6 +130,7 @@ impl Parameters {
             steps: if steps == 0 { random.between(1_000, 12_000) } else { steps },
             clients,
             workers: 1,
+            freeze: 0,
             permits: number(&mut random, 1, 6),
             in_flight: if random.percent(40) { 1 } else { number(&mut random, 2, 8) },
             stall_limit: if random.percent(60) {
@@ -332,6 +335,11 @@ impl Parameters {
     /// The same run with several workers; there are at least as many backends, as the table of options has it.
     pub fn with_workers(self, workers: u32) -> Self {
         Self { workers, max_backends: self.max_backends.max(workers), ..self }
+    }
+
+    /// The same run with clients and backends frozen and thawed in so many of 1,000 turns.
+    pub fn with_freezing(self, per_thousand: u64) -> Self {
+        Self { freeze: per_thousand, ..self }
     }
 
     /// The accounts on the server: the service account comes last.

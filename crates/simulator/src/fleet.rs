@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use engine::{
-    ClosedFor, Engine, Event, Finding, Histogram, Letter, PeerView, Routed, Settings, Task, WaitReason,
-    Workers,
+    ClosedFor, Engine, Event, Finding, Histogram, Letter, NotFrozen, PeerView, Routed, Settings, Task,
+    WaitReason, Workers,
 };
 use seam::{ConnectionId, Input, Instant, Output, Program};
 
 use crate::faults::place_of;
+use crate::freezing::What;
 use crate::subject::{Origin, Owned, Subject};
 
 /// The engine names connections of checks by numbers from here on.
@@ -219,6 +220,13 @@ impl Subject for Fleet {
 
     fn found(&mut self, worker: usize, number: u64, finding: Finding) {
         self.engines[worker].take_finding(number, finding);
+    }
+
+    fn freeze(&mut self, now: Instant, what: What, choice: u64) -> Option<Result<(), NotFrozen>> {
+        let count = self.engines.len() as u64;
+        let worker = usize::try_from(choice % count).unwrap_or_default();
+        let runs = !self.finished[worker];
+        runs.then(|| self.engines[worker].freeze(now, what, choice / count)).flatten()
     }
 
     fn workers(&mut self) -> Vec<&mut Engine> {

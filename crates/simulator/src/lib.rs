@@ -14,6 +14,7 @@ pub mod client;
 pub mod clusters;
 pub mod faults;
 pub mod fleet;
+pub mod freezing;
 pub mod kills;
 pub mod ledger;
 pub mod network;

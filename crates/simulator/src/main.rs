@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{Histogram, NotSplit, Routed};
 use simulator::checkers::ReadChecks;
+use simulator::freezing::Frozen;
 use simulator::kills::Counts;
 use simulator::ledger::Fates;
 use simulator::{Outcome, Parameters, Traced, run_engine_traced, run_pass_through};
 
 const USAGE: &str =
-    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--mysql | --group] [--reads N]] [--onramps N] [--pass-through] [--strict] [--quiet]
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--jobs N] [--steps N] [--workers N] [--cluster [--mysql | --group] [--reads N]] [--onramps N] [--freeze N] [--pass-through] [--strict] [--quiet]
   --seed N        run one seed and print its trace
   --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
   --jobs N        so many of them at a time, each on a thread of its own; 1 if not given
@@ -25,6 +26,8 @@ const USAGE: &str =
                   many reads behind writes have been checked. One is a plain SELECT that a replica answered, or could have: outside of
                   transactions, of a login that holds nothing on a server and was promised its own writes, of a row that this login has
                   written and was told so
+  --freeze N      in N of 1,000 turns a client or a backend becomes plain data and what it was; each seed is run once more without that, and has to go
+                  the same way byte for byte
   --pass-through  without the engine: clients straight on the server, to test the simulation itself
   --strict        ask for warnings and row counts at any time, not only right after the statement
   --keep-going    with --seeds: list all seeds that fail
@@ -42,6 +45,8 @@ struct Arguments {
     onramps: u8,
     /// So many checks of reads are wanted; 0 for whatever the seeds give.
     reads: u64,
+    /// In so many of 1,000 turns a client is frozen and thawed.
+    freeze: u64,
     pass_through: bool,
     strict: bool,
     keep_going: bool,
@@ -93,7 +98,7 @@ impl Reads {
 
 impl Arguments {
     fn parameters(&self, seed: u64) -> Parameters {
-        let parameters = self.of_mariadb(seed);
+        let parameters = self.of_mariadb(seed).with_freezing(self.freeze);
         match (self.group, self.mysql) {
             (true, _) => parameters.with_group(),
             (false, true) => parameters.with_mysql(),
@@ -121,8 +126,25 @@ impl Arguments {
     fn run(&self, seed: u64, traced: Traced) -> Outcome {
         match self.pass_through {
             true => run_pass_through(self.parameters(seed), traced == Traced::Echoed),
+            false if self.freeze > 0 => self.run_twice(seed, traced),
             false => run_engine_traced(self.parameters(seed), traced),
         }
+    }
+
+    /// With clients that are frozen and thawed, and without.
+    fn run_twice(&self, seed: u64, traced: Traced) -> Outcome {
+        let kept = if traced == Traced::Not { Traced::Kept } else { traced };
+        let mut outcome = run_engine_traced(self.parameters(seed), kept);
+        let without = run_engine_traced(self.parameters(seed).with_freezing(0), Traced::Kept);
+        let [frozen, plain] = [&outcome.trace, &without.trace].map(|trace| (trace.hash(), trace.count()));
+        if outcome.violation.is_none() && frozen != plain {
+            let text = format!(
+                "its trace is another one than without --freeze: {} lines, and {} without",
+                frozen.1, plain.1
+            );
+            outcome.violation = Some(text);
+        }
+        outcome
     }
 }
 
@@ -132,6 +154,7 @@ struct Tally {
     fates: Fates,
     killed: Counts,
     reads: Reads,
+    frozen: Frozen,
     /// Seeds that went wrong, and why.
     failures: Vec<(u64, String)>,
     /// The latest of them that has ended.
@@ -145,6 +168,7 @@ impl Tally {
         self.fates = self.fates.and(outcome.fates);
         self.killed = self.killed.and(outcome.killed);
         self.reads.add(&outcome);
+        self.frozen = std::mem::take(&mut self.frozen).and(&outcome.frozen);
         self.latest = self.latest.max(seed);
         if arguments.reads > 0 && tenths(&self.reads) > before {
             eprintln!("{} checks, up to seed {}", self.reads.checks.own, self.latest);
@@ -187,6 +211,9 @@ fn main() -> ExitCode {
     }
     if arguments.onramps > 0 {
         println!("{:?}", tally.killed);
+    }
+    if arguments.freeze > 0 {
+        println!("{}", tally.frozen);
     }
     println!("{} of {} seeds went wrong", tally.failures.len(), tally.reads.runs);
     if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -244,6 +271,9 @@ fn run_one(arguments: &Arguments) -> ExitCode {
     if arguments.onramps > 0 {
         println!("{:?}", outcome.killed);
     }
+    if arguments.freeze > 0 {
+        println!("{}", outcome.frozen);
+    }
     ExitCode::SUCCESS
 }
 
@@ -258,6 +288,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         group: false,
         onramps: 0,
         reads: 0,
+        freeze: 0,
         pass_through: false,
         strict: false,
         keep_going: false,
@@ -287,6 +318,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
                     u8::try_from(number()?).ok().filter(|onramps| (2..=4).contains(onramps))?;
             }
             "--reads" => arguments.reads = number()?,
+            "--freeze" => arguments.freeze = number()?,
             "--jobs" => arguments.jobs = u32::try_from(number()?).ok().filter(|&jobs| jobs > 0)?,
             "--pass-through" => arguments.pass_through = true,
             "--keep-going" => arguments.keep_going = true,
@@ -299,9 +331,10 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
     if arguments.reads > 0 && arguments.count == 0 {
         arguments.count = u64::MAX;
     }
+    let freezes_nobody = arguments.freeze > 0 && arguments.pass_through;
     let several = arguments.onramps > 0 && (arguments.reads > 0 || arguments.pass_through);
     let of_cluster = arguments.reads > 0 || arguments.mysql || arguments.group;
-    let is_whole = arguments.count > 0 && (arguments.cluster || !of_cluster) && !several;
+    let is_whole = arguments.count > 0 && (arguments.cluster || !of_cluster) && !several && !freezes_nobody;
     is_whole.then_some(arguments)
 }
 
@@ -325,8 +358,10 @@ fn report(seed: u64, arguments: &Arguments, outcome: &Outcome) {
         (false, true) => " --mysql",
         (false, false) => "",
     };
+    let freeze =
+        if arguments.freeze == 0 { String::new() } else { format!(" --freeze {}", arguments.freeze) };
     let strict = if arguments.strict { " --strict" } else { "" };
     println!(
-        "replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{cluster}{mysql}{onramps}{mode}{strict}"
+        "replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{cluster}{mysql}{onramps}{freeze}{mode}{strict}"
     );
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Finding, Histogram, PeerView, Routed, Task};
+use engine::{Engine, Finding, Histogram, NotFrozen, PeerView, Routed, Task};
 use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::faults::server_address;
+use crate::freezing::What;
 
 /// Whose connection to a server it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +86,11 @@ pub trait Subject: Program {
         Origin::default()
     }
 
+    /// Freezes and thaws the client or backend of it that this number chooses; `None` where it has none.
+    fn freeze(&mut self, _now: Instant, _what: What, _choice: u64) -> Option<Result<(), NotFrozen>> {
+        None
+    }
+
     /// Whether it promises to keep `permits`, `max_backends` and an orderly end.
     fn keeps_limits(&self) -> bool;
 }
@@ -115,6 +121,14 @@ impl Subject for Engine {
 
     fn found(&mut self, _worker: usize, number: u64, finding: Finding) {
         self.take_finding(number, finding);
+    }
+
+    fn freeze(&mut self, now: Instant, what: What, choice: u64) -> Option<Result<(), NotFrozen>> {
+        let place = usize::try_from(choice).unwrap_or_default();
+        match what {
+            What::Client => self.freeze_and_thaw_client(now, place),
+            What::Backend => self.freeze_and_thaw_backend(now, place),
+        }
     }
 
     fn keeps_limits(&self) -> bool {

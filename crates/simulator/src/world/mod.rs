@@ -32,6 +32,7 @@ use self::servers::{Way, new_servers};
 use crate::checkers::{Checkers, ReadChecks};
 use crate::client::{self, Client};
 use crate::faults::Parameters;
+use crate::freezing::{Freezing, Frozen};
 use crate::kills::Counts;
 use crate::ledger::Fates;
 use crate::network::{Network, Owner, Parcel};
@@ -77,6 +78,8 @@ pub struct Outcome {
     pub routed: Routed,
     /// How many reads were sent to each server that is read from, by its place.
     pub reads_at: Vec<u64>,
+    /// What was frozen and thawed.
+    pub frozen: Frozen,
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -98,6 +101,7 @@ pub struct World<P> {
     cluster: Option<Cluster>,
     group: Option<Group>,
     onramps: Option<Onramps<P>>,
+    freezing: Freezing,
     overheard: Overheard,
     /// Clients' statements that were sent in this turn, with the ways to the servers.
     sent: Vec<(Way, Token)>,
@@ -144,6 +148,7 @@ impl<P: Subject> World<P> {
             is_up: vec![true; servers.len()],
             ways: BTreeMap::new(),
             onramps: None,
+            freezing: Freezing::new(parameters.seed, parameters.freeze),
             overheard: Overheard::default(),
             cluster: parameters.cluster.clone().map(|drawn| Cluster::new(drawn, parameters.seed)),
             group: group_of(&parameters),
@@ -212,6 +217,7 @@ impl<P: Subject> World<P> {
             killed: self.checkers.killed(),
             reads: self.checkers.reads,
             reads_at,
+            frozen: self.freezing.counts,
             micros: self.now,
         }
     }

@@ -33,6 +33,7 @@ impl<P: Subject> World<P> {
         }
         self.turn += 1;
         let now = Instant::from_micros(self.now);
+        self.freezing.between_turns(now, &mut self.drivers[program].program);
         let mut busy = self.tell_news(now, program);
         for link in self.network.ready_links(program) {
             for (connection, owner, event) in self.network.take_events(link) {
