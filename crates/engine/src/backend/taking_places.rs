@@ -236,16 +236,23 @@ impl Engine {
         let (key, backend) = self.servers.backends().nth(place)?;
         // The identities go along as a table.
         let identity = self.logins.identities.hold_again(backend.account.identity);
-        let frozen = self.freeze_backend(now, key);
-        let outcome = frozen.map(|(frozen, idle_at)| {
-            let thawed = read::<FrozenBackend>(&bytes_of(&frozen));
-            assert_eq!(thawed.as_ref(), Some(&frozen), "what was frozen comes out of its bytes");
-            let thawed = thawed.ok_or(NotThawed::Unreadable);
-            let there = thawed.and_then(|it| self.thaw_backend(now, key.server(), it, idle_at));
-            assert_eq!(there, Ok(key), "a backend takes the place that is free");
+        let outcome = self.freeze_backend(now, key).map(|(frozen, idle_at)| {
+            let bytes = bytes_of(&frozen);
+            self.thaw_backend_at(now, key, &bytes, idle_at);
+            // What has been lost on the way is missing in the second plain form.
+            let (again, idle_at) = self.freeze_backend(now, key).expect("it could be a moment ago");
+            assert_eq!(again, frozen, "nothing of a backend is lost");
+            self.thaw_backend_at(now, key, &bytes, idle_at);
         });
         self.release_identity(identity);
         Some(outcome)
+    }
+
+    /// A backend goes on from bytes in a place that is free, and the next to be taken.
+    fn thaw_backend_at(&mut self, now: Instant, key: BackendKey, bytes: &[u8], idle_at: Option<usize>) {
+        let thawed = read::<FrozenBackend>(bytes).ok_or(NotThawed::Unreadable);
+        let there = thawed.and_then(|thawed| self.thaw_backend(now, key.server(), thawed, idle_at));
+        assert_eq!(there, Ok(key), "a backend takes the place that is free");
     }
 
     /// Takes an idle backend out of its server, as plain data. Returns also its place among the idle ones.

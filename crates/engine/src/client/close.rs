@@ -292,18 +292,25 @@ impl Engine {
         let (key, client) = self.clients.iter().nth(place)?;
         // The identities go along as a table, also those that nobody but clients hold.
         let identity = client.identity.map(|identity| self.logins.identities.hold_again(identity));
-        let frozen = self.freeze_client(now, key);
-        let outcome = frozen.map(|(frozen, goes_on)| {
+        let outcome = self.freeze_client(now, key).map(|(frozen, goes_on)| {
             let bytes = bytes_of(&frozen);
-            let thawed = read::<FrozenClient>(&bytes);
-            assert_eq!(thawed.as_ref(), Some(&frozen), "what was frozen comes out of its bytes");
-            let there = thawed.ok_or(NotThawed::Unreadable).and_then(|it| self.thaw_client(now, it, goes_on));
-            assert_eq!(there, Ok(key), "a client takes the place that is free");
+            self.thaw_client_at(now, key, &bytes, goes_on);
+            // What has been lost on the way is missing in the second plain form.
+            let (again, goes_on) = self.freeze_client(now, key).expect("it could be a moment ago");
+            assert_eq!(again, frozen, "nothing of a client is lost");
+            self.thaw_client_at(now, key, &bytes, goes_on);
         });
         if let Some(identity) = identity {
             self.release_identity(identity);
         }
         Some(outcome)
+    }
+
+    /// A client goes on from bytes in a place that is free, and the next to be taken.
+    fn thaw_client_at(&mut self, now: Instant, key: ClientKey, bytes: &[u8], goes_on: bool) {
+        let thawed = read::<FrozenClient>(bytes).ok_or(NotThawed::Unreadable);
+        let there = thawed.and_then(|thawed| self.thaw_client(now, thawed, goes_on));
+        assert_eq!(there, Ok(key), "a client takes the place that is free");
     }
 
     /// Takes a client out of everything, as plain data, and without a word to anybody. Returns also whether it has sent ahead more than

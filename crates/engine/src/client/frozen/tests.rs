@@ -5,7 +5,7 @@ use std::rc::Rc;
 use seam::{Instant, TlsSession, TlsVersion};
 
 use super::*;
-use crate::client::commands::tests::engine;
+use crate::client::commands::tests;
 use crate::client::statement_counters::Counter;
 use crate::client::statements::{ClientStatements, LongData};
 use crate::engine::Engine;
@@ -17,6 +17,13 @@ use crate::session::aftermath::List;
 use crate::settings::Settings;
 
 const SECOND: u64 = 1_000_000;
+
+/// With clients that have logged in.
+fn engine(clients: u32) -> Engine {
+    let mut engine = tests::engine(clients, Settings::default());
+    engine.views.measures.logged_in = clients;
+    engine
+}
 
 #[test]
 fn instants_are_distances_and_meet_another_clock() {
@@ -101,7 +108,7 @@ fn counted(engine: &Engine) -> [usize; 7] {
 
 #[test]
 fn a_client_goes_on_in_another_engine_with_another_clock_as_it_was() {
-    let [mut one, mut other] = [(); 2].map(|()| engine(2, Settings::default()));
+    let [mut one, mut other] = [(); 2].map(|()| engine(2));
     let empty = counted(&one);
     let key = client_key(0);
     give_it_everything(&mut one, key);
@@ -126,7 +133,7 @@ fn a_client_goes_on_in_another_engine_with_another_clock_as_it_was() {
 
 #[test]
 fn who_is_in_the_middle_of_something_stays() {
-    let mut engine = engine(1, Settings::default());
+    let mut engine = engine(1);
     let key = client_key(0);
     let now = Instant::from_micros(SECOND);
     let mut why = |phase| {
