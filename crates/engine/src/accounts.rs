@@ -24,6 +24,7 @@ use crate::accounts::hosts::{Place, host_matches};
 use crate::accounts::method::Method;
 use crate::accounts::requirement::Requirement;
 use crate::accounts::secret::{IdentityKey, Secret};
+use crate::frozen::plain::Plain;
 use crate::workers::users::{Usage, Users};
 
 /// One account of the server.
@@ -201,6 +202,29 @@ fn ed25519_key(stored: &[u8]) -> Option<[u8; 32]> {
         }
     }
     places.next().is_none().then_some(key)
+}
+
+plain!(struct Account {
+    user, host, credential, socket_users, second, locked, expired, may_kill, is_system_user, rights, requirement,
+});
+plain!(enum Credential {
+    0 => Empty, 1 => Native(hash), 2 => Unmatchable, 3 => CachingSha2(stored), 4 => Sha256(stored), 5 => Ed25519(key),
+    6 => Socket, 7 => Delegated(setting), 8 => Other(plugin),
+});
+
+impl Plain for Accounts {
+    fn put(&self, out: &mut Vec<u8>) {
+        // The rest follows from these.
+        let Self { sorted, by_name: _, nobody: _, server } = self;
+        server.put(out);
+        sorted.len().put(out);
+        sorted.iter().for_each(|account| account.put(out));
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        let server = Plain::take(bytes)?;
+        Some(Self::new(Plain::take(bytes)?, server))
+    }
 }
 
 /// All accounts, in the order in which the server would look for a match.

@@ -1,5 +1,7 @@
 //! The server behind us as the engine sees it: its backends, and all that is known and found out about it.
 
+mod frozen;
+
 use std::collections::BTreeMap;
 
 use seam::Instant;

@@ -23,6 +23,8 @@ pub enum What {
     Client,
     /// A connection to a server, with the session there.
     Backend,
+    /// What is known of servers.
+    Servers,
 }
 
 /// When whom to freeze, from a stream of numbers of its own: no other draw may shift.
@@ -40,6 +42,8 @@ pub struct Frozen {
     pub clients: u64,
     /// Backends that did.
     pub backends: u64,
+    /// How often what is known of servers did.
+    pub servers: u64,
     /// What could not be frozen then, by reason.
     pub not: BTreeMap<NotFrozen, u64>,
 }
@@ -56,7 +60,11 @@ impl Freezing {
             return;
         }
         let first = self.random.below(1 << 32);
-        let what = if self.random.percent(70) { What::Client } else { What::Backend };
+        let what = match self.random.below(100) {
+            0..60 => What::Client,
+            60..90 => What::Backend,
+            _ => What::Servers,
+        };
         for choice in first..first + ATTEMPTS {
             match program.freeze(now, what, choice) {
                 Some(Ok(())) => {
@@ -64,6 +72,7 @@ impl Freezing {
                     *match what {
                         What::Client => &mut counts.clients,
                         What::Backend => &mut counts.backends,
+                        What::Servers => &mut counts.servers,
                     } += 1;
                     return;
                 }
@@ -80,6 +89,7 @@ impl Frozen {
     pub fn and(mut self, other: &Self) -> Self {
         self.clients += other.clients;
         self.backends += other.backends;
+        self.servers += other.servers;
         for (why, times) in &other.not {
             *self.not.entry(*why).or_default() += times;
         }
@@ -89,7 +99,11 @@ impl Frozen {
 
 impl fmt::Display for Frozen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "clients were frozen and thawed {} times, backends {}", self.clients, self.backends)?;
+        write!(
+            f,
+            "clients were frozen and thawed {} times, backends {}, what is known of servers {}",
+            self.clients, self.backends, self.servers
+        )?;
         let mut between = "; not where ";
         for (why, times) in &self.not {
             write!(f, "{between}{why} ({times} times)")?;

@@ -128,6 +128,10 @@ impl Subject for Engine {
         match what {
             What::Client => self.freeze_and_thaw_client(now, place),
             What::Backend => self.freeze_and_thaw_backend(now, place),
+            What::Servers => {
+                self.freeze_and_thaw_servers(now);
+                Some(Ok(()))
+            }
         }
     }
 

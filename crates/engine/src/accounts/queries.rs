@@ -12,6 +12,8 @@ pub(crate) enum Depth {
     Logins,
 }
 
+plain!(enum Depth { 0 => Rights, 1 => Logins });
+
 /// MariaDB since 10.4 keeps accounts as JSON (mysql.global_priv); roles have no host and cannot log in. `access` is the
 /// bit mask of global privileges: SUPER is bit 15 and CONNECTION ADMIN bit 32 (privilege.h). Expired passwords are the server's
 /// affair: it lets in, and refuses statements; an expired one is told by the time 0. What belongs to the password is no right:

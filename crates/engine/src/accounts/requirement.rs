@@ -17,6 +17,10 @@ pub(crate) enum Requirement {
     Exactly { cipher: Option<String>, issuer: Option<String>, subject: Option<String> },
 }
 
+plain!(enum Requirement {
+    0 => None, 1 => Tls, 2 => Certificate, 3 => Exactly { cipher, issuer, subject },
+});
+
 impl Requirement {
     /// From the columns of the server's table: `ssl_type` is a word in MySQL and a number in MariaDB (`SSL_type`), where others
     /// may be absent.

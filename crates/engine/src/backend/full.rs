@@ -2,6 +2,8 @@
 
 use seam::Instant;
 
+use crate::frozen::Distance;
+
 /// ER_CON_COUNT_ERROR: the server lives but takes no more connections.
 pub(crate) const SERVER_FULL: u16 = 1040;
 
@@ -17,4 +19,25 @@ pub(crate) struct ServerFull {
     pub(crate) until: Instant,
     /// How often it has refused a granted place in a row.
     pub(super) tries: u32,
+}
+
+/// [`ServerFull`] as plain data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct FrozenFull {
+    until: Distance,
+    tries: u32,
+}
+
+plain!(struct FrozenFull { until, tries });
+
+impl ServerFull {
+    pub(crate) fn freeze(self, now: Instant) -> FrozenFull {
+        let Self { until, tries } = self;
+        FrozenFull { until: Distance::of(until, now), tries }
+    }
+
+    pub(crate) fn thawed(frozen: FrozenFull, now: Instant) -> Self {
+        let FrozenFull { until, tries } = frozen;
+        Self { until: until.from(now), tries }
+    }
 }

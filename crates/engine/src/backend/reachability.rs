@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use seam::{HOST_NOT_FOUND, Instant};
 
+use crate::frozen::Distance;
+
 /// Whether the server can be reached, and when to try again.
 pub(crate) struct Reachability {
     state: Reach,
@@ -37,6 +39,50 @@ pub(crate) const NO_ANSWER: &str = "no answer within backend_connect_timeout";
 /// Why one of a group cannot be used that has let a backend log in, see [`crate::cluster::proof`].
 pub(crate) const NO_PROOF: &str = "it lets us log in, but its check has not answered within backend_connect_timeout since: it may be a new \
                                    process, in no group";
+
+/// [`Reachability`] as plain data.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenReachability {
+    state: FrozenReach,
+    address: usize,
+    withheld_at: Option<Distance>,
+}
+
+#[derive(Debug, PartialEq)]
+enum FrozenReach {
+    Untried,
+    Up,
+    Down { retry: Distance, pause: Duration, reason: String },
+}
+
+plain!(struct FrozenReachability { state, address, withheld_at });
+plain!(enum FrozenReach { 0 => Untried, 1 => Up, 2 => Down { retry, pause, reason } });
+
+impl Reachability {
+    pub(crate) fn freeze(self, now: Instant) -> FrozenReachability {
+        let Self { state, address, withheld_at } = self;
+        let state = match state {
+            Reach::Untried => FrozenReach::Untried,
+            Reach::Up => FrozenReach::Up,
+            Reach::Down { retry, pause, reason } => {
+                FrozenReach::Down { retry: Distance::of(retry, now), pause, reason }
+            }
+        };
+        FrozenReachability { state, address, withheld_at: withheld_at.map(|at| Distance::of(at, now)) }
+    }
+
+    pub(crate) fn thawed(frozen: FrozenReachability, now: Instant) -> Self {
+        let FrozenReachability { state, address, withheld_at } = frozen;
+        let state = match state {
+            FrozenReach::Untried => Reach::Untried,
+            FrozenReach::Up => Reach::Up,
+            FrozenReach::Down { retry, pause, reason } => {
+                Reach::Down { retry: retry.from(now), pause, reason }
+            }
+        };
+        Self { state, address, withheld_at: withheld_at.map(|at| at.from(now)) }
+    }
+}
 
 impl Reachability {
     pub(crate) fn new() -> Self {

@@ -304,4 +304,9 @@ impl Engine {
             identities: &mut self.logins.identities,
         }
     }
+
+    /// Turns what is known of the servers into bytes, and these into what is known of them. For tests, as the others.
+    pub fn freeze_and_thaw_servers(&mut self, now: Instant) {
+        self.servers.iter_mut().for_each(|server| server.freeze_and_thaw(now));
+    }
 }

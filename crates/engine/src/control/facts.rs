@@ -48,6 +48,12 @@ pub(crate) struct Facts {
     collation_server: Vec<u8>,
 }
 
+plain!(struct Facts {
+    version, capabilities, method, name_resolution, lex_mode, sql_mode, max_connections, autocommit, max_allowed_packet,
+    max_prepared_stmt_count, trackers, tracks_transactions, accounts, depth, collations, default_collation,
+    collation_server,
+});
+
 /// One row; the names are the same in MySQL and MariaDB.
 macro_rules! server_query {
     ($trackers:expr) => {

@@ -8,6 +8,8 @@ pub(crate) struct Version {
     numbers: [u32; 3],
 }
 
+plain!(struct Version { text, is_mariadb, numbers });
+
 impl Version {
     pub(crate) fn new(text: Vec<u8>) -> Self {
         let is_mariadb = text.windows(7).any(|part| part.eq_ignore_ascii_case(b"mariadb"));

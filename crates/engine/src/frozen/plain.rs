@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::NonZeroU32;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Changes with every change of what is frozen.
 pub(crate) const FORMAT: u16 = 1;
@@ -106,6 +107,17 @@ impl Plain for usize {
 
     fn take(bytes: &mut &[u8]) -> Option<Self> {
         Self::try_from(u64::take(bytes)?).ok()
+    }
+}
+
+impl Plain for Duration {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.as_secs(), self.subsec_nanos()).put(out);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        let (seconds, nanos) = <(u64, u32)>::take(bytes)?;
+        (nanos < 1_000_000_000).then(|| Self::new(seconds, nanos))
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::frozen::Distance;
+
 /// Of so many reads that shared a backend and were answered, one may be sent again: a server that is slow as a whole gets a
 /// thirty-second more to do by it.
 const ANSWERS_FOR_ONE: u32 = 32;
@@ -36,6 +38,28 @@ pub(crate) struct Rescues {
     asks: bool,
     /// When that was asked last, and whether none of them can.
     known: Option<(Instant, bool)>,
+}
+
+/// [`Rescues`] as plain data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct FrozenRescues {
+    saved: u32,
+    asks: bool,
+    known: Option<(Distance, bool)>,
+}
+
+plain!(struct FrozenRescues { saved, asks, known });
+
+impl Rescues {
+    pub(crate) fn freeze(self, now: Instant) -> FrozenRescues {
+        let Self { saved, asks, known } = self;
+        FrozenRescues { saved, asks, known: known.map(|(at, none)| (Distance::of(at, now), none)) }
+    }
+
+    pub(crate) fn thawed(frozen: FrozenRescues, now: Instant) -> Self {
+        let FrozenRescues { saved, asks, known } = frozen;
+        Self { saved, asks, known: known.map(|(at, none)| (at.from(now), none)) }
+    }
 }
 
 impl Default for Rescues {

@@ -53,6 +53,8 @@ pub struct Blocker {
     pub longest: Duration,
 }
 
+plain!(struct Blocker { waits, time, longest });
+
 impl std::ops::AddAssign for Blocker {
     /// Several workers together.
     fn add_assign(&mut self, other: Self) {
