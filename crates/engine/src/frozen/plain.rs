@@ -316,24 +316,24 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq)]
-    enum Some {
+    enum Sample {
         Nothing,
         Pair(u8, Option<String>),
         Named { one: BTreeMap<u16, Vec<u32>> },
     }
 
-    plain!(enum Some { 0 => Nothing, 1 => Pair(one, other), 2 => Named { one } });
+    plain!(enum Sample { 0 => Nothing, 1 => Pair(one, other), 2 => Named { one } });
 
     #[test]
     fn what_is_written_is_read_again_and_nothing_else_is() {
         let one = BTreeMap::from([(7, vec![1, 2]), (9, Vec::new())]);
-        for some in [Some::Nothing, Some::Pair(3, Option::Some("x".into())), Some::Named { one }] {
-            let bytes = bytes_of(&some);
-            assert_eq!(read::<Some>(&bytes), Option::Some(some));
-            assert_eq!(read::<Some>(&bytes[..bytes.len() - 1]), None, "something is missing");
-            assert_eq!(read::<Some>(&[&bytes[..], &[0]].concat()), None, "something is left over");
+        for sample in [Sample::Nothing, Sample::Pair(3, Some("x".into())), Sample::Named { one }] {
+            let bytes = bytes_of(&sample);
+            assert_eq!(read::<Sample>(&bytes), Some(sample));
+            assert_eq!(read::<Sample>(&bytes[..bytes.len() - 1]), None, "something is missing");
+            assert_eq!(read::<Sample>(&[&bytes[..], &[0]].concat()), None, "something is left over");
         }
-        assert_eq!(read::<Some>(&[&FORMAT.to_le_bytes()[..], &[3]].concat()), None, "no variant");
+        assert_eq!(read::<Sample>(&[&FORMAT.to_le_bytes()[..], &[3]].concat()), None, "no variant");
         assert_eq!(read::<bool>(&[&(FORMAT + 1).to_le_bytes()[..], &[1]].concat()), None, "another version");
     }
 
