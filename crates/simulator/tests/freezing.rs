@@ -6,7 +6,7 @@ use simulator::{Parameters, run_engine};
 
 /// In so many of 1,000 turns: often enough that each client's every state comes under it within a run, and little enough that it does not take
 /// most of the time.
-const PER_THOUSAND: u64 = 300;
+const PER_THOUSAND: u64 = 200;
 
 /// Runs them with and without, and returns what was frozen.
 fn frozen(runs: impl IntoIterator<Item = Parameters>) -> Frozen {
@@ -29,8 +29,8 @@ fn frozen(runs: impl IntoIterator<Item = Parameters>) -> Frozen {
 
 #[test]
 fn nobody_notices_that_a_client_has_been_frozen() {
-    let frozen = frozen((1..=20).map(|seed| Parameters::draw(seed, 0)));
-    assert!(frozen.clients > 1_000, "{frozen}");
+    let frozen = frozen((1..=8).map(|seed| Parameters::draw(seed, 0)));
+    assert!(frozen.clients > 300, "{frozen}");
     for why in [NotFrozen::LogsIn, NotFrozen::Waits, NotFrozen::Runs] {
         assert!(frozen.not.contains_key(&why), "{frozen}");
     }
@@ -38,8 +38,8 @@ fn nobody_notices_that_a_client_has_been_frozen() {
 
 #[test]
 fn nobody_notices_it_of_several_workers_and_servers() {
-    let several = (1..=5).map(|seed| Parameters::draw(seed, 0).with_workers(3));
-    let clusters = (1..=3).map(|seed| Parameters::of_cluster(seed, 0));
+    let several = (1..=2).map(|seed| Parameters::draw(seed, 0).with_workers(3));
+    let clusters = (1..=2).map(|seed| Parameters::of_cluster(seed, 0));
     let frozen = frozen(several.chain(clusters));
-    assert!(frozen.clients > 500, "{frozen}");
+    assert!(frozen.clients > 100, "{frozen}");
 }
