@@ -170,6 +170,8 @@ def no_primary(patient):
     places = [f"{patient.server.host}:{patient.server.port}/", f"localhost/?socket={patient.server.socket}"]
     try:
         patient.start_anew(backend=[f"mysql://{account}@{place}" for place in places])
+        # One that has never had a primary has never reached its server either.
+        Metrics(patient.port).wait(1, "onramp_server_up")
         with raw.connect(patient.server, "admin", "admin-secret") as admin:
             assert isinstance(admin.query("SET GLOBAL read_only = 1"), Ok)
             try:
