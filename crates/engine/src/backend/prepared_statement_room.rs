@@ -28,9 +28,7 @@ impl Server {
     pub(crate) fn room_was_made(&mut self) {
         self.room.awaited = less(self.room.awaited);
     }
-}
 
-impl Server {
     /// The server had no room for a statement on a backend, after so many attempts before this one: with which count to go on, if one more
     /// makes sense.
     pub(super) fn room_may_come(
@@ -125,9 +123,7 @@ impl Server {
         }
         closed
     }
-}
 
-impl Server {
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
     pub(super) fn is_preparing(&self, clients: &Table<ClientKey, Client>, key: BackendKey) -> bool {
         let holder = self.backends[key].holder.and_then(|client| clients.get(client));

@@ -60,9 +60,7 @@ impl Client {
         let change = self.request.as_ref().and_then(|request| request.changes.named_resource.as_deref());
         matches!(change, Some(ResourceChange::TakesLock(_)))
     }
-}
 
-impl Client {
     /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.
     fn transaction_is_over(&self, statement: &Statement, summary: &Summary) -> bool {
         // What defines temporary tables commits nothing. Dropping one that is not there pins: MariaDB reports a change of state.

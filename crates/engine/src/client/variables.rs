@@ -25,9 +25,7 @@ impl Request {
             && self.command != RequestKind::LoginSchema
             && !self.resets_session()
     }
-}
 
-impl Request {
     /// Where it uses a table or a view as well, code that is stored there may read variables.
     fn asks_for_diagnostics_alone(&self) -> bool {
         let statement = &self.statement;

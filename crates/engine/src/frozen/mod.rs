@@ -39,7 +39,7 @@ plain!(struct Distance { 0 });
 pub enum NotFrozen {
     /// A client has not been greeted: the server has not said yet what a greeting has to repeat.
     NotGreeted,
-    /// A client is in its login, which ends within `login_timeout`: what is asked for it of other threads and of the server comes back to
+    /// A client is in its login, which ends within `connect_timeout`: what is asked for it of other threads and of the server comes back to
     /// this process.
     LogsIn,
     /// Another thread of this process reads a client's large text.

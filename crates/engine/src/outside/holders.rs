@@ -40,9 +40,7 @@ pub struct Holders {
 impl Holders {
     /// States of backends: being opened, at work, held by a client that has them do nothing, idle, put in order for the next one.
     pub const STATES: [&'static str; 5] = ["opening", "running", "held", "idle", "resetting"];
-}
 
-impl Holders {
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
     pub(super) fn of(now: Instant, servers: &Servers, clients: &Table<ClientKey, Client>) -> Self {
         let mut holders = Self::default();
