@@ -98,10 +98,18 @@ FAULTS = {
     "late checks with late ends": {"check": Fault(late=0.2, end_late=4), "data": Fault(late=0.05)}, "cut checks": {"cuts": True}}
 
 
+@pytest.fixture
+def relays(cluster):
+    """One in front of each server."""
+    relays = [Faults(server) for server in cluster.servers]
+    yield relays
+    for relay in relays:
+        relay.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
-def test_a_primary_that_is_back_at_once_gets_nothing_whatever_is_late(cluster, own_onramp, monkeypatch, faults):
-    relays = [Faults(server) for server in cluster.servers]
+def test_a_primary_that_is_back_at_once_gets_nothing_whatever_is_late(cluster, relays, own_onramp, monkeypatch, faults):
     backends = [f"mysql://{':'.join(SERVICE)}@{relay.host}:{relay.port}/" for relay in relays]
     onramp = several.start(own_onramp, monkeypatch, cluster, backend=backends)
     until(lambda: sum(several.in_use(onramp)) == 1, lambda: several.state(onramp))
@@ -119,8 +127,6 @@ def test_a_primary_that_is_back_at_once_gets_nothing_whatever_is_late(cluster, o
     check(load, cluster, several.in_use(onramp).index(1))
     # It would be refused if it had anything that the others have not.
     cluster.join(primary)
-    for relay in relays:
-        relay.close()
 
 
 @contextlib.contextmanager

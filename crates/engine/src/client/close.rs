@@ -333,8 +333,7 @@ impl Engine {
         self.pool.workers.give_client();
         self.io.set_role(client.connection, Role::Free);
         let goes_on = self.resume.forget(key);
-        let frozen = client.freeze(&mut self.common_of_clients(now)).map_err(|(_, why)| why)?;
-        Ok((frozen, goes_on))
+        Ok((client.freeze(&mut self.common_of_clients(now)), goes_on))
     }
 
     /// A client goes on from plain data.

@@ -203,15 +203,9 @@ impl Client {
         }
     }
 
-    /// Makes plain data of it, and gives back what it has held of what is common to all.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::can_be_frozen`]; it is as it was then.
-    pub(crate) fn freeze(self, common: &mut Common<'_>) -> Result<FrozenClient, (Box<Self>, NotFrozen)> {
-        if let Err(why) = self.can_be_frozen() {
-            return Err((Box::new(self), why));
-        }
+    /// Makes plain data of one that [can be frozen](Self::can_be_frozen), and gives back what it has held of what is common to all.
+    pub(crate) fn freeze(self, common: &mut Common<'_>) -> FrozenClient {
+        debug_assert_eq!(self.can_be_frozen(), Ok(()), "its state and its request are left out");
         let Self {
             connection,
             peer,
@@ -236,7 +230,7 @@ impl Client {
         } = self;
         let tls = if let Security::Plain(tls) = security { tls } else { ClientTls::Off };
         let session = session.freeze(common);
-        Ok(FrozenClient {
+        FrozenClient {
             connection,
             peer,
             tls,
@@ -259,7 +253,7 @@ impl Client {
             loss,
             transaction: transaction.freeze(common),
             wrote: (wrote != Instant::START).then(|| common.distance(wrote)),
-        })
+        }
     }
 }
 
