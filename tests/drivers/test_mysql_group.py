@@ -117,6 +117,7 @@ def test_a_primary_that_is_back_at_once_gets_nothing_whatever_is_late(cluster, r
     cluster.order(primary, "TRUNCATE onramp_app.markers")
     load = Load(onramp, undecided=UNDECIDED)
     load.until_acknowledged(200)
+    assert all(relay.has_seen_a_check() for relay in relays), "what happens to checks alone happens to nobody"
     for relay in relays:
         relay.check, relay.data = faults.get("check", Fault()), faults.get("data", Fault())
     with cutting(relays) if faults.get("cuts") else contextlib.nullcontext():

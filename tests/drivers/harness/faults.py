@@ -29,6 +29,9 @@ class Faults(Relay):
         self.lines = []
         super().__init__(server)
 
+    def has_seen_a_check(self):
+        return any(line.of_check for line in self.lines)
+
     def cut(self, of_check):
         """Hangs up on all of a kind that there are, towards both ends."""
         for line in self.lines:
