@@ -6,6 +6,7 @@ use wire::{Command, StatusFlags};
 use super::attempt::Login;
 use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::frozen::{Common, FrozenClient};
+use super::session_memory::{ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, InFlight, Owner};
 use crate::control::facts::Facts;
@@ -141,7 +142,7 @@ impl Engine {
             self.queue_request(next, request);
         }
         self.forget_session(key);
-        self.count_off_input(key);
+        self.client_memory.count_off_input(&mut self.clients[key]);
         let client = self.clients.remove(key);
         self.ids.keys.remove(&client.id);
         self.pool.workers.give_client();
@@ -273,6 +274,89 @@ impl Engine {
                 "took none of its reply for net_write_timeout",
             );
         }
+    }
+
+    /// Ends logins where they hold too much together.
+    pub(super) fn keep_to_login_memory(&mut self) {
+        let most = self.pool.login_memory(&self.settings);
+        if self.client_memory.logins.bytes() <= most {
+            return;
+        }
+        self.views.limit_reached(self.now, Limit::LoginMemory, self.settings.login_memory as u64);
+        for key in self.client_memory.logins_to_end(&self.clients, most) {
+            let error = MySqlError::login_memory(self.settings.login_memory);
+            let client = &self.clients[key];
+            match *client.phase() {
+                Phase::AwaitingServer => self.io.send_early_error(client.connection, &error),
+                Phase::Login(Login::StartingTls) => {}
+                // The number that the packet has of which this is the beginning.
+                _ => {
+                    let next = client.input.get(wire::HEADER_LEN - 1).map_or(1, |last| last.wrapping_add(1));
+                    self.answer_error(key, next, &error);
+                }
+            }
+            self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
+        }
+    }
+
+    /// Ends clients that hold too much of what they have set alone, and others where all hold too much together, until a quarter of this
+    /// worker's share is free, so that all are gone through seldom.
+    pub(crate) fn keep_to_session_memory(&mut self) {
+        for key in self.client_memory.beyond_ones_share(&self.clients) {
+            self.end_for_session(key, ONES_SHARE);
+        }
+        let most = self.settings.session_memory / self.pool.workers.count() as usize;
+        if !self.client_memory.lacks_session_memory(self.now, &mut self.sessions, most) {
+            return;
+        }
+        let mut holders = self.sessions.states.holders(&self.clients);
+        // How much an end frees hangs on who else has the same state.
+        while self.client_memory.session_memory_held(&self.sessions) > most / 4 * 3 {
+            let Some((_, key)) = holders.pop() else { return };
+            self.end_for_session(key, SESSION_MEMORY_USED_UP);
+        }
+    }
+
+    fn end_for_session(&mut self, key: ClientKey, reason: &str) {
+        let limit = self.settings.session_memory;
+        let reached = (Limit::SessionMemory, limit as u64);
+        self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
+        self.answer_error(key, 1, &MySqlError::session_memory(limit));
+        self.close_client(key, ClosedFor::Memory, reason);
+    }
+
+    /// Whether one more statement is too much, whoever has to go for it: there is no room where this says so. A client may have gone.
+    pub(crate) fn lacks_statement_memory(&mut self) -> bool {
+        let limit = self.settings.statement_memory;
+        if self.client_memory.statement_memory_held(&self.pool) <= limit {
+            return false;
+        }
+        self.views.limit_reached(self.now, Limit::StatementMemory, limit as u64);
+        self.close_holders_of_incomplete(true);
+        self.client_memory.statement_memory_held(&self.pool) > limit
+    }
+
+    /// Now and then: other workers' clients cannot be closed from where they are missed.
+    fn close_largest_holders(&mut self) {
+        let limit = self.settings.statement_memory;
+        if self.client_memory.statement_memory_held(&self.pool) > limit / 8 * 7
+            && self.close_holders_of_incomplete(false)
+        {
+            self.views.limit_reached(self.now, Limit::StatementMemory, limit as u64);
+        }
+    }
+
+    /// Closes those that keep most of `statement_memory` from others. Whether there were any.
+    fn close_holders_of_incomplete(&mut self, others_too: bool) -> bool {
+        let limit = self.settings.statement_memory;
+        let held = self.client_memory.statement_memory_held(&self.pool);
+        let to_close =
+            self.client_memory.holders_to_close(self.now, &self.clients, (held, limit), others_too);
+        for &key in &to_close {
+            self.answer_error(key, 1, &MySqlError::statement_memory(limit));
+            self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
+        }
+        !to_close.is_empty()
     }
 
     /// Turns a client into bytes, and these into a client that takes its place; the one at this place in the order of the table, from the

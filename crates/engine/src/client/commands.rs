@@ -53,7 +53,7 @@ impl Engine {
             }
         } else {
             let mut input = std::mem::take(&mut self.clients[key].input);
-            self.count_off_input(key);
+            self.client_memory.count_off_input(&mut self.clients[key]);
             make_room(&mut input, bytes.len());
             input.extend_from_slice(bytes);
             self.work_off(key, input);
@@ -63,7 +63,7 @@ impl Engine {
     /// Goes on with what a client had sent ahead.
     pub(crate) fn continue_client(&mut self, key: ClientKey) {
         let input = std::mem::take(&mut self.clients[key].input);
-        self.count_off_input(key);
+        self.client_memory.count_off_input(&mut self.clients[key]);
         self.clients[key].backpressure.too_far_ahead = false;
         self.work_off(key, input);
         if self.clients.contains(key) {
