@@ -9,12 +9,12 @@ use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Task};
 use crate::client::bytes_held::ClientMemory;
 use crate::client::resume::Resume;
-use crate::client::{Client, Phase, Running};
+use crate::client::{Client, Phase};
 use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;
 use crate::cluster::following::Following;
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientIds, ClientKey, Table};
+use crate::ids::{ClientIds, ClientKey, Table};
 use crate::invariants;
 use crate::io::{Io, Role};
 use crate::logins::Logins;
@@ -29,7 +29,6 @@ use crate::pool::Pool;
 use crate::readers::Readers;
 use crate::readers::guests::Guests;
 use crate::scheduling::Scheduling;
-use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
@@ -74,20 +73,6 @@ pub struct Engine {
 /// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients
 /// take about a millisecond.
 const SWEEP: Duration = Duration::from_secs(1);
-
-impl Server {
-    /// A backend has bytes to send at the end of the turn.
-    pub(crate) fn mark_dirty(&mut self, key: BackendKey) {
-        if !self.dirty.contains(&key) {
-            self.dirty.push(key);
-        }
-    }
-
-    pub(crate) fn put_to_backend(&mut self, key: BackendKey, bytes: &[u8]) {
-        self.backends[key].out.extend_from_slice(bytes);
-        self.mark_dirty(key);
-    }
-}
 
 impl Engine {
     /// The only worker of its pool.
@@ -424,10 +409,18 @@ impl Engine {
             server.send_to_backends(&mut self.io.outbox);
         }
         if cfg!(debug_assertions) {
-            let (clients, scheduler) = (&self.clients, &self.scheduling.scheduler);
-            invariants::check(clients, &self.servers, &self.io, scheduler, &self.pool, &self.client_memory);
-            assert_eq!(self.readers.lost_backends(), 0, "backends of servers that are lost");
-            self.check_timers();
+            self.check_turn();
+        }
+    }
+
+    /// A turn has ended, and nothing is as it should not be.
+    fn check_turn(&self) {
+        let (clients, scheduler) = (&self.clients, &self.scheduling.scheduler);
+        invariants::check(clients, &self.servers, &self.io, scheduler, &self.pool, &self.client_memory);
+        assert_eq!(self.readers.lost_backends(), 0, "backends of servers that are lost");
+        // One that has finished is asked by nobody any more.
+        if self.orders.draining.is_none() || !self.clients.is_empty() {
+            Timer::check_turn(self.now, self.pool.workers.count(), |timer| self.timer(timer));
         }
     }
 
@@ -441,20 +434,6 @@ impl Engine {
         let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in all {
             self.drain_client(key);
-        }
-    }
-
-    /// While draining, a client goes as soon as nothing of it is open.
-    pub(crate) fn drain_client(&mut self, key: ClientKey) {
-        if self.orders.draining.is_none() || !self.clients.contains(key) {
-            return;
-        }
-        let client = &self.clients[key];
-        let waiting = matches!(client.phase(), Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
-        // A replica waits for events that are to come, and connects again.
-        let replicates = matches!(client.phase(), Phase::Running(Running::Replicating { .. }));
-        if replicates || (waiting && !client.in_transaction() && client.transaction.unstarted.is_none()) {
-            self.drop_client(key);
         }
     }
 
@@ -517,6 +496,55 @@ impl Engine {
         self.leave_all();
         self.readers.for_each(self.now, &mut self.io, Self::leave_all);
         self.io.outbox.finished();
+    }
+
+    /// When this is due, if it is going to be.
+    pub(crate) fn timer(&self, timer: Timer) -> Option<Instant> {
+        if self.orders.paused && timer.rests_while_paused() {
+            return None;
+        }
+        match timer {
+            Timer::Sweep => Some(self.next_sweep),
+            Timer::ServiceAccount => self.next_control_turn(),
+            Timer::ServerCheck => {
+                let leaving = self.following.next_turn(self.settings.cluster.hold);
+                self.cluster.next_turn(&self.settings).into_iter().chain(leaving).min()
+            }
+            Timer::LoginTimeout => self.logins.by_deadline.front().map(|&(deadline, _)| deadline),
+            Timer::LateRefusal => self.logins.next_refusal_to_tell(),
+            Timer::KickUp => self.scheduling.scheduler.next_kick_up(),
+            Timer::EndOfDelay => self.scheduling.delayed.next_end(),
+            Timer::GroupTurn => self.scheduling.scheduler.next_group_turn(),
+            Timer::LackOfBackends => self.next_giving_up(),
+            Timer::Overload => self.scheduling.next_refusal(self.now, &self.settings),
+            Timer::Shares => self.scheduling.next_release(self.now),
+            Timer::Overdue => self.next_ending(),
+            Timer::KillUnderWay => self.orders.kills_under_way.next_end(),
+            Timer::Stall => {
+                let identities = &self.logins.identities;
+                let (settings, servers) = (&self.settings, &self.servers);
+                self.scheduling.next_stall(self.now, settings, &self.pool, servers, &self.clients, identities)
+            }
+            Timer::Rescue => self.servers.next_rescue(self.now, &self.settings, &self.clients),
+            Timer::Standing => self.scheduling.next_look_at_standing(self.now),
+            Timer::Place => self.servers.iter().filter_map(|server| server.opening.next_look(self.now)).min(),
+            Timer::OtherWorkers => self.pool.next_asking(&self.settings),
+            Timer::Draining => self.orders.draining,
+            // An attempt that was due has been made in this turn, and its answer will come by itself.
+            Timer::Reconnect => self
+                .servers
+                .iter()
+                .filter_map(|server| server.reachability.next_attempt())
+                .filter(|&retry| retry > self.now && self.scheduling.scheduler.in_need() > 0)
+                .min(),
+            Timer::ServerFull => {
+                let until = self.servers.iter().filter_map(|server| Some(server.full.as_ref()?.until));
+                until.filter(|&until| until > self.now).min()
+            }
+            Timer::Claim => self.logins.claims.next_turn(self.now),
+            Timer::Readers => self.readers.next_turn(self.now, self),
+            Timer::Resume => (!self.resume.is_empty()).then_some(self.now),
+        }
     }
 }
 

@@ -87,4 +87,16 @@ impl Server {
     pub(crate) fn is_mariadb(&self) -> bool {
         self.facts.as_ref().is_some_and(Facts::is_mariadb)
     }
+
+    /// A backend has bytes to send at the end of the turn.
+    pub(crate) fn mark_dirty(&mut self, key: BackendKey) {
+        if !self.dirty.contains(&key) {
+            self.dirty.push(key);
+        }
+    }
+
+    pub(crate) fn put_to_backend(&mut self, key: BackendKey, bytes: &[u8]) {
+        self.backends[key].out.extend_from_slice(bytes);
+        self.mark_dirty(key);
+    }
 }

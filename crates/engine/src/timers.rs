@@ -8,72 +8,17 @@ pub(crate) mod list;
 use seam::Instant;
 
 use self::list::Timer;
-use crate::engine::Engine;
 
-impl Engine {
-    /// When this is due, if it is going to be.
-    pub(crate) fn timer(&self, timer: Timer) -> Option<Instant> {
-        if self.orders.paused && timer.rests_while_paused() {
-            return None;
-        }
-        match timer {
-            Timer::Sweep => Some(self.next_sweep),
-            Timer::ServiceAccount => self.next_control_turn(),
-            Timer::ServerCheck => self.next_cluster_turn(),
-            Timer::LoginTimeout => self.logins.by_deadline.front().map(|&(deadline, _)| deadline),
-            Timer::LateRefusal => self.logins.next_refusal_to_tell(),
-            Timer::KickUp => self.scheduling.scheduler.next_kick_up(),
-            Timer::EndOfDelay => self.scheduling.delayed.next_end(),
-            Timer::GroupTurn => self.scheduling.scheduler.next_group_turn(),
-            Timer::LackOfBackends => self.next_giving_up(),
-            Timer::Overload => self.scheduling.next_refusal(self.now, &self.settings),
-            Timer::Shares => self.scheduling.next_release(self.now),
-            Timer::Overdue => self.next_ending(),
-            Timer::KillUnderWay => self.orders.kills_under_way.next_end(),
-            Timer::Stall => {
-                let identities = &self.logins.identities;
-                let (settings, servers) = (&self.settings, &self.servers);
-                self.scheduling.next_stall(self.now, settings, &self.pool, servers, &self.clients, identities)
-            }
-            Timer::Rescue => self.servers.next_rescue(self.now, &self.settings, &self.clients),
-            Timer::Standing => self.scheduling.next_look_at_standing(self.now),
-            Timer::Place => self.servers.iter().filter_map(|server| server.opening.next_look(self.now)).min(),
-            Timer::OtherWorkers => self.pool.next_asking(&self.settings),
-            Timer::Draining => self.orders.draining,
-            // An attempt that was due has been made in this turn, and its answer will come by itself.
-            Timer::Reconnect => self
-                .servers
-                .iter()
-                .filter_map(|server| server.reachability.next_attempt())
-                .filter(|&retry| retry > self.now && self.scheduling.scheduler.in_need() > 0)
-                .min(),
-            Timer::ServerFull => {
-                let until = self.servers.iter().filter_map(|server| Some(server.full.as_ref()?.until));
-                until.filter(|&until| until > self.now).min()
-            }
-            Timer::Claim => self.next_claim(),
-            Timer::Readers => self.readers.next_turn(self.now, self),
-            Timer::Resume => (!self.resume.is_empty()).then_some(self.now),
-        }
-    }
-
-    /// A turn has ended: nothing that was due is still to be done.
+impl Timer {
+    /// A turn has ended: nothing that was due, by what each says, is still to be done.
     ///
     /// # Panics
     ///
     /// Where that is not so.
-    pub(crate) fn check_timers(&self) {
-        if self.orders.draining.is_some() && self.clients.is_empty() {
-            return; // it has finished, and nobody asks it any more
-        }
-        let workers = self.pool.workers.count();
-        for &timer in Timer::ALL.iter().filter(|timer| !timer.may_stay_due(workers)) {
-            let at = self.timer(timer);
-            assert!(
-                at.is_none_or(|at| at >= self.now),
-                "{timer:?} was due at {at:?}, {:?} is over",
-                self.now
-            );
+    pub(crate) fn check_turn(now: Instant, workers: u32, due: impl Fn(Self) -> Option<Instant>) {
+        for &timer in Self::ALL.iter().filter(|timer| !timer.may_stay_due(workers)) {
+            let at = due(timer);
+            assert!(at.is_none_or(|at| at >= now), "{timer:?} was due at {at:?}, {now:?} is over");
         }
     }
 }
@@ -100,8 +45,16 @@ mod tests {
     #[test]
     #[should_panic(expected = "Sweep was due")]
     fn a_turn_that_leaves_a_timer_in_the_past_is_found_out() {
-        let mut engine = engine(1, Settings::default());
-        engine.now = engine.next_sweep + Duration::from_micros(1);
-        engine.check_timers();
+        let now = Instant::START + Duration::from_micros(1);
+        Timer::check_turn(now, 1, |timer| (timer == Timer::Sweep).then_some(Instant::START));
+    }
+
+    #[test]
+    fn what_is_due_now_or_may_stay_due_is_left_to_the_next_turn() {
+        let now = Instant::START + Duration::from_micros(1);
+        Timer::check_turn(now, 1, |timer| match timer {
+            Timer::KickUp | Timer::Stall => Some(Instant::START),
+            _ => Some(now),
+        });
     }
 }

@@ -87,6 +87,20 @@ impl Engine {
         self.forget_client(key);
     }
 
+    /// While draining, a client goes as soon as nothing of it is open.
+    pub(crate) fn drain_client(&mut self, key: ClientKey) {
+        if self.orders.draining.is_none() || !self.clients.contains(key) {
+            return;
+        }
+        let client = &self.clients[key];
+        let waiting = matches!(client.phase(), Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
+        // A replica waits for events that are to come, and connects again.
+        let replicates = matches!(client.phase(), Phase::Running(Running::Replicating { .. }));
+        if replicates || (waiting && !client.in_transaction() && client.transaction.unstarted.is_none()) {
+            self.drop_client(key);
+        }
+    }
+
     /// A client's connection has ended.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {

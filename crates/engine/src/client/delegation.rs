@@ -130,14 +130,6 @@ impl Engine {
         }
     }
 
-    /// When there is something to be done about them.
-    pub(crate) fn next_claim(&self) -> Option<Instant> {
-        if self.logins.claims.may_go_on || !self.logins.claims.again.is_empty() {
-            return Some(self.now);
-        }
-        self.logins.claims.held.keys().next().map(|&(at, _)| at)
-    }
-
     /// The password of a client that still waits to be judged, and who it is.
     fn waiting_claim(&self, client: ClientRef) -> Option<(Arc<Password>, Guest)> {
         let client = self.clients.find(client)?;

@@ -102,12 +102,6 @@ impl Engine {
         self.settings.cluster.several && (!has_heard || self.following.leaves.is_some())
     }
 
-    /// When [`Self::cluster_turn`] has something to do.
-    pub(crate) fn next_cluster_turn(&self) -> Option<Instant> {
-        let leaving = self.following.next_turn(self.settings.cluster.hold);
-        self.cluster.next_turn(&self.settings).into_iter().chain(leaving).min()
-    }
-
     /// Takes a step of the checks, and carries out what follows from it.
     pub(crate) fn in_cluster(&mut self, take: impl FnOnce(&mut Cluster, &mut Step<'_>)) {
         let mut step = Step {

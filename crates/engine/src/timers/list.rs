@@ -69,7 +69,7 @@ timers! {
 
 impl Timer {
     /// Whether it is not due while the pool is paused: nothing starts then, so that nothing would come of it.
-    pub(super) const fn rests_while_paused(self) -> bool {
+    pub(crate) const fn rests_while_paused(self) -> bool {
         match self {
             Self::GroupTurn
             | Self::LackOfBackends

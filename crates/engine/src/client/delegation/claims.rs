@@ -47,6 +47,14 @@ impl Claims {
         }
     }
 
+    /// When there is something to be done about them.
+    pub(crate) fn next_turn(&self, now: Instant) -> Option<Instant> {
+        if self.may_go_on || !self.again.is_empty() {
+            return Some(now);
+        }
+        self.held.keys().next().map(|&(at, _)| at)
+    }
+
     pub(super) fn end(&mut self, token: u64) -> Option<Claim> {
         let claim = self.asking.remove(&token)?;
         self.look_again();

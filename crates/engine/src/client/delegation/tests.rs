@@ -337,7 +337,7 @@ fn after_wrong_passwords_the_next_one_waits_before_it_is_asked_about() {
     bench.asked.clear();
     bench.hang_up(11);
     assert_eq!(bench.engine.logins.claims.held.len(), 1, "who has gone waits no more");
-    assert_eq!(bench.engine.next_claim(), Some(bench.now + delay));
+    assert_eq!(bench.engine.logins.claims.next_turn(bench.now), Some(bench.now + delay));
     bench.now = bench.now + delay;
     bench.turn();
     assert_eq!(bench.refuse_first(), b"another guess\0");
