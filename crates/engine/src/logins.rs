@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use seam::Instant;
 
 use crate::accounts::{Identities, IdentityId};
+use crate::client::ClientLogin;
 use crate::client::delegation::claims::Claims;
 use crate::errors::MySqlError;
 use crate::ids::ClientRef;
@@ -44,6 +45,14 @@ pub(crate) struct LateRefusal {
 }
 
 impl Logins {
+    /// A client's login has up to then, if it has not begun already.
+    pub(crate) fn begin(&mut self, until: Instant, client: ClientRef, login: &mut ClientLogin) {
+        if login.until.is_none() {
+            login.until = Some(until);
+            self.by_deadline.push_back((until, client));
+        }
+    }
+
     /// Clients that have not been greeted yet have other ids, by their former ones.
     pub(crate) fn ids_are_renewed(&mut self, renewed: &BTreeMap<u32, u32>) {
         if renewed.is_empty() {

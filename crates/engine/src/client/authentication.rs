@@ -17,20 +17,48 @@ use zeroize::Zeroizing;
 
 use super::Client;
 use super::attempt::{Answer, Attempt, Login, Verdict};
+use super::resume::Resume;
 use crate::accounts::failed_logins::network;
 use crate::accounts::method::Method;
 use crate::accounts::proof::Proof;
 use crate::accounts::secret::{Password, Secret};
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::accounts::{Account, Credential};
-use crate::engine::Engine;
-use crate::ids::{ClientKey, ClientRef};
+use crate::ids::{ClientKey, ClientRef, Table};
+use crate::io::Io;
 use crate::logins::Logins;
 use crate::pool::Pool;
+use crate::server::Server;
 use crate::settings::Settings;
 
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_LEN: usize = 64;
+
+/// What becomes of a login, as far as it can be told.
+#[must_use]
+pub(crate) enum Outcome {
+    /// It waits: for the client, for another thread, or for a fresh copy of the accounts.
+    Waits,
+    /// Its client is whom it claims to be, which backends prove with this secret.
+    LogsIn(Rc<Account>, Secret, Box<Attempt>),
+    /// The server has to judge the password.
+    Claims(Box<Attempt>),
+    /// It is over.
+    Refused(Box<Attempt>, Verdict),
+}
+
+/// How clients prove who they are, and what is asked, told and looked at for that.
+pub(crate) struct Authentication<'a> {
+    pub(super) now: Instant,
+    pub(super) settings: &'a Settings,
+    pub(super) pool: &'a Pool,
+    /// The one whose accounts they log in by.
+    pub(super) server: &'a mut Server,
+    pub(super) clients: &'a mut Table<ClientKey, Client>,
+    pub(super) logins: &'a mut Logins,
+    pub(super) resume: &'a mut Resume,
+    pub(super) io: &'a mut Io,
+}
 
 impl Pool {
     /// By an answer to the scramble, where the password is known here: then nothing else is asked for.
@@ -100,21 +128,26 @@ impl Logins {
     }
 }
 
-impl Engine {
+impl Authentication<'_> {
     /// Asks for an answer by the account's own method, where the client has used another.
-    pub(crate) fn authenticate(&mut self, key: ClientKey, attempt: Box<Attempt>, fresh_scramble: bool) {
+    pub(super) fn authenticate(
+        &mut self,
+        key: ClientKey,
+        attempt: Box<Attempt>,
+        fresh_scramble: bool,
+    ) -> Outcome {
         let Some(method) = self.method_for(key, &attempt) else { return self.judge(key, attempt) };
         let speaks = self.clients[key].capabilities.contains(Capabilities::PLUGIN_AUTH);
         if speaks && (fresh_scramble || attempt.method != Some(method)) {
-            self.switch_method(key, attempt, method);
+            self.switch_method(key, attempt, method)
         } else {
-            self.judge(key, attempt);
+            self.judge(key, attempt)
         }
     }
 
     /// The account's method; for nobody's account the server's usual one.
     fn method_for(&self, key: ClientKey, attempt: &Attempt) -> Option<Method> {
-        let facts = self.servers.primary().facts.as_ref()?;
+        let facts = self.server.facts.as_ref()?;
         match facts.accounts.find(&attempt.user, &self.clients[key].peer, facts.name_resolution) {
             Some(account) => account
                 .credential
@@ -124,7 +157,7 @@ impl Engine {
         }
     }
 
-    fn switch_method(&mut self, key: ClientKey, mut attempt: Box<Attempt>, method: Method) {
+    fn switch_method(&mut self, key: ClientKey, mut attempt: Box<Attempt>, method: Method) -> Outcome {
         attempt.scramble = self.io.entropy.scramble();
         attempt.method = Some(method);
         let mut data = attempt.scramble.to_vec();
@@ -138,11 +171,11 @@ impl Engine {
         let mut payload = Vec::new();
         AuthSwitch { plugin: method.name(), data: &data }.put(&mut payload);
         self.send_in_login(key, &mut attempt, &payload);
-        self.await_answer(key, Login::Switched(attempt));
+        self.await_answer(key, Login::Switched(attempt))
     }
 
     /// The password itself is asked for.
-    fn ask_for_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>) {
+    fn ask_for_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Outcome {
         if attempt.method == Some(Method::CachingSha2) {
             let payload = [sha2_password::MORE_DATA_HEADER, sha2_password::FULL_AUTHENTICATION];
             self.send_in_login(key, &mut attempt, &payload);
@@ -152,11 +185,16 @@ impl Engine {
         let Answer::Token(token) = std::mem::replace(&mut attempt.answer, Answer::Nonsense) else {
             return self.judge(key, attempt);
         };
-        self.password_sent(key, attempt, &token);
+        self.password_sent(key, attempt, &token)
     }
 
     /// A packet of a client that was asked for its password.
-    pub(crate) fn password_sent(&mut self, key: ClientKey, mut attempt: Box<Attempt>, payload: &[u8]) {
+    pub(super) fn password_sent(
+        &mut self,
+        key: ClientKey,
+        mut attempt: Box<Attempt>,
+        payload: &[u8],
+    ) -> Outcome {
         let asks_for_key = match attempt.method {
             Some(Method::Sha256) => [sha2_password::REQUEST_PUBLIC_KEY_SHA256],
             _ => [sha2_password::REQUEST_PUBLIC_KEY],
@@ -171,36 +209,38 @@ impl Engine {
         } else {
             Answer::Sent(Proof::Encrypted { bytes: payload.to_vec(), scramble: attempt.scramble })
         };
-        self.judge(key, attempt);
+        self.judge(key, attempt)
     }
 
     /// What another thread has found for a client's login.
-    pub(crate) fn client_finding(&mut self, client: ClientRef, finding: Finding) {
+    pub(super) fn take_finding(&mut self, client: ClientRef, finding: Finding) -> Outcome {
         let key = client.key;
-        let Some(client) = self.clients.find_mut(client) else { return };
+        let Some(client) = self.clients.find_mut(client) else { return Outcome::Waits };
         let waits = |login: &Login| matches!(login, Login::AwaitingFinding(_));
-        let Some(Login::AwaitingFinding(mut attempt)) = client.take_login(waits) else { return };
+        let Some(Login::AwaitingFinding(mut attempt)) = client.take_login(waits) else {
+            return Outcome::Waits;
+        };
         match finding {
             Finding::PublicKey(Some(public_key)) => {
                 let payload = [&[sha2_password::MORE_DATA_HEADER], &public_key[..]].concat();
                 self.send_in_login(key, &mut attempt, &payload);
-                self.await_answer(key, Login::PasswordAsked(attempt));
+                self.await_answer(key, Login::PasswordAsked(attempt))
             }
             Finding::Password(Some((password, right))) => {
                 let stored = std::mem::take(&mut attempt.checking);
                 attempt.answer = Answer::Checked { password, stored, right };
-                self.judge(key, attempt);
+                self.judge(key, attempt)
             }
             Finding::Signature(right) => {
                 let public_key = attempt.checking.as_slice().try_into().unwrap_or_default();
                 if let Answer::Token(signature) = std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
                     attempt.answer = Answer::Signed { signature, public_key, right };
                 }
-                self.judge(key, attempt);
+                self.judge(key, attempt)
             }
             Finding::UserName(name) => {
                 attempt.socket_user = Some(name);
-                self.judge(key, attempt);
+                self.judge(key, attempt)
             }
             Finding::PublicKey(None)
             | Finding::Password(None)
@@ -209,13 +249,13 @@ impl Engine {
             | Finding::Code(_)
             | Finding::Lost => {
                 attempt.answer = Answer::Nonsense;
-                self.judge(key, attempt);
+                self.judge(key, attempt)
             }
         }
     }
 
     /// Decides on an attempt by the accounts as we know them; where they say no, by a fresh copy of them.
-    pub(crate) fn judge(&mut self, key: ClientKey, mut attempt: Box<Attempt>) {
+    pub(super) fn judge(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Outcome {
         match self.verdict(&self.clients[key], &attempt) {
             Verdict::Accepted(account, secret) => {
                 let by_token = matches!(attempt.answer, Answer::Token(_));
@@ -223,42 +263,47 @@ impl Engine {
                     let payload = [sha2_password::MORE_DATA_HEADER, sha2_password::FAST_AUTHENTICATION];
                     self.send_in_login(key, &mut attempt, &payload);
                 }
-                self.log_in(key, &account, secret, *attempt);
+                Outcome::LogsIn(account, secret, attempt)
             }
             Verdict::NeedsPassword => self.ask_for_password(key, attempt),
             Verdict::NeedsSignature(public_key) => self.check_signature(key, attempt, public_key),
             Verdict::NeedsUserName(uid) => self.have_done(key, attempt, Work::UserName { uid }),
             Verdict::NeedsCheck(stored) => self.check_password(key, attempt, stored),
-            Verdict::NeedsServer => self.claim(key, attempt),
+            Verdict::NeedsServer => Outcome::Claims(attempt),
             verdict => {
                 if attempt.needs_copy == 0 {
-                    attempt.needs_copy = self.servers.primary().control.next_accounts_copy();
+                    attempt.needs_copy = self.server.control.next_accounts_copy();
                 }
-                if self.servers.primary().control.can_refresh()
-                    && self.servers.primary().control.accounts_copy() < attempt.needs_copy
+                if self.server.control.can_refresh()
+                    && self.server.control.accounts_copy() < attempt.needs_copy
                 {
-                    self.servers.primary_mut().control.ask_for_accounts();
+                    self.server.control.ask_for_accounts();
                     self.clients[key].wait_in_login(Login::AwaitingAccounts(attempt));
                     self.logins.awaiting_accounts.push(self.clients.ref_to(key));
+                    Outcome::Waits
                 } else {
-                    self.refuse(key, &attempt, &verdict);
+                    Outcome::Refused(attempt, verdict)
                 }
             }
         }
     }
 
-    /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
-    pub(crate) fn judge_again(&mut self) {
-        for waiting in std::mem::take(&mut self.logins.awaiting_accounts) {
-            let Some(client) = self.clients.find_mut(waiting) else { continue };
-            let waits = |login: &Login| matches!(login, Login::AwaitingAccounts(_));
-            if let Some(Login::AwaitingAccounts(attempt)) = client.take_login(waits) {
-                self.authenticate(waiting.key, attempt, false);
-            }
+    /// A fresh copy of the accounts is there, or will not come: decides on one that has waited for it.
+    pub(super) fn judge_again(&mut self, client: ClientRef) -> Outcome {
+        let Some(waiting) = self.clients.find_mut(client) else { return Outcome::Waits };
+        let waits = |login: &Login| matches!(login, Login::AwaitingAccounts(_));
+        match waiting.take_login(waits) {
+            Some(Login::AwaitingAccounts(attempt)) => self.authenticate(client.key, attempt, false),
+            _ => Outcome::Waits,
         }
     }
 
-    fn check_signature(&mut self, key: ClientKey, mut attempt: Box<Attempt>, public_key: [u8; 32]) {
+    fn check_signature(
+        &mut self,
+        key: ClientKey,
+        mut attempt: Box<Attempt>,
+        public_key: [u8; 32],
+    ) -> Outcome {
         let signature = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Token(signature) | Answer::Signed { signature, .. } => signature,
             _ => return self.judge(key, attempt),
@@ -266,29 +311,30 @@ impl Engine {
         attempt.answer = Answer::Token(signature.clone());
         attempt.checking = public_key.to_vec();
         let nonce = attempt.nonce;
-        self.have_done(key, attempt, Work::Verify { public_key, nonce, signature });
+        self.have_done(key, attempt, Work::Verify { public_key, nonce, signature })
     }
 
-    fn check_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>, stored: Vec<u8>) {
+    fn check_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>, stored: Vec<u8>) -> Outcome {
         let proof = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Sent(proof) => proof,
             Answer::Checked { password, .. } | Answer::Judged { password, .. } => Proof::Clear(password),
             Answer::Token(_) | Answer::Signed { .. } | Answer::Nonsense => return self.judge(key, attempt),
         };
         attempt.checking.clone_from(&stored);
-        self.have_done(key, attempt, Work::Check { stored, proof });
+        self.have_done(key, attempt, Work::Check { stored, proof })
     }
 
     /// The login goes on once another thread has done this for it.
-    fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) {
+    fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) -> Outcome {
         let asker = Asker::Client(self.clients.ref_to(key));
         let network = network(&self.clients[key].peer);
         attempt.task = self.io.tasks.give(asker, work, network);
         self.clients[key].wait_in_login(Login::AwaitingFinding(attempt));
+        Outcome::Waits
     }
 
     fn verdict(&self, client: &Client, attempt: &Attempt) -> Verdict {
-        let Some(facts) = &self.servers.primary().facts else { return Verdict::Denied };
+        let Some(facts) = &self.server.facts else { return Verdict::Denied };
         let Some(account) = facts.accounts.find(&attempt.user, &client.peer, facts.name_resolution) else {
             // As if it were there: nobody is to find out which accounts are.
             return match facts.method {
@@ -300,7 +346,7 @@ impl Engine {
         };
         let proof = match self.proof_of_either(account, client, attempt) {
             Verdict::Denied if !account.socket_users.is_empty() => {
-                self.logins.proof_by_socket(&self.settings, account, client, attempt)
+                self.logins.proof_by_socket(self.settings, account, client, attempt)
             }
             proof => proof,
         };
@@ -374,7 +420,7 @@ impl Engine {
             }
             Answer::Signed { public_key: by, .. } if by != public_key => Verdict::NeedsSignature(*public_key),
             Answer::Signed { right: true, .. } => {
-                accepted(account, self.logins.mapped_secret(&self.settings, account, attempt))
+                accepted(account, self.logins.mapped_secret(self.settings, account, attempt))
             }
             _ => Verdict::Denied,
         }
@@ -388,11 +434,14 @@ impl Engine {
     }
 
     /// Its next packet is a part of the login, for as long as a login may take.
-    fn await_answer(&mut self, key: ClientKey, login: Login) {
+    fn await_answer(&mut self, key: ClientKey, login: Login) -> Outcome {
+        let until = self.now + self.settings.connect_timeout;
+        let client = self.clients.ref_to(key);
         self.clients[key].wait_in_login(login);
-        self.begin_login(key);
+        self.logins.begin(until, client, &mut self.clients[key].login);
         // It may have sent ahead.
         self.resume.push(key);
+        Outcome::Waits
     }
 }
 

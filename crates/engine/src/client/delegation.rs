@@ -266,7 +266,8 @@ impl Engine {
         let waits = |login: &Login| matches!(login, Login::AwaitingServer(_));
         if let Some(Login::AwaitingServer(mut attempt)) = self.clients[client.key].take_login(waits) {
             attempt.answer = answer;
-            self.judge(client.key, attempt);
+            let outcome = self.authentication().judge(client.key, attempt);
+            self.carry_out_login(client.key, outcome);
         }
     }
 }

@@ -9,6 +9,7 @@ use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, WireError};
 use zeroize::Zeroizing;
 
 use super::attempt::{Answer, Attempt, Login, Verdict};
+use super::authentication::{Authentication, Outcome};
 use super::login_schema::Asked;
 use super::priority::Priority;
 use super::security::Security;
@@ -16,6 +17,7 @@ use super::{Client, Phase, compression};
 use crate::accounts::hosts::host_name;
 use crate::accounts::method::Method;
 use crate::accounts::secret::Secret;
+use crate::accounts::task::Finding;
 use crate::accounts::{Account, Proved};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -109,14 +111,52 @@ impl Engine {
             Some(Login::Switched(mut attempt)) => {
                 attempt.answer = Answer::Token(Zeroizing::new(payload.to_vec()));
                 attempt.sequence = sequence.wrapping_add(1);
-                self.judge(key, attempt);
+                let outcome = self.authentication().judge(key, attempt);
+                self.carry_out_login(key, outcome);
             }
             Some(Login::PasswordAsked(mut attempt)) => {
                 attempt.sequence = sequence.wrapping_add(1);
-                self.password_sent(key, attempt, payload);
+                let outcome = self.authentication().password_sent(key, attempt, payload);
+                self.carry_out_login(key, outcome);
             }
             // A client that goes on talking before it has its answer.
             _ => self.close_malformed(key, "a packet in the middle of its login"),
+        }
+    }
+
+    /// How clients prove who they are.
+    pub(super) fn authentication(&mut self) -> Authentication<'_> {
+        let Self { now, settings, pool, servers, clients, logins, resume, io, .. } = self;
+        let server = servers.primary_mut();
+        Authentication { now: *now, settings, pool, server, clients, logins, resume, io }
+    }
+
+    /// What has become of a client's login by what it has proved.
+    pub(super) fn carry_out_login(&mut self, key: ClientKey, outcome: Outcome) {
+        match outcome {
+            Outcome::Waits => {}
+            Outcome::LogsIn(account, secret, attempt) => self.log_in(key, &account, secret, *attempt),
+            Outcome::Claims(attempt) => self.claim(key, attempt),
+            Outcome::Refused(attempt, verdict) => self.refuse(key, &attempt, &verdict),
+        }
+    }
+
+    fn authenticate(&mut self, key: ClientKey, attempt: Box<Attempt>, fresh_scramble: bool) {
+        let outcome = self.authentication().authenticate(key, attempt, fresh_scramble);
+        self.carry_out_login(key, outcome);
+    }
+
+    /// What another thread has found for a client's login.
+    pub(crate) fn client_finding(&mut self, client: ClientRef, finding: Finding) {
+        let outcome = self.authentication().take_finding(client, finding);
+        self.carry_out_login(client.key, outcome);
+    }
+
+    /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
+    pub(crate) fn judge_again(&mut self) {
+        for client in std::mem::take(&mut self.logins.awaiting_accounts) {
+            let outcome = self.authentication().judge_again(client);
+            self.carry_out_login(client.key, outcome);
         }
     }
 
@@ -245,7 +285,7 @@ impl Engine {
         true
     }
 
-    pub(crate) fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &Verdict) {
+    fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &Verdict) {
         let peer = self.clients[key].peer;
         let name_resolution = self.servers.primary().facts.as_ref().is_none_or(|facts| facts.name_resolution);
         let host = host_name(&peer, name_resolution);
@@ -418,12 +458,8 @@ impl Engine {
 
     /// From now on it has `connect_timeout`, if it has not begun already.
     pub(crate) fn begin_login(&mut self, key: ClientKey) {
-        let (until, client) = (self.now + self.settings.connect_timeout, &mut self.clients[key]);
-        if client.login.until.is_none() {
-            client.login.until = Some(until);
-            let client = ClientRef { key, id: client.id };
-            self.logins.by_deadline.push_back((until, client));
-        }
+        let (until, client) = (self.now + self.settings.connect_timeout, self.clients.ref_to(key));
+        self.logins.begin(until, client, &mut self.clients[key].login);
     }
 
     /// Those that are under way have no longer than this: `connect_timeout` is another one from now on. So they stay in order.

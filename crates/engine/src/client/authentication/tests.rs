@@ -6,6 +6,7 @@ use super::*;
 use crate::accounts::Accounts;
 use crate::accounts::task::Task;
 use crate::control::facts::Facts;
+use crate::engine::Engine;
 use crate::server_login::{ALWAYS, Established};
 use crate::settings::Settings;
 
