@@ -17,12 +17,16 @@ use super::{
     Place, Shown, Summary,
 };
 use crate::accounts::IdentityId;
+use crate::accounts::secret::Password;
 use crate::accounts::task::{Asker, Finding, Work};
+use crate::client::attempt::Answer;
 use crate::client::delegation::Unproved;
+use crate::client::delegation::claims::Claim;
+use crate::client::delegation::line::Guest;
 use crate::client::{self};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey, ServerKey};
+use crate::ids::{BackendKey, ClientKey, ClientRef, ServerKey};
 use crate::io::Role;
 use crate::outside::event::Event;
 use crate::server::Server;
@@ -413,6 +417,61 @@ impl Engine {
             self.server_failed(key.server(), reason);
         }
         true
+    }
+
+    /// A place for a backend that asks the server about a client's password.
+    pub(crate) fn place_for_claim(&mut self) -> Option<Origin> {
+        if !self.may_connect_now(self.servers.primary().key) {
+            return None;
+        }
+        self.pool
+            .take_place(self.now)
+            .or_else(|| self.close_idle_backend().then(|| self.pool.take_place(self.now))?)
+    }
+
+    /// Asks the server whether a client's password is right: a backend logs in with it.
+    pub(crate) fn ask_server(
+        &mut self,
+        client: ClientRef,
+        guest: Guest,
+        password: Arc<Password>,
+        origin: Origin,
+    ) {
+        let asked = self.authentication().identity_to_ask(client, &password);
+        let Some((identity, question, collation)) = asked else {
+            // Gone since: whoever looks again finds no such account.
+            self.pool.workers.places.give(self.pool.worker);
+            return self.judge_claim(client, Answer::Nonsense);
+        };
+        let (server, class) = (self.servers.primary().key, self.clients[client.key].class());
+        self.open_backend_as(server, identity, class, collation, origin);
+        self.logins.claims.asks(self.io.last_token, Claim { client, guest, password, question });
+        // The backend alone holds it.
+        self.release_identity(identity);
+    }
+
+    /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
+    /// with the claim.
+    fn claim_proved(&mut self, backend: BackendKey) -> bool {
+        let (token, claimed) = (self.servers[backend].token, self.servers[backend].account.identity);
+        let Some((client, answer)) = self.authentication().claim_proved(token) else { return true };
+        self.judge_claim(client, answer);
+        let Some(identity) = self.authentication().identity_proved(client, claimed) else {
+            // It has gone, or may not log in for another reason.
+            self.quit_backend(backend);
+            return false;
+        };
+        self.servers[backend].account.identity = self.logins.identities.hold_again(identity);
+        self.release_identity(claimed);
+        true
+    }
+
+    /// A backend did not come about. Whether it was for a claim, which is over by that.
+    pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> bool {
+        let was_for_claim = self.logins.claims.has_asked(token);
+        let step = self.authentication().claim_failed(token, how);
+        self.carry_out_claim(step);
+        was_for_claim
     }
 
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.

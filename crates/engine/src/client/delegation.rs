@@ -9,31 +9,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::Instant;
-
 use super::attempt::{Answer, Attempt, Login, Question};
+use super::authentication::{Authentication, Outcome};
 use super::{Client, Phase};
-use crate::accounts::Account;
 use crate::accounts::proof::Proof;
 use crate::accounts::secret::{Password, Secret};
-use crate::engine::Engine;
+use crate::accounts::{Account, IdentityId};
 use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey, ClientRef};
-use crate::outside::event::Event;
-use crate::outside::named::RefusedFor;
-use crate::workers::places::Origin;
+use crate::ids::{ClientKey, ClientRef};
 use claims::Claim;
 use line::Guest;
 
 pub(crate) mod claims;
-mod line;
+pub(crate) mod line;
 
 /// For so long at most a password that the server took holds without asking: somebody may be locked out where neither we nor the
 /// server can read it. As `accounts_refresh` usually is; a longer one is about accounts that are read.
 const HOLDS: Duration = Duration::from_secs(1);
 
 /// So many in a turn: each takes about a microsecond.
-const LOOKS: usize = 256;
+pub(super) const LOOKS: usize = 256;
 
 /// How a claim ended without a proof.
 pub(crate) enum Unproved {
@@ -47,9 +42,26 @@ pub(crate) enum Unproved {
     Lost,
 }
 
-impl Engine {
+/// What is to be done about clients whose passwords the server has to judge.
+#[must_use]
+pub(crate) enum Step {
+    /// Nothing more in this turn.
+    Rest,
+    /// Nothing: who was looked at waits on, or has gone.
+    Next,
+    /// The client is to be judged by this.
+    Judge(ClientRef, Answer),
+    /// The server is to be asked about this password, as soon as there is a place for that.
+    Ask(ClientRef, Guest, Arc<Password>),
+    /// The client is to be refused with this error.
+    Refuse(ClientRef, MySqlError),
+    /// The client is to be told that the server cannot be reached.
+    Lose(ClientRef),
+}
+
+impl Authentication<'_> {
     /// The client's password is for the server to judge: as soon as there is room for the question.
-    pub(crate) fn claim(&mut self, key: ClientKey, mut attempt: Box<Attempt>) {
+    pub(super) fn claim(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Step {
         attempt.answer = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Token(token) => {
                 let clear = token.strip_suffix(&[0]).unwrap_or(&token);
@@ -64,57 +76,56 @@ impl Engine {
         attempt.held_at = None;
         self.clients[key].wait_in_login(Login::AwaitingServer(attempt));
         let client = self.clients.ref_to(key);
-        let Some((_, guest)) = self.waiting_claim(client) else { return };
-        if self.was_proved_lately(client) {
-            return;
+        let Some((_, guest)) = self.waiting_claim(client) else { return Step::Next };
+        if let Some(answer) = self.proved_lately(client) {
+            return Step::Judge(client, answer);
         }
         let peer = self.clients[key].peer;
-        let Some(attempt) = self.clients[key].attempt_at_server() else { return };
-        let (failed, settings) = (&self.pool.workers.failed_logins, &self.settings);
+        let Some(attempt) = self.clients[key].attempt_at_server() else { return Step::Next };
+        let (failed, settings) = (&self.pool.workers.failed_logins, self.settings);
         let delay = failed.expected(self.now, &peer, &attempt.user, &settings.failed_logins);
         // A right password has to get there in time.
         let delay = delay.min(settings.connect_timeout / 2);
+        let claims = &mut self.logins.claims;
         if delay.is_zero() || !attempt.held_back.is_zero() {
-            self.logins.claims.line.push(guest, client);
-            return self.logins.claims.look_again();
+            claims.line.push(guest, client);
+            claims.look_again();
+            return Step::Next;
         }
-        self.logins.claims.last_held += 1;
-        let place = (self.now + delay, self.logins.claims.last_held);
+        claims.last_held += 1;
+        let place = (self.now + delay, claims.last_held);
         (attempt.held_back, attempt.held_at) = (delay, Some(place));
-        self.logins.claims.held.insert(place, (guest, client));
+        claims.held.insert(place, (guest, client));
+        Step::Next
     }
 
-    /// Asks about those whose turn has come, and lets in those whose user has proved the same a moment ago.
-    pub(crate) fn go_on_with_claims(&mut self) {
-        self.take_held();
-        for _ in 0..LOOKS {
-            if let Some((guest, client)) = self.logins.claims.again.pop_front() {
-                if self.waiting_claim(client).is_some() && !self.was_proved_lately(client) {
-                    self.logins.claims.line.push(guest, client);
-                    self.logins.claims.look_again();
-                }
-                continue;
+    /// What is to be done about the next one whose turn has come, or whose user has proved the same a moment ago.
+    pub(super) fn next_step(&mut self) -> Step {
+        if let Some((guest, client)) = self.logins.claims.again.pop_front() {
+            if self.waiting_claim(client).is_none() {
+                return Step::Next;
             }
-            let next = if self.logins.claims.may_go_on { self.logins.claims.next() } else { None };
-            let Some((guest, client)) = next else {
-                self.logins.claims.may_go_on = false;
-                break;
-            };
-            let Some((password, _)) = self.waiting_claim(client) else { continue };
-            if self.was_proved_lately(client) {
-                continue;
+            if let Some(answer) = self.proved_lately(client) {
+                return Step::Judge(client, answer);
             }
-            let Some(origin) = self.place_for_claim() else {
-                self.logins.claims.line.put_back(guest, client);
-                self.logins.claims.may_go_on = false;
-                break;
-            };
-            self.ask_server(client, guest, password, origin);
+            self.logins.claims.line.push(guest, client);
+            self.logins.claims.look_again();
+            return Step::Next;
+        }
+        let next = if self.logins.claims.may_go_on { self.logins.claims.next() } else { None };
+        let Some((guest, client)) = next else {
+            self.logins.claims.may_go_on = false;
+            return Step::Rest;
+        };
+        let Some((password, _)) = self.waiting_claim(client) else { return Step::Next };
+        match self.proved_lately(client) {
+            Some(answer) => Step::Judge(client, answer),
+            None => Step::Ask(client, guest, password),
         }
     }
 
     /// Those who were held back for long enough get into line.
-    fn take_held(&mut self) {
+    pub(super) fn take_held(&mut self) {
         while let Some(first) = self.logins.claims.held.first_entry() {
             if first.key().0 > self.now {
                 break;
@@ -144,130 +155,105 @@ impl Engine {
         }
     }
 
-    /// Lets it in where the server took the same password a moment ago.
-    fn was_proved_lately(&mut self, client: ClientRef) -> bool {
-        let Some((password, _)) = self.waiting_claim(client) else { return false };
-        let Some((question, _)) = self.question_of(client.key) else { return false };
-        let known = self.pool.workers.passwords.find_with_time(&question.whose, &question.stored);
-        let Some((known, at)) = known else { return false };
+    /// What the server would say, which took the same password a moment ago.
+    fn proved_lately(&self, client: ClientRef) -> Option<Answer> {
+        let (password, _) = self.waiting_claim(client)?;
+        let (question, _) = self.question_of(client.key)?;
+        let (known, at) = self.pool.workers.passwords.find_with_time(&question.whose, &question.stored)?;
         let holds = self.settings.accounts_refresh.min(HOLDS);
         if self.now.since(at) >= holds || known.digest1() != password.digest1() {
-            return false;
+            return None;
         }
-        self.judge_claim(client, Answer::Judged { password: known, question, right: true });
-        true
+        Some(Answer::Judged { password: known, question, right: true })
     }
 
     /// What the server is to be asked for a client, and the account.
-    fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
+    pub(super) fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[key].phase() else { return None };
-        let facts = self.servers.primary().facts.as_ref()?;
+        let facts = self.server.facts.as_ref()?;
         let peer = &self.clients[key].peer;
         let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution)?;
         Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
     }
 
-    fn ask_server(&mut self, client: ClientRef, guest: Guest, password: Arc<Password>, origin: Origin) {
-        let (Some((question, account)), Phase::Login(Login::AwaitingServer(attempt))) =
-            (self.question_of(client.key), self.clients[client.key].phase())
-        else {
-            // Gone since: whoever looks again finds no such account.
-            self.pool.workers.places.give(self.pool.worker);
-            return self.judge_claim(client, Answer::Nonsense);
+    /// The server is to be asked: with which identity a backend is to log in, what the account is asked, and the collation of the client's
+    /// login. `None` where the account has gone since.
+    pub(crate) fn identity_to_ask(
+        &mut self,
+        client: ClientRef,
+        password: &Arc<Password>,
+    ) -> Option<(IdentityId, Question, u8)> {
+        let (question, account) = self.question_of(client.key)?;
+        let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else {
+            return None;
         };
-        let (collation, class) = (attempt.collation, self.clients[client.key].class());
         let secret =
-            if password.clear().is_empty() { Secret::None } else { Secret::Password(Arc::clone(&password)) };
+            if password.clear().is_empty() { Secret::None } else { Secret::Password(Arc::clone(password)) };
         let identity = self.logins.identities.claim(&account, &attempt.user, secret);
         self.logins.identities.came_from(identity, &self.clients[client.key].peer);
-        let server = self.servers.primary().key;
-        self.open_backend_as(server, identity, class, collation, origin);
-        self.logins.claims.asking.insert(self.io.last_token, Claim { client, guest, password, question });
-        // The backend alone holds it.
-        self.release_identity(identity);
+        Some((identity, question, attempt.collation))
     }
 
-    fn place_for_claim(&mut self) -> Option<Origin> {
-        if !self.may_connect_now(self.servers.primary().key) {
-            return None;
-        }
-        self.pool
-            .take_place(self.now)
-            .or_else(|| self.close_idle_backend().then(|| self.pool.take_place(self.now))?)
-    }
-
-    /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
-    /// with the claim.
-    pub(crate) fn claim_proved(&mut self, backend: BackendKey) -> bool {
-        let Some(claim) = self.logins.claims.end(self.servers[backend].token) else { return true };
-        let Claim { client, guest, password, question } = claim;
+    /// The server has taken the password with which this backend logs in. `None` where that was for nobody's claim.
+    pub(crate) fn claim_proved(&mut self, token: u64) -> Option<(ClientRef, Answer)> {
+        let Claim { client, guest, password, question } = self.logins.claims.end(token)?;
         self.pool.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
         let others = self.logins.claims.line.take_all(&guest);
         self.logins.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
-        self.judge_claim(client, Answer::Judged { password, question, right: true });
-        let proved = self.clients.find(client);
-        let claimed = self.servers[backend].account.identity;
-        let identity = proved.and_then(|client| client.identity).filter(|&identity| {
-            let (one, other) =
-                (self.logins.identities.identity(identity), self.logins.identities.identity(claimed));
-            // What it may do is what it could when it was asked for.
-            let (new, old) = (&one.account, &other.account);
-            one.user == other.user
-                && (&new.user, &new.host, &new.rights) == (&old.user, &old.host, &old.rights)
-        });
-        let Some(identity) = identity else {
-            // It has gone, or may not log in for another reason.
-            self.quit_backend(backend);
-            return false;
-        };
-        self.servers[backend].account.identity = self.logins.identities.hold_again(identity);
-        self.release_identity(claimed);
-        true
+        Some((client, Answer::Judged { password, question, right: true }))
     }
 
-    /// A backend did not come about. Whether it was for a claim, which is over by that.
-    pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> bool {
+    /// The identity of a client that has logged in, where a backend can be its that was asked for with the other one. What that may do is
+    /// what it could when it was asked for.
+    pub(crate) fn identity_proved(&self, client: ClientRef, claimed: IdentityId) -> Option<IdentityId> {
+        let identity = self.clients.find(client)?.identity?;
+        let (one, other) =
+            (self.logins.identities.identity(identity), self.logins.identities.identity(claimed));
+        let (new, old) = (&one.account, &other.account);
+        let is_same = one.user == other.user
+            && (&new.user, &new.host, &new.rights) == (&old.user, &old.host, &old.rights);
+        is_same.then_some(identity)
+    }
+
+    /// A backend for a claim did not come about.
+    pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> Step {
         let Some(Claim { client, guest, password, question }) = self.logins.claims.end(token) else {
-            return false;
+            return Step::Next;
         };
         match how {
-            Unproved::Wrong => {
-                self.judge_claim(client, Answer::Judged { password, question, right: false });
+            Unproved::Wrong => Step::Judge(client, Answer::Judged { password, question, right: false }),
+            Unproved::NotNow => {
+                if self.waiting_claim(client).is_some() {
+                    self.logins.claims.line.put_back(guest, client);
+                }
+                Step::Next
             }
-            Unproved::NotNow if self.waiting_claim(client).is_some() => {
-                self.logins.claims.line.put_back(guest, client);
-            }
-            Unproved::NotNow => {}
-            Unproved::Refused(error) => self.refuse_claim(client, &error),
-            Unproved::Lost => {
-                let error = self.unreachable_error(self.servers.primary().key, "connect_timeout");
-                self.refuse_claim(client, &error);
-            }
+            Unproved::Refused(error) => Step::Refuse(client, error),
+            Unproved::Lost => Step::Lose(client),
         }
-        true
     }
 
-    fn refuse_claim(&mut self, client: ClientRef, error: &MySqlError) {
-        if self.waiting_claim(client).is_none() {
-            return;
-        }
-        let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else { return };
-        let (peer, sequence) = (self.clients[client.key].peer, attempt.sequence);
-        let user = String::from_utf8_lossy(&attempt.user).into_owned();
-        let (refused_for, reason) = (RefusedFor::Server, error.message.clone());
-        self.views.event(Event::LoginRefused { peer, user, refused_for, reason });
-        self.tell_refusal(client.key, sequence, error);
+    /// The user and the number of the next packet of a client that still waits to be judged.
+    pub(super) fn attempt_to_refuse(&self, client: ClientRef) -> Option<(String, u8)> {
+        self.waiting_claim(client)?;
+        let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else {
+            return None;
+        };
+        Some((String::from_utf8_lossy(&attempt.user).into_owned(), attempt.sequence))
     }
 
-    fn judge_claim(&mut self, client: ClientRef, answer: Answer) {
+    /// Decides on a client that still waits to be judged.
+    pub(super) fn judge_claim(&mut self, client: ClientRef, answer: Answer) -> Outcome {
         if self.waiting_claim(client).is_none() {
-            return;
+            return Outcome::Waits;
         }
         let waits = |login: &Login| matches!(login, Login::AwaitingServer(_));
-        if let Some(Login::AwaitingServer(mut attempt)) = self.clients[client.key].take_login(waits) {
-            attempt.answer = answer;
-            let outcome = self.authentication().judge(client.key, attempt);
-            self.carry_out_login(client.key, outcome);
+        match self.clients[client.key].take_login(waits) {
+            Some(Login::AwaitingServer(mut attempt)) => {
+                attempt.answer = answer;
+                self.judge(client.key, attempt)
+            }
+            _ => Outcome::Waits,
         }
     }
 }

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use super::attempt::{Answer, Attempt, Login, Verdict};
 use super::authentication::{Authentication, Outcome};
+use super::delegation::{LOOKS, Step};
 use super::login_schema::Asked;
 use super::priority::Priority;
 use super::security::Security;
@@ -125,18 +126,21 @@ impl Engine {
     }
 
     /// How clients prove who they are.
-    pub(super) fn authentication(&mut self) -> Authentication<'_> {
+    pub(crate) fn authentication(&mut self) -> Authentication<'_> {
         let Self { now, settings, pool, servers, clients, logins, resume, io, .. } = self;
         let server = servers.primary_mut();
         Authentication { now: *now, settings, pool, server, clients, logins, resume, io }
     }
 
     /// What has become of a client's login by what it has proved.
-    pub(super) fn carry_out_login(&mut self, key: ClientKey, outcome: Outcome) {
+    fn carry_out_login(&mut self, key: ClientKey, outcome: Outcome) {
         match outcome {
             Outcome::Waits => {}
             Outcome::LogsIn(account, secret, attempt) => self.log_in(key, &account, secret, *attempt),
-            Outcome::Claims(attempt) => self.claim(key, attempt),
+            Outcome::Claims(attempt) => {
+                let step = self.authentication().claim(key, attempt);
+                self.carry_out_claim(step);
+            }
             Outcome::Refused(attempt, verdict) => self.refuse(key, &attempt, &verdict),
         }
     }
@@ -158,6 +162,50 @@ impl Engine {
             let outcome = self.authentication().judge_again(client);
             self.carry_out_login(client.key, outcome);
         }
+    }
+
+    /// Asks about those whose turn has come, and lets in those whose user has proved the same a moment ago.
+    pub(crate) fn go_on_with_claims(&mut self) {
+        self.authentication().take_held();
+        for _ in 0..LOOKS {
+            match self.authentication().next_step() {
+                Step::Rest => break,
+                Step::Ask(client, guest, password) => {
+                    let Some(origin) = self.place_for_claim() else {
+                        self.logins.claims.lack_place(guest, client);
+                        break;
+                    };
+                    self.ask_server(client, guest, password, origin);
+                }
+                step => self.carry_out_claim(step),
+            }
+        }
+    }
+
+    /// What is to be done about a client whose password the server has to judge, but for asking the server.
+    pub(crate) fn carry_out_claim(&mut self, step: Step) {
+        match step {
+            Step::Rest | Step::Next | Step::Ask(..) => {}
+            Step::Judge(client, answer) => self.judge_claim(client, answer),
+            Step::Refuse(client, error) => self.refuse_claim(client, &error),
+            Step::Lose(client) => {
+                let error = self.unreachable_error(self.servers.primary().key, "connect_timeout");
+                self.refuse_claim(client, &error);
+            }
+        }
+    }
+
+    pub(crate) fn judge_claim(&mut self, client: ClientRef, answer: Answer) {
+        let outcome = self.authentication().judge_claim(client, answer);
+        self.carry_out_login(client.key, outcome);
+    }
+
+    fn refuse_claim(&mut self, client: ClientRef, error: &MySqlError) {
+        let Some((user, sequence)) = self.authentication().attempt_to_refuse(client) else { return };
+        let peer = self.clients[client.key].peer;
+        let (refused_for, reason) = (RefusedFor::Server, error.message.clone());
+        self.views.event(Event::LoginRefused { peer, user, refused_for, reason });
+        self.tell_refusal(client.key, sequence, error);
     }
 
     fn read_login(&mut self, key: ClientKey, payload: &[u8], sequence: u8) -> Result<(), WireError> {

@@ -55,6 +55,22 @@ impl Claims {
         self.held.keys().next().map(|&(at, _)| at)
     }
 
+    /// Whether the backend with this token logs in for a claim.
+    pub(crate) fn has_asked(&self, token: u64) -> bool {
+        self.asking.contains_key(&token)
+    }
+
+    /// The server is being asked by the backend with this token.
+    pub(crate) fn asks(&mut self, token: u64, claim: Claim) {
+        self.asking.insert(token, claim);
+    }
+
+    /// There is no place to ask about the next one, who is put back.
+    pub(crate) fn lack_place(&mut self, guest: Guest, client: ClientRef) {
+        self.line.put_back(guest, client);
+        self.may_go_on = false;
+    }
+
     pub(super) fn end(&mut self, token: u64) -> Option<Claim> {
         let claim = self.asking.remove(&token)?;
         self.look_again();
@@ -76,9 +92,9 @@ impl Claims {
 }
 
 /// A password with the server.
-pub(super) struct Claim {
-    pub(super) client: ClientRef,
-    pub(super) guest: Guest,
-    pub(super) password: Arc<Password>,
-    pub(super) question: Question,
+pub(crate) struct Claim {
+    pub(crate) client: ClientRef,
+    pub(crate) guest: Guest,
+    pub(crate) password: Arc<Password>,
+    pub(crate) question: Question,
 }

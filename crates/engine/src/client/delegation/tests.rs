@@ -12,6 +12,7 @@ use super::*;
 use crate::accounts::{Accounts, Credential};
 use crate::client::security::Security;
 use crate::control::facts::Facts;
+use crate::engine::Engine;
 use crate::ids::{ClientKey, client_key};
 use crate::server_login::{ALWAYS, Established};
 use crate::settings::Settings;
