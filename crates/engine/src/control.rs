@@ -436,6 +436,13 @@ impl Engine {
         self.take_lock_waits(&found);
     }
 
+    /// A server has said who waits for locks.
+    pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
+        self.servers[found.server].tell_holders(&found.waits, &self.clients, &mut self.pool);
+        let (scheduling, parties, clients, servers) = self.queues();
+        scheduling.take_lock_waits(&parties, clients, servers, found);
+    }
+
     /// Where sessions begin with other values, so do new backends alone, and the facts tell of them.
     fn defaults_answered(&mut self, server: ServerKey, answer: Vec<u8>) {
         let (sessions, views) = (&mut self.sessions, &mut self.views);

@@ -12,18 +12,22 @@
 
 use std::collections::BTreeMap;
 
+use seam::Instant;
 use sql::Kind;
 
 use super::{Backend, InFlight};
 use crate::client::Client;
-use crate::engine::Engine;
-use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::lock_waits::told::LockWaits;
 use crate::request::Request;
 use crate::scheduler::Grant;
 use crate::scheduler::lane::Lane;
+use crate::scheduling::Scheduling;
+use crate::server::Server;
+use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::settings::ThreadHandling;
+use crate::shares::Parties;
 
 /// For each permit so many statements of contended kinds may be in work. With locks that are different ones, as rows of one
 /// table are, so many are needed that each has a taker: with 16 rows four times as many keep 98 of 100 busy.
@@ -42,23 +46,28 @@ impl InFlight {
     }
 }
 
-impl Engine {
-    /// A server has said who waits for locks.
-    pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
-        let server = &mut self.servers[found.server];
-        server.tell_holders(&found.waits, &self.clients, &mut self.pool);
-        let scheduling = &mut self.scheduling;
-        server.take_lock_waits(self.now, &found.waits, found.asked, &mut self.clients, scheduling);
-        self.note_contention(found.server);
-    }
+/// What comes next of the statements of contended kinds.
+pub(super) enum NextContended {
+    /// None may start now.
+    None,
+    /// The first one waits for nothing but a permit.
+    WantsPermit,
+    /// This one may start as soon as it has a backend.
+    Starts(ClientKey, Grant),
+}
 
-    /// Finds anew which kinds are contended on a server, behind news of lock waits.
-    fn note_contention(&mut self, server: ServerKey) {
+impl Server {
+    /// Finds anew which kinds are contended, behind news of lock waits. Returns whether some are not any more.
+    fn note_contention(
+        &mut self,
+        now: Instant,
+        clients: &Table<ClientKey, Client>,
+        sessions: &Sessions,
+    ) -> bool {
         let mut found = BTreeMap::new();
-        for (_, backend) in self.servers[server].backends.iter() {
+        for (_, backend) in self.backends.iter() {
             let first = backend.in_flight.front();
-            if let Some((fingerprint, schema)) =
-                first.and_then(|statement| statement.kind(&self.clients, &self.sessions.states))
+            if let Some((fingerprint, schema)) = first.and_then(|statement| statement.kind(clients, sessions))
             {
                 let kind = (fingerprint, schema.map(Into::into));
                 let (running, waiting) = found.entry(kind).or_insert((0, 0));
@@ -66,189 +75,248 @@ impl Engine {
                 *waiting += u32::from(backend.locks.waits);
             }
         }
-        if self.servers[server].contention.note(self.now, found) {
-            self.leave_contended_lanes();
-        }
+        self.contention.note(now, found)
     }
 
+    /// A statement whose turn has come in the contended lane starts on this backend. One with a permit is of a kind that stands, and may be
+    /// slow rather than wait.
+    pub(super) fn begin_contended(&mut self, key: BackendKey, grant: Grant) {
+        debug_assert!(!self.backends[key].locks.contends, "what is in work does not wait here");
+        if grant == Grant::Contended {
+            self.backends[key].locks.contends = true;
+            self.contention.in_work += 1;
+        }
+    }
+}
+
+impl Servers {
     /// Says whether a client's request is of a kind that waits for locks in its schema.
-    fn is_of_contended_kind(&self, key: ClientKey, request: &Request) -> bool {
-        self.servers[self.servers.serving(&self.clients[key])].contention.has(
-            request.fingerprint(),
-            self.clients[key].schema(&self.sessions.states),
-            self.now,
-        )
+    fn has_contended_kind(
+        &self,
+        now: Instant,
+        client: &Client,
+        sessions: &Sessions,
+        request: &Request,
+    ) -> bool {
+        self[self.serving(client)].contention.has(request.fingerprint(), client.schema(sessions), now)
     }
 
     /// Says whether a client's request was of a kind that waits for locks in its schema, a while ago.
-    pub(crate) fn was_contended(&self, key: ClientKey, request: &Request) -> bool {
-        self.servers[self.servers.serving(&self.clients[key])].contention.was_there(
-            request.statement.fingerprint,
-            self.clients[key].schema(&self.sessions.states),
-            self.now,
-        )
-    }
-
-    /// A statement is about to be queued: notes what it says about its client's transactions to come.
-    pub(crate) fn note_contender(&mut self, key: ClientKey, request: &mut Request) {
-        let contended = self.is_of_contended_kind(key, request);
-        let client = &mut self.clients[key];
-        if request.statement.kind == Kind::Begin {
-            request.turn.contends = std::mem::take(&mut client.transaction.contends);
-        }
-        client.transaction.contends |= contended;
-    }
-
-    /// A statement of a contended kind, or the first of a transaction that will have one.
-    pub(crate) fn is_contended(&self, key: ClientKey, request: &Request) -> bool {
-        self.scheduling.scheduler.is_native()
-            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && match request.turn.contends {
-                true => self.servers[self.servers.serving(&self.clients[key])].contention.is_there(self.now),
-                false => self.is_of_contended_kind(key, request),
-            }
+    pub(super) fn had_contended_kind(
+        &self,
+        now: Instant,
+        client: &Client,
+        sessions: &Sessions,
+        request: &Request,
+    ) -> bool {
+        let contention = &self[self.serving(client)].contention;
+        contention.was_there(request.statement.fingerprint, client.schema(sessions), now)
     }
 
     /// Says whether a client must not wait in the contended lane: one that holds locks, or is in work already, may be the one
     /// that those in work wait for.
-    pub(crate) fn passes_contended_lane(&self, key: ClientKey, request: &Request) -> bool {
-        self.clients[key]
-            .backend
-            .is_some_and(|backend| request.turn.holds_locks || self.servers[backend].locks.contends)
+    pub(crate) fn passes_contended_lane(&self, client: &Client, request: &Request) -> bool {
+        client.backend.is_some_and(|backend| request.turn.holds_locks || self[backend].locks.contends)
+    }
+
+    /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.
+    pub(super) fn contender_rests(&mut self, key: BackendKey, clients: &Table<ClientKey, Client>) {
+        let open = self[key].holder.is_some_and(|client| clients[client].in_transaction());
+        if !open && std::mem::take(&mut self[key].locks.contends) {
+            self.of_mut(key).contention.rests();
+        }
+    }
+}
+
+impl Scheduling {
+    /// A server has said who waits for locks.
+    pub(crate) fn take_lock_waits(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &mut Table<ClientKey, Client>,
+        servers: &mut Servers,
+        found: &LockWaits,
+    ) {
+        let server = &mut servers[found.server];
+        server.take_lock_waits(parties.now, &found.waits, found.asked, clients, self);
+        if server.note_contention(parties.now, clients, &parties.sessions.states) {
+            self.leave_contended_lanes(parties, clients, servers);
+        }
+    }
+
+    /// A statement is about to be queued: notes what it says about its client's transactions to come. Returns whether it is of a contended
+    /// kind, or the first of a transaction that will have one.
+    pub(crate) fn note_contender(
+        &self,
+        parties: &Parties<'_>,
+        servers: &Servers,
+        client: &mut Client,
+        request: &mut Request,
+    ) -> bool {
+        let contended = servers.has_contended_kind(parties.now, client, &parties.sessions.states, request);
+        if request.statement.kind == Kind::Begin {
+            request.turn.contends = std::mem::take(&mut client.transaction.contends);
+        }
+        client.transaction.contends |= contended;
+        self.is_contended(parties, servers, client, request)
+    }
+
+    /// A statement of a contended kind, or the first of a transaction that will have one.
+    fn is_contended(
+        &self,
+        parties: &Parties<'_>,
+        servers: &Servers,
+        client: &Client,
+        request: &Request,
+    ) -> bool {
+        self.scheduler.is_native()
+            && parties.settings.thread_handling == ThreadHandling::PoolOfThreads
+            && match request.turn.contends {
+                true => servers[servers.serving(client)].contention.is_there(parties.now),
+                false => servers.has_contended_kind(parties.now, client, &parties.sessions.states, request),
+            }
     }
 
     /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
-    pub(crate) fn enter_contended_lane(&mut self, key: ClientKey) -> bool {
-        let request = self.clients[key].request.as_ref().expect("a queued client has a request");
+    pub(super) fn enter_contended_lane(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &mut Table<ClientKey, Client>,
+        servers: &Servers,
+        key: ClientKey,
+    ) -> bool {
+        let client = &clients[key];
+        let request = client.request.as_ref().expect("a queued client has a request");
         let may_enter = matches!(request.turn.lane, Some(Lane::High | Lane::Low | Lane::Long))
-            && !self.passes_contended_lane(key, request);
-        let contended = may_enter && self.is_contended(key, request);
-        let enters = contended || (may_enter && self.finds_kind_standing(key));
+            && !servers.passes_contended_lane(client, request);
+        let contended = may_enter && self.is_contended(parties, servers, client, request);
+        let (now, settings, pool) = (parties.now, parties.settings, parties.pool);
+        let others = (&*clients, &parties.sessions.states);
+        let enters = contended
+            || (may_enter && self.finds_kind_standing(now, settings, pool, servers, client, others));
         if enters {
-            self.clients[key].transaction.contends |= contended;
-            self.scheduling.change_lane(self.now, key, &mut self.clients[key], Lane::Contended);
+            clients[key].transaction.contends |= contended;
+            self.change_lane(now, key, &mut clients[key], Lane::Contended);
         }
         enters
     }
 
-    /// Starts statements of contended kinds, as many as may be in work, or as find a backend. Statements whose kind is contended
-    /// no more, and does not stand, go back to the others. Returns whether one waits for nothing but a permit.
-    pub(crate) fn start_contended(&mut self) -> bool {
-        let (mut backend_free, mut wanting) = (true, false);
-        while let Some(key) = self.scheduling.scheduler.peek_contended(backend_free) {
-            let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-            let contended = self.is_contended(key, request);
-            if !contended && !self.is_of_standing_kind(key, request) {
-                self.leave_contended_lane(key);
+    /// The next statement of a contended kind, of which as many start as may be in work. Statements whose kind is contended no more, and
+    /// does not stand, go back to the others.
+    pub(super) fn next_contended(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &mut Table<ClientKey, Client>,
+        servers: &Servers,
+        backend_free: bool,
+    ) -> NextContended {
+        while let Some(key) = self.scheduler.peek_contended(backend_free) {
+            let client = &clients[key];
+            let request = client.request.as_ref().expect("a queued client has a request");
+            let contended = self.is_contended(parties, servers, client, request);
+            if !contended && !self.is_of_standing_kind(parties, client, request) {
+                self.leave_contended_lane(parties.now, key, &mut clients[key]);
                 continue;
             }
-            if self.leaves_room_for_others(key) {
+            let needs_backend = client.backend.is_none();
+            if self.leaves_room_for_others(parties, clients, servers, key) {
                 continue;
             }
-            let needs_backend = self.clients[key].backend.is_none();
-            if self.contended_room() == 0 || (needs_backend && self.only_last_backends_are_left()) {
-                break;
+            if self.contended_room(parties, clients, servers) == 0
+                || (needs_backend && self.has_only_last_backends(parties, servers))
+            {
+                return NextContended::None;
             }
             // What stands may be slow rather than wait.
-            let permit = if contended { None } else { self.scheduling.take_permit_or_want_it(key) };
-            let Some(grant) = permit.or(contended.then_some(Grant::Contended)) else {
-                wanting = true;
-                break;
+            let permit = if contended { None } else { self.take_permit_or_want_it(key) };
+            return match permit.or(contended.then_some(Grant::Contended)) {
+                Some(grant) => NextContended::Starts(key, grant),
+                None => NextContended::WantsPermit,
             };
-            match self.clients[key].backend.or_else(|| self.idle_backend_for(key)) {
-                Some(backend) => {
-                    debug_assert!(
-                        !self.servers[backend].locks.contends,
-                        "what is in work does not wait here"
-                    );
-                    if contended {
-                        self.servers[backend].locks.contends = true;
-                        self.servers.of_mut(backend).contention.in_work += 1;
-                    }
-                    self.start_alone(key, backend, grant);
-                }
-                None => {
-                    self.scheduling.scheduler.put_back(grant);
-                    let room = self.contended_room() as usize;
-                    let waiting = self.scheduling.scheduler.contended_in_need(room);
-                    self.open_backends_for(&waiting);
-                    backend_free = false;
-                }
-            }
         }
+        NextContended::None
+    }
+
+    /// One of them has found no backend: puts its grant back, and returns whose statements wait for one.
+    pub(super) fn contended_lack_backend(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &Servers,
+        grant: Grant,
+    ) -> Vec<ClientKey> {
+        self.scheduler.put_back(grant);
+        let room = self.contended_room(parties, clients, servers) as usize;
+        self.scheduler.contended_in_need(room)
+    }
+
+    /// Those have started that could: tells the scheduler how many more might.
+    pub(super) fn note_contended_room(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &Servers,
+    ) {
         // Nobody asks for it where none waits, and where none may start they do not wait for backends.
         let waits =
-            self.scheduling.scheduler.peek_contended(true).is_some() && !self.only_last_backends_are_left();
-        let room = if waits { self.contended_room() } else { 0 };
-        self.scheduling.scheduler.note_contended_room(room as usize);
-        wanting
+            self.scheduler.peek_contended(true).is_some() && !self.has_only_last_backends(parties, servers);
+        let room = if waits { self.contended_room(parties, clients, servers) } else { 0 };
+        self.scheduler.note_contended_room(room as usize);
     }
 
     /// Kinds have turned out to wait no more, or not to stand: their statements go on with the others, wherever in the lane they are.
     /// Those of a kind that still waits may be before them.
-    pub(crate) fn leave_contended_lanes(&mut self) {
-        for key in self.scheduling.scheduler.contended() {
-            let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-            if !self.is_contended(key, request) && !self.is_of_standing_kind(key, request) {
-                self.leave_contended_lane(key);
+    pub(super) fn leave_contended_lanes(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &mut Table<ClientKey, Client>,
+        servers: &Servers,
+    ) {
+        for key in self.scheduler.contended() {
+            let client = &mut clients[key];
+            let request = client.request.as_ref().expect("a queued client has a request");
+            if !self.is_contended(parties, servers, client, request)
+                && !self.is_of_standing_kind(parties, client, request)
+            {
+                self.leave_contended_lane(parties.now, key, client);
             }
         }
     }
 
-    fn leave_contended_lane(&mut self, key: ClientKey) {
-        let open = self.clients[key].in_transaction();
-        self.scheduling.change_lane(
-            self.now,
-            key,
-            &mut self.clients[key],
-            if open { Lane::High } else { Lane::Low },
-        );
+    fn leave_contended_lane(&mut self, now: Instant, key: ClientKey, client: &mut Client) {
+        let lane = if client.in_transaction() { Lane::High } else { Lane::Low };
+        self.change_lane(now, key, client, lane);
     }
 
-    fn is_of_standing_kind(&self, key: ClientKey, request: &Request) -> bool {
-        let schema = self.clients[key].schema(&self.sessions.states);
-        self.scheduling.stands(self.now, request.fingerprint(), schema)
+    fn is_of_standing_kind(&self, parties: &Parties<'_>, client: &Client, request: &Request) -> bool {
+        self.stands(parties.now, request.fingerprint(), client.schema(&parties.sessions.states))
     }
 
-    fn finds_kind_standing(&mut self, key: ClientKey) -> bool {
-        let (now, settings, client) = (self.now, &self.settings, &self.clients[key]);
-        let others = (&self.clients, &self.sessions.states);
-        self.scheduling.finds_kind_standing(now, settings, &self.pool, &self.servers, client, others)
-    }
-
-    fn only_last_backends_are_left(&self) -> bool {
-        self.scheduling.only_last_backends_are_left(&self.settings, &self.pool, &self.servers)
+    fn has_only_last_backends(&self, parties: &Parties<'_>, servers: &Servers) -> bool {
+        self.only_last_backends_are_left(parties.settings, parties.pool, servers)
     }
 
     /// How many more of them may be in work on this worker. Those count that waited or stood before their kind was known for it: they
     /// have backends as well.
-    fn contended_room(&self) -> u32 {
+    fn contended_room(
+        &self,
+        parties: &Parties<'_>,
+        clients: &Table<ClientKey, Client>,
+        servers: &Servers,
+    ) -> u32 {
+        let (now, sessions) = (parties.now, &parties.sessions.states);
         let waits_beside = |backend: &Backend| {
             !backend.locks.contends
-                && (backend.locks.waits
-                    || self.scheduling.runs_standing_kind(
-                        self.now,
-                        backend,
-                        &self.clients,
-                        &self.sessions.states,
-                    ))
+                && (backend.locks.waits || self.runs_standing_kind(now, backend, clients, sessions))
         };
-        let beside = self.servers.backends().filter(|(_, backend)| waits_beside(backend)).count();
-        let in_work: u32 = self.servers.iter().map(|server| server.contention.in_work).sum();
+        let beside = servers.backends().filter(|(_, backend)| waits_beside(backend)).count();
+        let in_work: u32 = servers.iter().map(|server| server.contention.in_work).sum();
         let in_work = in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
-        let all = self.pool.workers.permits().saturating_mul(FOR_EACH_PERMIT);
+        let workers = &parties.pool.workers;
+        let all = workers.permits().saturating_mul(FOR_EACH_PERMIT);
         // Half of the backends are for the others, whatever happens.
-        let all = all.min(self.pool.workers.places.most() / 2);
-        all.div_ceil(self.pool.workers.count()).max(1).saturating_sub(in_work)
-    }
-
-    /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.
-    pub(crate) fn contender_rests(&mut self, key: BackendKey) {
-        let backend = &self.servers[key];
-        let open = backend.holder.is_some_and(|client| self.clients[client].in_transaction());
-        if !open && std::mem::take(&mut self.servers[key].locks.contends) {
-            self.servers.of_mut(key).contention.rests();
-        }
+        let all = all.min(workers.places.most() / 2);
+        all.div_ceil(workers.count()).max(1).saturating_sub(in_work)
     }
 }
 

@@ -169,6 +169,12 @@ impl Engine {
         scheduling.leaves_room_for_others(&parties, clients, servers, key)
     }
 
+    /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
+    fn enter_contended_lane(&mut self, key: ClientKey) -> bool {
+        let (scheduling, parties, clients, servers) = self.queues();
+        scheduling.enter_contended_lane(&parties, clients, servers, key)
+    }
+
     /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there.
     pub(crate) fn enter_long_lane(&mut self, key: ClientKey) -> bool {
         let (settings, workers) = (&self.settings, &self.pool.workers);

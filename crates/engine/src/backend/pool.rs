@@ -3,6 +3,7 @@
 use sql::Effects;
 use wire::{CommandKind, Expect};
 
+use super::contended::NextContended;
 use super::{Afterwards, Backend, Owner, Phase, Summary};
 use crate::accounts::IdentityId;
 use crate::client::Client;
@@ -62,6 +63,32 @@ impl Engine {
             }
         }
         best.map(|(_, candidate)| candidate)
+    }
+
+    /// Starts statements of contended kinds, as many as may be in work, or as find a backend. Returns whether one waits for nothing but a
+    /// permit.
+    pub(crate) fn start_contended(&mut self) -> bool {
+        let mut backend_free = true;
+        let wanting = loop {
+            let (scheduling, parties, clients, servers) = self.queues();
+            let (key, grant) = match scheduling.next_contended(&parties, clients, servers, backend_free) {
+                NextContended::Starts(key, grant) => (key, grant),
+                NextContended::WantsPermit => break true,
+                NextContended::None => break false,
+            };
+            if let Some(backend) = self.clients[key].backend.or_else(|| self.idle_backend_for(key)) {
+                self.servers.of_mut(backend).begin_contended(backend, grant);
+                self.start_alone(key, backend, grant);
+            } else {
+                let (scheduling, parties, clients, servers) = self.queues();
+                let waiting = scheduling.contended_lack_backend(&parties, clients, servers, grant);
+                self.open_backends_for(&waiting);
+                backend_free = false;
+            }
+        };
+        let (scheduling, parties, clients, servers) = self.queues();
+        scheduling.note_contended_room(&parties, clients, servers);
+        wanting
     }
 
     /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
@@ -200,7 +227,7 @@ mod tests {
 
     use seam::{Input, Instant, Program};
 
-    use super::{Afterwards, Effects, Pins, behind_pins};
+use super::{Afterwards, Effects, Pins, behind_pins};
     use crate::backend::Phase;
     use crate::client::commands::tests::{connection, engine};
     use crate::ids::client_key;

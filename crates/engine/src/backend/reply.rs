@@ -362,7 +362,8 @@ impl Engine {
         let (settings, in_use) = (&self.settings, self.servers.backends_in_use());
         let kind = || statement.kind(clients, sessions);
         if self.scheduling.note_progress(self.now, settings, &self.pool, in_use, kind) {
-            self.leave_contended_lanes();
+            let (scheduling, parties, clients, servers) = self.queues();
+            scheduling.leave_contended_lanes(&parties, clients, servers);
         }
         self.note_history(&statement, took);
         if let Some(command) = statement.owner.command() {
@@ -437,7 +438,7 @@ impl Engine {
         if std::mem::take(&mut self.servers[key].runs_long) {
             self.scheduling.scheduler.finish_long();
         }
-        self.contender_rests(key);
+        self.servers.contender_rests(key, &self.clients);
         self.servers.of_mut(key).sharing.remove(key);
         if self.servers[key].holder.is_none() {
             self.free_backend(key);

@@ -167,7 +167,7 @@ impl Engine {
             && self.scheduling.history.is_harmless(request.statement.fingerprint)
             // One that waits for a lock now and then would hold up those behind it for as long.
             && !self.scheduling.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
-            && !self.was_contended(key, request)
+            && !self.servers.had_contended_kind(self.now, &self.clients[key], &self.sessions.states, request)
             // What others share cannot be asked.
             && !request.rows.found.is_unknown()
     }

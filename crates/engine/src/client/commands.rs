@@ -428,9 +428,10 @@ impl Engine {
             || client.has_kept_permit(&self.servers);
         let standing = self.standing(key, &request);
         request.turn.holds_locks = standing.holds_locks || standing.blocks_others;
-        self.note_contender(key, &mut request);
-        let contended = !urgent && self.is_contended(key, &request);
-        let urgent = urgent || (contended && self.passes_contended_lane(key, &request));
+        let (scheduling, parties, clients, servers) = self.queues();
+        let contends = scheduling.note_contender(&parties, servers, &mut clients[key], &mut request);
+        let contended = contends && !urgent;
+        let urgent = urgent || (contended && servers.passes_contended_lane(&clients[key], &request));
         let (settings, workers, client) = (&self.settings, &self.pool.workers, &self.clients[key]);
         let joins = || self.scheduling.joins_long_lane(self.now, settings, workers, client, &request);
         let long = !urgent && !contended && joins();

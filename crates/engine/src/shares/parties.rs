@@ -16,11 +16,11 @@ use crate::workers::users::Bound;
 
 /// What is looked at, and not changed, where statements wait for their shares.
 pub(crate) struct Parties<'a> {
-    pub(super) now: Instant,
-    pub(super) settings: &'a Settings,
-    pub(super) pool: &'a Pool,
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) pool: &'a Pool,
     pub(super) logins: &'a Logins,
-    pub(super) sessions: &'a SessionTables,
+    pub(crate) sessions: &'a SessionTables,
 }
 
 impl<'a> Parties<'a> {
