@@ -88,7 +88,7 @@ impl Engine {
                 continue;
             }
             match self.start_shared(key) {
-                Sharing::Started => continue,
+                Sharing::With(_) => continue,
                 Sharing::Full => {
                     holdup = Some(WaitReason::StatementsInFlight);
                     self.start_followers(key);
@@ -130,7 +130,7 @@ impl Engine {
         self.scheduling.scheduler.want_long(backend_free);
         let scheduler = &mut self.scheduling.scheduler;
         self.pool.note_want_of_permits(self.now, &self.settings, scheduler, wanting);
-        let full = holdup == Some(WaitReason::StatementsInFlight) || self.shared_reads_wait();
+        let full = holdup == Some(WaitReason::StatementsInFlight) || self.shared_reads().wait();
         self.pool.workers.note_saturation(self.pool.worker, self.now, wanting, full);
         let lacking = !backend_free || first_lacks_backend || (wanting && self.still_lacks_backend());
         self.note_lack_of_backends(lacking);
@@ -310,7 +310,7 @@ impl Engine {
         let joined = !ahead.texts.is_empty() && can_be_joined && (client_several || !several);
         // Another statement may only follow where the session state stands already, or goes ahead alone, as each can bring its own along.
         let follows = ahead.texts.is_empty() || (joined && ahead.is_state_alone());
-        let shared = follows && self.clients[key].backend.is_none() && self.may_share(key, &request);
+        let shared = follows && self.clients[key].backend.is_none() && self.shared_reads().may_share(key, &request);
         let only_kind = self.scheduling.only_kind(self.now, &request).filter(|_| shared);
         self.begin_on(key, backend_key, shared, only_kind);
         if !ahead.texts.is_empty() && !joined {

@@ -4,11 +4,14 @@ use sql::Effects;
 use wire::{CommandKind, Expect};
 
 use super::contended::NextContended;
-use super::{Afterwards, Backend, Owner, Phase, Summary};
+use super::rescue::Rescued;
+use super::sharing::{LOOK_FOR_FOLLOWERS, SharedReads, Sharing};
+use super::{Afterwards, Backend, Ends, Owner, Phase, Summary};
 use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::client::wait_timeout::RESTORE;
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::server::Server;
 use crate::session::SessionTables;
@@ -89,6 +92,64 @@ impl Engine {
         let (scheduling, parties, clients, servers) = self.queues();
         scheduling.note_contended_room(&parties, clients, servers);
         wanting
+    }
+
+    /// Lets reads go on elsewhere that stand behind a stuck one.
+    pub(super) fn rescue_reads(&mut self) {
+        for key in self.servers.with_stuck_reads(self.now, &self.settings, &self.clients) {
+            self.scheduling.note_stuck(self.now, &self.servers[key]);
+            for Rescued { client, ends, group } in self.servers.of_mut(key).rescue(key, &self.clients) {
+                self.views.totals.rescues += 1;
+                self.queue_again(client, ends);
+                // Others that wait for the same answer ask for themselves.
+                for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
+                    self.goes_alone(follower);
+                }
+            }
+        }
+    }
+
+    /// A client's statement goes back to where it stood in its queue, unless a KILL QUERY waits to end it: then it is over.
+    pub(crate) fn queue_again(&mut self, key: ClientKey, ends: Ends) {
+        self.scheduling.queue_again(self.now, key, &mut self.clients[key]);
+        if ends == Ends::WhenAlone {
+            self.cancel_queued(key, &MySqlError::interrupted());
+        }
+    }
+
+    /// Reads that are to share backends.
+    pub(super) fn shared_reads(&mut self) -> SharedReads<'_> {
+        let (scheduling, parties, clients, servers) = self.queues();
+        SharedReads { parties, scheduling, clients, servers }
+    }
+
+    /// A short read follows others on a backend that is reading already, where it may.
+    pub(super) fn start_shared(&mut self, key: ClientKey) -> Sharing {
+        let sharing = self.shared_reads().place_of(key);
+        if let Sharing::With(backend) = sharing {
+            self.scheduling.scheduler.start(key);
+            self.send_request(key, backend);
+            self.views.totals.shared_reads += 1;
+            let sent = self.servers[backend].in_flight.back();
+            self.views.totals.schemas_brought += u64::from(sent.is_some_and(|sent| sent.preludes > 0));
+        }
+        sharing
+    }
+
+    /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account and state, which takes
+    /// neither.
+    pub(super) fn start_followers(&mut self, first: ClientKey) {
+        let mut followed = self.shared_reads().followed_beside(first);
+        if followed.is_empty() {
+            return;
+        }
+        for key in self.scheduling.scheduler.behind(first, LOOK_FOR_FOLLOWERS) {
+            let sharers = self.clients[key].sharers().filter(|sharers| followed.contains(sharers));
+            let Some(sharers) = sharers else { continue };
+            if !matches!(self.start_shared(key), Sharing::With(_)) {
+                followed.remove(&sharers);
+            }
+        }
     }
 
     /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
@@ -226,8 +287,7 @@ mod tests {
     use std::time::Duration;
 
     use seam::{Input, Instant, Program};
-
-use super::{Afterwards, Effects, Pins, behind_pins};
+    use super::{Afterwards, Effects, Pins, behind_pins};
     use crate::backend::Phase;
     use crate::client::commands::tests::{connection, engine};
     use crate::ids::client_key;

@@ -190,7 +190,7 @@ impl Engine {
         let Some(about) = self.about(client) else { return };
         let state = self.state_to_prepare(client, key, about.definition);
         let session = self.sessions.states.hold(state);
-        self.set_backend_session(key, session);
+        self.servers.set_backend_session(key, session, &mut self.sessions.states);
         self.sessions.states.release(session);
         // The client's own state may have stood before, and does no more.
         if let Some(request) = &mut self.clients[client].request {
@@ -223,7 +223,7 @@ impl Engine {
             return self.close_client(client, ClosedFor::Killed, "killed");
         }
         let session = self.sessions.states.hold(state);
-        self.set_backend_session(key, session);
+        self.servers.set_backend_session(key, session, &mut self.sessions.states);
         self.sessions.states.release(session);
         self.execution_refused(key, client, statement);
     }

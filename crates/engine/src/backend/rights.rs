@@ -16,7 +16,23 @@ use crate::accounts::Identities;
 use crate::backend::rights::taken_up::Rights;
 use crate::ids::BackendKey;
 use crate::server::Server;
+use crate::servers::Servers;
 use crate::session::{SessionId, Sessions};
+
+impl Servers {
+    /// The session state of a backend is this one from now on.
+    pub(super) fn set_backend_session(
+        &mut self,
+        key: BackendKey,
+        session: SessionId,
+        sessions: &mut Sessions,
+    ) {
+        self.of_mut(key).note_change_of_schema(key, session, sessions);
+        let held = sessions.hold_again(session);
+        let before = std::mem::replace(&mut self[key].session.id, held);
+        sessions.release(before);
+    }
+}
 
 impl Server {
     /// Says whether the server is to be asked for its count before the accounts are read again.
@@ -65,7 +81,7 @@ impl Server {
     }
 
     /// A backend's session state is about to be another one, and so may be its schema.
-    pub(super) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId, sessions: &Sessions) {
+    fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId, sessions: &Sessions) {
         let schema = |session| &sessions.state(session).schema;
         if schema(session).is_some() && schema(session) != schema(self.backends[key].session.id) {
             self.note_rights_taken_up(key);

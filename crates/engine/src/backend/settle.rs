@@ -198,7 +198,7 @@ impl Engine {
             self.sessions.states.release(session);
             session = self.sessions.states.hold(state);
         }
-        self.set_backend_session(key, session);
+        self.servers.set_backend_session(key, session, &mut self.sessions.states);
         self.sessions.states.release(session);
         self.servers[key].session.trackers = true;
         if insert_id {
@@ -207,13 +207,6 @@ impl Engine {
             aftermath.insert_id_at = Some(key);
             aftermath.insert_id = InsertId::Unsure { reported: 0 };
         }
-    }
-
-    pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
-        self.servers.of_mut(key).note_change_of_schema(key, session, &self.sessions.states);
-        let held = self.sessions.states.hold_again(session);
-        let before = std::mem::replace(&mut self.servers[key].session.id, held);
-        self.sessions.states.release(before);
     }
 
     /// What went ahead of a statement has failed: the client hears why, and the backend's state is anybody's guess.
@@ -514,10 +507,10 @@ impl Engine {
             self.sessions.states.release(before);
         }
         match elsewhere {
-            None => self.set_backend_session(key, session),
+            None => self.servers.set_backend_session(key, session, &mut self.sessions.states),
             Some(state) => {
                 let session = self.sessions.states.hold(state);
-                self.set_backend_session(key, session);
+                self.servers.set_backend_session(key, session, &mut self.sessions.states);
                 self.sessions.states.release(session);
             }
         }

@@ -9,28 +9,29 @@
 //! a permit, reads behind it follow those of their own account and state that have begun lately.
 
 use std::cell::LazyCell;
+use std::collections::BTreeSet;
 
 use seam::Instant;
 use wire::{Capabilities, StatusFlags};
 
 use super::message::{LARGEST_JOINED, can_be_joined};
-use super::rescue::Rescued;
 use super::shared_backends::{Share, Sharers};
-use super::{Afterwards, Ends, InFlight};
-use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey};
+use super::{Afterwards, InFlight};
+use crate::client::Client;
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::SHORT;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
-use crate::session::{SessionId, SessionState};
+use crate::servers::Servers;
+use crate::session::{SessionId, SessionState, Sessions};
+use crate::shares::Parties;
 
 /// How a statement stands towards backends that others share.
 pub(super) enum Sharing {
-    /// The read has been sent to a backend.
-    Started,
+    /// The read goes to this backend.
+    With(BackendKey),
     /// The read belongs to one, and all are full: they will have room in a moment.
     Full,
     /// The read goes on its own.
@@ -56,7 +57,7 @@ enum Brings {
 }
 
 /// So many statements behind the first are looked at for such that can follow, which takes some microseconds a turn.
-const LOOK_FOR_FOLLOWERS: usize = 128;
+pub(super) const LOOK_FOR_FOLLOWERS: usize = 128;
 
 impl Scheduling {
     /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of
@@ -67,107 +68,96 @@ impl Scheduling {
     }
 }
 
-impl Engine {
-    /// Lets reads go on elsewhere that stand behind a stuck one.
-    pub(super) fn rescue_reads(&mut self) {
-        for key in self.servers.with_stuck_reads(self.now, &self.settings, &self.clients) {
-            self.scheduling.note_stuck(self.now, &self.servers[key]);
-            for Rescued { client, ends, group } in self.servers.of_mut(key).rescue(key, &self.clients) {
-                self.views.totals.rescues += 1;
-                self.queue_again(client, ends);
-                // Others that wait for the same answer ask for themselves.
-                for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
-                    self.goes_alone(follower);
-                }
-            }
-        }
+impl Client {
+    /// With whose reads its own go as they are.
+    pub(super) fn sharers(&self) -> Option<Sharers> {
+        Some((self.identity?, self.session.id?))
     }
+}
 
-    /// A client's statement goes back to where it stood in its queue, unless a KILL QUERY waits to end it: then it is over.
-    pub(crate) fn queue_again(&mut self, key: ClientKey, ends: Ends) {
-        self.scheduling.queue_again(self.now, key, &mut self.clients[key]);
-        if ends == Ends::WhenAlone {
-            self.cancel_queued(key, &MySqlError::interrupted());
+impl Servers {
+    /// A read that others may have followed has ended, and its client has gone, or asks elsewhere: what it brought along stands, or all that it may
+    /// have changed is in doubt.
+    pub(crate) fn brought_state_stands(
+        &mut self,
+        key: BackendKey,
+        statement: &InFlight,
+        sessions: &mut Sessions,
+    ) {
+        let Some(brought) = &statement.brings else { return };
+        if statement.summary.preludes_done < statement.preludes {
+            self[key].afterwards = Afterwards::Close;
+            return;
         }
+        if statement.prelude_effects.schema {
+            self.of_mut(key).note_rights_taken_up(key);
+        }
+        let session = sessions.hold(SessionState::clone(brought));
+        self.set_backend_session(key, session, sessions);
+        sessions.release(session);
     }
+}
 
-    /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is
-    /// left: it shares that backend's permit.
-    pub(super) fn start_shared(&mut self, key: ClientKey) -> Sharing {
+/// Reads that are to share backends, and what is looked at for that.
+pub(super) struct SharedReads<'a> {
+    pub(super) parties: Parties<'a>,
+    pub(super) scheduling: &'a Scheduling,
+    pub(super) clients: &'a Table<ClientKey, Client>,
+    pub(super) servers: &'a mut Servers,
+}
+
+impl SharedReads<'_> {
+    /// Where a short read goes: it follows others on a backend that is reading already, where there are enough of those or no permit is
+    /// left, since it shares that backend's permit.
+    pub(super) fn place_of(&mut self, key: ClientKey) -> Sharing {
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
-        if client.backend.is_some()
-            || !self.may_share(key, request)
-            || self.pool.workers.statements_in_flight() < 2
-        {
+        let workers = &self.parties.pool.workers;
+        if client.backend.is_some() || !self.may_share(key, request) || workers.statements_in_flight() < 2 {
             return Sharing::Alone;
         }
-        let (Some(identity), Some(session)) = (client.identity, client.session.id) else {
-            return Sharing::Alone;
-        };
-        let most = self.pool.workers.shared_backends(self.pool.worker) as usize;
-        let server = self.servers.serving(&self.clients[key]);
-        let sharing = &mut self.servers[server].sharing;
-        let share = sharing.share_of(self.now, (identity, session), most);
-        let shared = self.shared_backends_for(key, &self.servers[server], (identity, session), share);
+        let Some(sharers) = client.sharers() else { return Sharing::Alone };
+        let most = workers.shared_backends(self.parties.pool.worker) as usize;
+        let server = self.servers.serving(client);
+        let share = self.servers[server].sharing.share_of(self.parties.now, sharers, most);
+        let shared = self.shared_backends_for(key, &self.servers[server], sharers, share);
         let enough = shared.running >= shared.most;
         match shared.with_room {
-            Some(backend) if enough || !self.scheduling.scheduler.has_permit(key) => {
-                self.scheduling.scheduler.start(key);
-                self.send_request(key, backend);
-                self.views.totals.shared_reads += 1;
-                let sent = self.servers[backend].in_flight.back();
-                self.views.totals.schemas_brought += u64::from(sent.is_some_and(|sent| sent.preludes > 0));
-                Sharing::Started
-            }
+            Some(backend) if enough || !self.scheduling.scheduler.has_permit(key) => Sharing::With(backend),
             None if enough => Sharing::Full,
             _ => Sharing::Alone,
         }
     }
 
-    /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account and state, which takes
-    /// neither.
-    pub(super) fn start_followers(&mut self, first: ClientKey) {
-        let mut followed =
-            self.servers[self.servers.serving(&self.clients[first])].sharing.followed_out_of_turn(self.now);
+    /// The first statement waits for a permit, or for room among its own: those whose reads follow others out of turn, which takes neither.
+    pub(super) fn followed_beside(&self, first: ClientKey) -> BTreeSet<Sharers> {
+        let client = &self.clients[first];
+        let server = &self.servers[self.servers.serving(client)];
+        let mut followed = server.sharing.followed_out_of_turn(self.parties.now);
         // What has kept the first one back keeps all of its like.
-        if let Some(sharers) = self.sharers(first) {
+        if let Some(sharers) = client.sharers() {
             followed.remove(&sharers);
         }
-        if followed.is_empty() {
-            return;
-        }
-        for key in self.scheduling.scheduler.behind(first, LOOK_FOR_FOLLOWERS) {
-            let Some(sharers) = self.sharers(key).filter(|sharers| followed.contains(sharers)) else {
-                continue;
-            };
-            if !matches!(self.start_shared(key), Sharing::Started) {
-                followed.remove(&sharers);
-            }
-        }
-    }
-
-    fn sharers(&self, key: ClientKey) -> Option<Sharers> {
-        let client = &self.clients[key];
-        Some((client.identity?, client.session.id?))
+        followed
     }
 
     /// Says whether a read may share a backend: its like have been short lately, hardly one aside, and its client's reads open no
     /// transaction and leave nothing behind.
     pub(super) fn may_share(&self, key: ClientKey, request: &Request) -> bool {
+        let client = &self.clients[key];
         request.statement.plain_read
             && !request.tries.sent_before.is_so()
             && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
             && !matches!(request.turn.lane, Some(Lane::Long | Lane::Contended))
-            && self.clients[key].session.status.contains(StatusFlags::AUTOCOMMIT)
-            && self.clients[key].transaction.unstarted.is_none()
-            && self.pins_of(key, request).is_empty()
+            && client.session.status.contains(StatusFlags::AUTOCOMMIT)
+            && client.transaction.unstarted.is_none()
+            && client.pins_of(request, self.parties.settings, self.servers, &self.parties.sessions.states).is_empty()
             && ((request.command == RequestKind::Query && request.text().is_some())
                 || request.is_plain_execution())
             && self.scheduling.history.is_harmless(request.statement.fingerprint)
             // One that waits for a lock now and then would hold up those behind it for as long.
-            && !self.scheduling.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
-            && !self.servers.had_contended_kind(self.now, &self.clients[key], &self.sessions.states, request)
+            && !self.scheduling.digests.is_long(request.statement.fingerprint, self.parties.settings.stall_limit)
+            && !self.servers.had_contended_kind(self.parties.now, client, &self.parties.sessions.states, request)
             // What others share cannot be asked.
             && !request.rows.found.is_unknown()
     }
@@ -198,8 +188,8 @@ impl Engine {
             return own;
         }
         let is_of_others = |&other: &BackendKey| {
-            let others = self.sessions.states.state(self.servers[other].session.id);
-            !others.is_but_for_schema(self.sessions.states.state(session))
+            let others = self.parties.sessions.states.state(self.servers[other].session.id);
+            !others.is_but_for_schema(self.parties.sessions.states.state(session))
         };
         let others = sharing.of_account(identity).filter(is_of_others).count();
         let most = share.account.saturating_sub(others).max(1);
@@ -218,17 +208,19 @@ impl Engine {
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("looked at by the caller");
         let may_bring = LazyCell::new(|| brings != Brings::Nothing && self.may_bring_state(key));
-        let (only_kind, about) = (self.scheduling.only_kind(self.now, request), request.about.as_deref());
+        let (only_kind, about) =
+            (self.scheduling.only_kind(self.parties.now, request), request.about.as_deref());
         let mut shared = Shared { running: 0, most, with_room: None };
-        let mut fewest = self.pool.workers.statements_in_flight() as usize;
-        let leaving = server.sharing.iter().next_back().filter(|_| self.pool.is_to_leave_a_backend());
+        let mut fewest = self.parties.pool.workers.statements_in_flight() as usize;
+        let leaving = server.sharing.iter().next_back().filter(|_| self.parties.pool.is_to_leave_a_backend());
         for candidate in candidates.filter(|&key| Some(key) != leaving) {
             let backend = &self.servers[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
-            let moves = self.now.since(backend.first.since) <= SHORT;
-            let state_stands = backend.session.id == session && !self.sessions.others_come(backend);
-            let can_be_brought = || self.sessions.can_be_brought(session, backend, brings == Brings::Schema);
-            let same = self.sessions.fits(backend, client)
+            let moves = self.parties.now.since(backend.first.since) <= SHORT;
+            let state_stands = backend.session.id == session && !self.parties.sessions.others_come(backend);
+            let can_be_brought =
+                || self.parties.sessions.can_be_brought(session, backend, brings == Brings::Schema);
+            let same = self.parties.sessions.fits(backend, client)
                 && (state_stands || (*may_bring && can_be_brought()))
                 && backend.only_kind == only_kind
                 && about.is_none_or(|about| server.statement_for(candidate, about).is_some());
@@ -250,37 +242,21 @@ impl Engine {
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("looked at by the caller");
         // What was stuck lately waits for a lock in one schema perhaps, and should not hold up reads in others.
-        if self.scheduling.only_kind(self.now, request).is_some() {
+        if self.scheduling.only_kind(self.parties.now, request).is_some() {
             return false;
         }
-        client.session.id.is_some_and(|session| self.sessions.states.state(session).can_say_schema())
+        client.session.id.is_some_and(|session| self.parties.sessions.states.state(session).can_say_schema())
             && can_be_joined(request)
             && (client.capabilities.contains(Capabilities::MULTI_STATEMENTS)
                 || request.text().is_some_and(|text| !may_be_several(text)))
     }
 
-    /// A read that others may have followed has ended, and its client has gone, or asks elsewhere: what it brought along stands, or all that it may
-    /// have changed is in doubt.
-    pub(crate) fn brought_state_stands(&mut self, key: BackendKey, statement: &InFlight) {
-        let Some(brought) = &statement.brings else { return };
-        if statement.summary.preludes_done < statement.preludes {
-            self.servers[key].afterwards = Afterwards::Close;
-            return;
-        }
-        if statement.prelude_effects.schema {
-            self.servers.of_mut(key).note_rights_taken_up(key);
-        }
-        let session = self.sessions.states.hold(SessionState::clone(brought));
-        self.set_backend_session(key, session);
-        self.sessions.states.release(session);
-    }
-
     /// Says whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind
     /// others as are being read. False where their number is given: nobody looks for a better one.
-    pub(crate) fn shared_reads_wait(&self) -> bool {
+    pub(super) fn wait(&self) -> bool {
         let sharing = self.servers.sharing_count();
-        self.settings.shared_backends == 0
-            && sharing >= self.pool.workers.shared_backends(self.pool.worker) as usize
+        self.parties.settings.shared_backends == 0
+            && sharing >= self.parties.pool.workers.shared_backends(self.parties.pool.worker) as usize
             && self.servers.sharing().map(|key| self.servers[key].in_flight.len()).sum::<usize>()
                 >= 2 * sharing
     }

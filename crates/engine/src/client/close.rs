@@ -167,7 +167,7 @@ impl Engine {
     /// that nobody expects anything of them.
     pub(crate) fn abandoned_ended(&mut self, key: BackendKey, statement: &InFlight) {
         if statement.shared && self.servers.contains(key) {
-            self.brought_state_stands(key, statement);
+            self.servers.brought_state_stands(key, statement, &mut self.sessions.states);
         }
         let summary = &statement.summary;
         let in_transaction = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
