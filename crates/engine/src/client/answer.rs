@@ -4,14 +4,16 @@ use seam::CompressionSide;
 use wire::{EofPacket, OkPacket, StatusFlags};
 
 use super::Client;
+use super::diagnostics::{SavedDiagnostics, Shown};
 use super::known_answers::Known;
 use super::pool_set::ReadSet;
 use super::trackers::told;
+use crate::backend::InFlight;
 use crate::engine::Engine;
 use crate::errors::{MySqlError, ServerError};
-use crate::ids::ClientKey;
+use crate::ids::{BackendKey, ClientKey};
 use crate::io::Io;
-use crate::outside::named::ClosedFor;
+use crate::outside::named::{ClosedFor, Limit};
 use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
@@ -255,6 +257,56 @@ impl Engine {
         let diagnostics = Diagnostics::of_error(&kept, reader);
         self.keep_diagnostics(client, diagnostics);
         self.io.send_packet_to(connection, sequence, &error.packet());
+    }
+
+    /// Notes what a statement leaves behind, for its client's next one.
+    pub(crate) fn note_aftermath(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &Request,
+        statement: &InFlight,
+    ) {
+        let (state, sessions) = (&mut self.clients[client], &self.sessions.states);
+        let left = state.note_aftermath((client, key), &mut self.servers, sessions, request, statement);
+        if let Some(diagnostics) = left {
+            self.keep_diagnostics(client, diagnostics);
+        }
+    }
+
+    /// What a client's statement has left, within the bound of what is kept for all.
+    pub(crate) fn keep_diagnostics(&mut self, key: ClientKey, diagnostics: Diagnostics) {
+        let limit = self.settings.kept_warnings_memory;
+        if self.client_memory.keep_diagnostics(&mut self.clients, key, diagnostics, limit) {
+            self.views.limit_reached(self.now, Limit::KeptWarningsMemory, limit as u64);
+        }
+    }
+
+    /// What is known of a client's statement before, about which it asks.
+    pub(super) fn saved_diagnostics(&self, key: ClientKey) -> SavedDiagnostics<'_> {
+        let (settings, sessions) = (&self.settings, &self.sessions.states);
+        SavedDiagnostics { client: &self.clients[key], settings, sessions, servers: &self.servers }
+    }
+
+    /// Tells it. False where the server has to.
+    pub(super) fn show_diagnostics(&mut self, key: ClientKey, shown: Shown, answer: u8) -> bool {
+        match shown {
+            Shown::ByServer => return false,
+            Shown::Packets(reply) => {
+                let client = &mut self.clients[key];
+                client.session.aftermath.row_count = -1;
+                self.io.outbox.send(client.connection, &reply);
+            }
+            Shown::Refusal => self.answer_error(key, answer, &MySqlError::diagnostics_moved()),
+            Shown::AnswerTo(request) => self.queue_request(key, *request),
+            Shown::NoSuchCondition(diagnostics) => {
+                let status = self.clients[key].reader().status();
+                self.answer_this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(status) });
+                self.clients[key].session.aftermath.row_count = -1;
+                self.keep_diagnostics(key, diagnostics);
+            }
+        }
+        true
     }
 
     /// The OK that ends a login or a COM_CHANGE_USER. What follows the former may be compressed.

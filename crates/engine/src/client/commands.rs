@@ -38,6 +38,18 @@ const BINLOG_DUMP: u8 = CommandKind::BinlogDump as u8;
 const BINLOG_DUMP_GTID: u8 = CommandKind::BinlogDumpGtid as u8;
 const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
 
+impl Client {
+    /// What has to be found out about its text.
+    pub(crate) fn wants(&self, settings: &Settings) -> Wants {
+        Wants {
+            tables: !matches!(self.session.aftermath.diagnostics, Diagnostics::None)
+                || !self.session.status.contains(StatusFlags::AUTOCOMMIT),
+            gives: self.session.named_resources.is_some(),
+            variables: settings.carry_user_variables,
+        }
+    }
+}
+
 impl Engine {
     /// Bytes of a client, cut anywhere.
     pub(crate) fn client_bytes(&mut self, key: ClientKey, bytes: &[u8]) {
@@ -295,22 +307,11 @@ impl Engine {
         if text.len() > self.settings.large_statement_size {
             return self.read_elsewhere(key, RequestKind::Query, raw.to_vec(), answer, attributes);
         }
-        let mut request = Request::of_query(text, self.lex_mode(key), self.wants(key), answer);
+        let mut request = Request::of_query(text, self.lex_mode(key), self.clients[key].wants(&self.settings), answer);
         if self.is_for_the_server(key, &mut request, text) {
             request.raw = raw.to_vec();
             request.attributes = attributes;
             self.lend_or_queue(key, request);
-        }
-    }
-
-    /// What has to be found out about a client's text.
-    pub(crate) fn wants(&self, key: ClientKey) -> Wants {
-        let client = &self.clients[key];
-        Wants {
-            tables: !matches!(client.session.aftermath.diagnostics, Diagnostics::None)
-                || !client.session.status.contains(StatusFlags::AUTOCOMMIT),
-            gives: client.session.named_resources.is_some(),
-            variables: self.settings.carry_user_variables,
         }
     }
 
@@ -335,9 +336,14 @@ impl Engine {
             _ if self.answer_transaction_command(key, statement, answer) => false,
             _ if !is_large && self.answer_known(key, statement, text, answer, &mut request.remember) => false,
             // What stands behind them in the same text has to be run as well.
-            Kind::ShowWarnings if !statement.several && self.show_saved_warnings(key) => false,
+            Kind::ShowWarnings if !statement.several => {
+                let shown = self.saved_diagnostics(key).warnings();
+                !self.show_diagnostics(key, shown, answer)
+            }
             Kind::ShowDiagnostics if !statement.several => {
-                !self.show_saved_diagnostics(key, Some(text).filter(|_| !is_large), answer)
+                let text = Some(text).filter(|_| !is_large);
+                let shown = self.saved_diagnostics(key).asked_for(text, answer);
+                !self.show_diagnostics(key, shown, answer)
             }
             _ => true,
         }

@@ -1,142 +1,140 @@
 //! What a client asks about the warnings and errors of its statement before, once its backend has been given back.
 
 use sql::{Assignment, VariableUse};
-use wire::OkPacket;
 
 use super::Client;
+use super::bytes_held::ClientMemory;
 use super::reading::Wants;
-use crate::backend::InFlight;
 use crate::control::facts::Facts;
-use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey};
-use crate::outside::named::Limit;
+use crate::ids::{ClientKey, Table};
 use crate::request::Request;
-use crate::session::aftermath::{self, Diagnostics, List, Selection};
+use crate::servers::Servers;
+use crate::session::Sessions;
+use crate::session::aftermath::{self, Diagnostics, List, Reader, Selection};
 use crate::session::conditions::{self, Answer, GetDiagnostics, Left};
 use crate::session::literals;
 use crate::session::sql_states::SqlState;
+use crate::settings::Settings;
 
-impl Engine {
-    /// Notes what a statement leaves behind, for its client's next one.
-    pub(crate) fn note_aftermath(
+impl ClientMemory {
+    /// What a client's statement has left, within the bound of what is kept for all. Returns whether that is reached.
+    pub(super) fn keep_diagnostics(
         &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        request: &Request,
-        statement: &InFlight,
-    ) {
-        let (state, sessions) = (&mut self.clients[client], &self.sessions.states);
-        let left = state.note_aftermath((client, key), &mut self.servers, sessions, request, statement);
-        if let Some(diagnostics) = left {
-            self.keep_diagnostics(client, diagnostics);
-        }
+        clients: &mut Table<ClientKey, Client>,
+        key: ClientKey,
+        diagnostics: Diagnostics,
+        limit: usize,
+    ) -> bool {
+        self.diagnostics += diagnostics.bytes();
+        let before = std::mem::replace(&mut clients[key].session.aftermath.diagnostics, diagnostics);
+        self.diagnostics = self.diagnostics.saturating_sub(before.bytes());
+        self.diagnostics > limit && self.forget_longest_diagnostics(clients, limit)
     }
 
-    /// What a client's statement has left, within the bound of what is kept for all.
-    pub(crate) fn keep_diagnostics(&mut self, key: ClientKey, diagnostics: Diagnostics) {
-        self.client_memory.diagnostics += diagnostics.bytes();
-        let before = std::mem::replace(&mut self.clients[key].session.aftermath.diagnostics, diagnostics);
-        self.client_memory.diagnostics = self.client_memory.diagnostics.saturating_sub(before.bytes());
-        if self.client_memory.diagnostics > self.settings.kept_warnings_memory {
-            self.forget_longest_diagnostics();
-        }
-    }
-
-    /// Counts what is kept, since what went with its client has not been taken off. Where that is nearly all that may be kept, the
-    /// longest lists go until a quarter is free: all clients are gone through again only when an eighth at least has been added.
-    fn forget_longest_diagnostics(&mut self) {
-        let limit = self.settings.kept_warnings_memory;
+    /// Counts what is kept, since what went with its client has not been taken off. Where that is nearly all that may be kept, which is
+    /// returned, the longest lists go until a quarter is free: all clients are gone through again only when an eighth at least has been added.
+    fn forget_longest_diagnostics(&mut self, clients: &mut Table<ClientKey, Client>, limit: usize) -> bool {
         let kept = |(key, client): (ClientKey, &Client)| (client.session.aftermath.diagnostics.bytes(), key);
-        let mut lists: Vec<_> = self.clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
+        let mut lists: Vec<_> = clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
         let mut held = lists.iter().map(|(bytes, _)| bytes).sum::<usize>();
-        if held > limit / 8 * 7 {
-            self.views.limit_reached(self.now, Limit::KeptWarningsMemory, limit as u64);
+        let is_reached = held > limit / 8 * 7;
+        if is_reached {
             lists.sort_unstable();
             while held > limit / 4 * 3
                 && let Some((bytes, key)) = lists.pop()
             {
-                let diagnostics = &mut self.clients[key].session.aftermath.diagnostics;
+                let diagnostics = &mut clients[key].session.aftermath.diagnostics;
                 let (warnings, errors) = diagnostics.counts();
                 *diagnostics = Diagnostics::Counted { warnings, errors };
                 held -= bytes;
             }
         }
-        self.client_memory.diagnostics = held;
+        self.diagnostics = held;
+        is_reached
     }
+}
 
+/// What a client is told that asks about its statement before.
+pub(super) enum Shown {
+    /// Nothing here: the server knows.
+    ByServer,
+    /// These packets.
+    Packets(Vec<u8>),
+    /// That nobody knows any more what it asks for.
+    Refusal,
+    /// What the server answers to this.
+    AnswerTo(Box<Request>),
+    /// That there is no condition of this number, which leaves these behind.
+    NoSuchCondition(Diagnostics),
+}
+
+/// A client that asks about its statement before, and all that is looked at for an answer.
+pub(super) struct SavedDiagnostics<'a> {
+    pub(super) client: &'a Client,
+    pub(super) settings: &'a Settings,
+    pub(super) sessions: &'a Sessions,
+    pub(super) servers: &'a Servers,
+}
+
+impl SavedDiagnostics<'_> {
     /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
     /// is asked only about what it is known to keep for this client: anything else would be another's.
-    pub(super) fn show_saved_warnings(&mut self, key: ClientKey) -> bool {
-        if self.shows_nothing_in_doubt(key) {
-            return false;
+    pub(super) fn warnings(&self) -> Shown {
+        if self.shows_nothing_in_doubt() {
+            return Shown::ByServer;
         }
-        let reader = self.reader(key);
-        let client = &mut self.clients[key];
-        let diagnostics = &client.session.aftermath.diagnostics;
-        if matches!(diagnostics, Diagnostics::OnBackend { .. }) && client.backend.is_some() {
-            return false;
+        let reader = self.reader();
+        let diagnostics = &self.client.session.aftermath.diagnostics;
+        if matches!(diagnostics, Diagnostics::OnBackend { .. }) && self.client.backend.is_some() {
+            return Shown::ByServer;
         }
-        let reply = match diagnostics.reply(reader) {
+        Shown::Packets(match diagnostics.reply(reader) {
             Some(reply) => aftermath::with_status(&reply, reader.status()),
             None => aftermath::no_warnings(reader),
-        };
-        self.io.outbox.send(client.connection, &reply);
-        client.session.aftermath.row_count = -1;
-        true
+        })
+    }
+
+    fn reader(&self) -> Reader {
+        self.client.reader_of(self.sessions, self.servers.primary())
     }
 
     /// The list is empty on the client's backend too, and says so in a character set that only the server knows.
-    fn shows_nothing_in_doubt(&self, key: ClientKey) -> bool {
-        let client = &self.clients[key];
-        let nothing =
-            client.session.unreported.is_some() && client.session.aftermath.diagnostics.counts() == (0, 0);
-        nothing && client.backend.is_some_and(|backend| self.servers[backend].has_no_diagnostics())
+    fn shows_nothing_in_doubt(&self) -> bool {
+        let session = &self.client.session;
+        let nothing = session.unreported.is_some() && session.aftermath.diagnostics.counts() == (0, 0);
+        nothing && self.client.backend.is_some_and(|backend| self.servers[backend].has_no_diagnostics())
     }
 
     /// The other statements about diagnostics: counts become literals, of the saved rows those are shown that are asked
     /// for, and GET DIAGNOSTICS sets its variables to what they say. What they do not say is refused, and so are texts that are too
     /// long to be looked at (`None`).
-    pub(super) fn show_saved_diagnostics(&mut self, key: ClientKey, text: Option<&[u8]>, answer: u8) -> bool {
-        let client = &mut self.clients[key];
-        let asks_server = matches!(client.session.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+    pub(super) fn asked_for(&self, text: Option<&[u8]>, answer: u8) -> Shown {
+        let (client, diagnostics) = (self.client, &self.client.session.aftermath.diagnostics);
+        let asks_server = matches!(diagnostics, Diagnostics::OnBackend { .. });
         if client.backend.is_some() && asks_server {
-            return false;
+            return Shown::ByServer;
         }
-        let Some(text) = text else {
-            self.answer_error(key, answer, &MySqlError::diagnostics_moved());
-            return true;
-        };
-        if let Some(asked) = GetDiagnostics::of(text)
-            && self.get_saved_diagnostics(key, &asked, answer)
-        {
-            return true;
+        let Some(text) = text else { return Shown::Refusal };
+        if let Some(shown) = GetDiagnostics::of(text).and_then(|asked| self.get(&asked, answer)) {
+            return shown;
         }
-        let client = &mut self.clients[key];
         if client.backend.is_some() && text.to_ascii_uppercase().starts_with(b"GET") {
-            return false;
+            return Shown::ByServer;
         }
-        let (warnings, errors) = client.session.aftermath.diagnostics.counts();
+        let (warnings, errors) = diagnostics.counts();
         let upper = text.to_ascii_uppercase();
         let has = |word: &[u8]| upper.windows(word.len()).any(|part| part == word);
         let (counts, of_errors) = (has(b"COUNT"), has(b"ERRORS"));
         let selection = Selection::of(text);
         if has(b"GET") || (warnings > 0 && !counts && selection.is_none()) {
-            self.answer_error(key, answer, &MySqlError::diagnostics_moved());
-            return true;
+            return Shown::Refusal;
         }
-        let reader = self.reader(key);
-        let client = &mut self.clients[key];
-        if let (Some(selection), Some(reply)) =
-            (selection, client.session.aftermath.diagnostics.reply(reader))
-        {
-            let reply = aftermath::with_status(&selection.from(&reply), reader.status());
-            self.io.outbox.send(client.connection, &reply);
-            client.session.aftermath.row_count = -1;
-            return true;
+        let reader = self.reader();
+        if let (Some(selection), Some(reply)) = (selection, diagnostics.reply(reader)) {
+            return Shown::Packets(aftermath::with_status(&selection.from(&reply), reader.status()));
         }
         if !counts {
-            return self.show_saved_warnings(key);
+            return self.warnings();
         }
         let (count, name) = if of_errors { (errors, "error") } else { (warnings, "warning") };
         let count = literals::variable(count.into());
@@ -145,42 +143,37 @@ impl Engine {
         request.statement.reads = sql::Reads::DIAGNOSTICS;
         // A count of warnings is a SELECT for the servers.
         request.rows.are_counted = true;
-        self.queue_request(key, request);
-        true
+        Shown::AnswerTo(Box::new(request))
     }
-}
 
-impl Engine {
-    /// False where what is kept does not tell.
-    fn get_saved_diagnostics(&mut self, key: ClientKey, asked: &GetDiagnostics, answer: u8) -> bool {
-        let client = &self.clients[key];
-        let session = client.session.id.expect("a client with commands has logged in");
-        let aftermath = &client.session.aftermath;
+    /// GET DIAGNOSTICS; `None` where what is kept does not tell.
+    fn get(&self, asked: &GetDiagnostics, answer: u8) -> Option<Shown> {
+        let session = self.client.session.id.expect("a client with commands has logged in");
+        let aftermath = &self.client.session.aftermath;
         let reply = match &aftermath.diagnostics {
             Diagnostics::None => None,
             Diagnostics::Saved { reply, .. } => Some(&*reply.0),
-            Diagnostics::OnBackend { .. } | Diagnostics::Counted { .. } => return false,
+            Diagnostics::OnBackend { .. } | Diagnostics::Counted { .. } => return None,
         };
         let left = Left {
             reply,
             sql_state: aftermath.diagnostics.sql_state(),
             row_count: aftermath.row_count,
-            charset: &self.sessions.states.state(session).charset,
+            charset: &self.sessions.state(session).charset,
             is_mariadb: self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb),
         };
-        match asked.answer(&left) {
-            None => return false,
-            Some(Answer::Sets(sets)) => self.set_to_diagnostics(key, sets, answer),
-            Some(Answer::NoSuchCondition) => self.note_no_such_condition(key, answer),
-        }
-        true
+        Some(match asked.answer(&left)? {
+            Answer::Sets(sets) => self.set_to(sets, answer),
+            Answer::NoSuchCondition => self.no_such_condition(),
+        })
     }
 
     /// The server sets the variables, as it would have done. That leaves what is asked for as it is.
-    fn set_to_diagnostics(&mut self, key: ClientKey, sets: Vec<Assignment>, answer: u8) {
+    fn set_to(&self, sets: Vec<Assignment>, answer: u8) -> Shown {
         let text = conditions::set_text(&sets);
-        let wants = Wants { variables: false, ..self.wants(key) };
-        let mut request = Request::of_query(&text, self.lex_mode(key), wants, answer);
+        let wants = Wants { variables: false, ..self.client.wants(self.settings) };
+        let mode = self.client.lex_mode(self.sessions, self.servers.primary());
+        let mut request = Request::of_query(&text, mode, wants, answer);
         let mut payload = vec![wire::CommandKind::Query as u8];
         payload.extend_from_slice(&text);
         wire::put_message(&mut request.raw, &mut 0, &payload);
@@ -188,25 +181,20 @@ impl Engine {
         request.statement.reads = sql::Reads::DIAGNOSTICS;
         request.changes.variables =
             self.settings.carry_user_variables.then(|| Box::new(VariableUse::Sets(sets)));
-        self.queue_request(key, request);
+        Shown::AnswerTo(Box::new(request))
     }
 
-    fn note_no_such_condition(&mut self, key: ClientKey, answer: u8) {
+    fn no_such_condition(&self) -> Shown {
         let error = conditions::no_such_condition();
-        let client = &self.clients[key];
-        let reader = self.reader(key);
-        let diagnostics = match &client.session.aftermath.diagnostics {
+        Shown::NoSuchCondition(match &self.client.session.aftermath.diagnostics {
             Diagnostics::Saved { warnings, errors, reply, .. } => Diagnostics::Saved {
                 warnings: warnings.saturating_add(1),
                 errors: errors.saturating_add(1),
                 sql_state: SqlState::of(error.sql_state),
                 reply: List::new(conditions::with_error(&reply.0, &error)),
             },
-            _ => Diagnostics::of_error(&error, reader),
-        };
-        self.answer_this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(reader.status()) });
-        self.clients[key].session.aftermath.row_count = -1;
-        self.keep_diagnostics(key, diagnostics);
+            _ => Diagnostics::of_error(&error, self.reader()),
+        })
     }
 }
 
@@ -216,10 +204,10 @@ mod tests {
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
+    use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::outside::event::Event;
-    use crate::session::aftermath::Reader;
-    use crate::settings::Settings;
+    use crate::outside::named::Limit;
 
     const LIMIT: usize = 1 << 20;
 

@@ -470,7 +470,7 @@ impl Engine {
         let mut request = match about {
             Some((about, found)) => self.sessions.execution(about, found, raw, answer),
             None => {
-                let request = Request::of_query(&raw[TEXT_AT..], self.lex_mode(key), self.wants(key), answer);
+                let request = Request::of_query(&raw[TEXT_AT..], self.lex_mode(key), self.clients[key].wants(&self.settings), answer);
                 Request { raw, ..request }
             }
         };

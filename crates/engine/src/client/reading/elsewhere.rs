@@ -80,7 +80,7 @@ impl Engine {
         let schema = client.session.id.and_then(|session| self.sessions.states.state(session).schema.clone());
         let mut counted = Counted::default();
         self.client_memory.statements.set(&mut counted, raw.len() + attributes.bytes());
-        let (mode, wants) = (self.lex_mode(key), self.wants(key));
+        let (mode, wants) = (self.lex_mode(key), self.clients[key].wants(&self.settings));
         let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };
         let task = self.io.tasks.give(asker, Work::Read(Box::new(text)), network);
         self.clients[key].read_elsewhere(Reading { task, counted, answer });
