@@ -6,16 +6,17 @@ use std::time::Duration;
 use wire::{ReplyEvent, ReplySink, StatusFlags};
 
 use super::preparing::LARGEST_ANSWER;
-use super::{Change, InFlight, Owner, Phase, Summary};
-use crate::client::Client;
+use super::unreported_variables::SessionOnBackend;
+use super::{Afterwards, Change, InFlight, Owner, Phase, Summary};
 use crate::client::buffered_answer::LARGEST_HELD;
 use crate::client::known_answers::LARGEST_REMEMBERED;
 use crate::client::trackers::told;
+use crate::client::{Client, Phase as ClientPhase};
 use crate::cluster::refusal::is_refusal_by_role;
 use crate::coalescing::group::Group;
 use crate::engine::Engine;
 use crate::errors::ServerError;
-use crate::ids::BackendKey;
+use crate::ids::{BackendKey, ClientKey};
 use crate::outbox::Outbox;
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::RequestKind;
@@ -443,5 +444,34 @@ impl Engine {
         if self.servers[key].holder.is_none() {
             self.free_backend(key);
         }
+    }
+
+    /// A client's session and the backend on which its statement has run.
+    pub(super) fn session_on(&mut self, key: BackendKey, own: ClientKey) -> SessionOnBackend<'_> {
+        let Self { clients, servers, sessions, client_memory, .. } = self;
+        SessionOnBackend { own, client: &mut clients[own], key, servers, sessions, client_memory }
+    }
+
+    /// The server has said how a transaction stands behind an error.
+    fn status_told(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
+        if summary.error.is_some() {
+            // Killed, most likely: nobody has said whether a transaction is open.
+            self.servers[key].afterwards = Afterwards::Close;
+        }
+        let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
+        self.session_on(key, client).take_in_rest(&in_doubt, summary);
+        self.settle(key, client, false);
+    }
+
+    /// The server has said what a client's session variables are that only it knows.
+    fn unreported_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
+        self.session_on(key, client).take_in_answer(summary);
+        if matches!(self.clients[client].phase(), ClientPhase::Settling) {
+            return self.settle(key, client, false);
+        }
+        if self.clients[client].loss.killed {
+            return self.close_client(client, ClosedFor::Killed, "killed");
+        }
+        self.send_request(client, key);
     }
 }

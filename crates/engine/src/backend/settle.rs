@@ -77,7 +77,7 @@ impl Engine {
         self.sessions.definition_answered(&self.clients[client], &request, statement);
         let summary = &mut statement.summary;
         match &summary.error {
-            Some(_) => self.note_failed(key, client, &request),
+            Some(_) => self.session_on(key, client).note_failed(&request),
             None if request.changes.globals => {
                 // Every worker looks without waiting for `accounts_refresh`.
                 self.servers.defaults_are_wanted();
@@ -86,7 +86,7 @@ impl Engine {
             None => {}
         }
         let before = self.sessions.state_to_remember(&self.clients[client], &request);
-        let unexplained = self.take_in_changes(key, client, &request, summary);
+        let unexplained = self.session_on(key, client).take_in_changes(&request, summary);
         if request.resets_session() && summary.error.is_none() {
             return self.client_was_reset(key, client, &mut request, summary);
         }
@@ -461,7 +461,7 @@ impl Engine {
             }
         }
         let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
-        self.take_in_rest(key, client, &in_doubt, summary);
+        self.session_on(key, client).take_in_rest(&in_doubt, summary);
         self.settle(key, client, false);
     }
 
@@ -483,36 +483,17 @@ impl Engine {
         self.settle(key, client, false);
     }
 
-    /// The client's session state has changed, on its backend too.
-    ///
-    /// The backend is in the same schema where the server has just told it, else where it was: behind a USE that failed that
-    /// may be another one than its client's.
-    pub(crate) fn move_session(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        state: SessionState,
-        told: bool,
-    ) {
-        let before =
-            self.clients[client].session.id.map(|session| &self.sessions.states.state(session).charset);
-        if before.is_some_and(|before| self.clients[client].variables_depend_on(before, &state.charset)) {
-            self.clients[client].session.pins |= Effects::USER_VARIABLE.into();
-        }
-        let found = &self.sessions.states.state(self.servers[key].session.id).schema;
-        let elsewhere = (!told && *found != state.schema)
-            .then(|| SessionState { schema: found.clone(), ..state.clone() });
-        let session = self.sessions.states.hold(state);
-        if let Some(before) = self.clients[client].session.id.replace(session) {
-            self.sessions.states.release(before);
-        }
-        match elsewhere {
-            None => self.servers.set_backend_session(key, session, &mut self.sessions.states),
-            Some(state) => {
-                let session = self.sessions.states.hold(state);
-                self.servers.set_backend_session(key, session, &mut self.sessions.states);
-                self.sessions.states.release(session);
-            }
+    /// Asks how a transaction stands behind an error. A ping leaves all else on the backend as it is, FOUND_ROWS() included.
+    pub(crate) fn ask_status(&mut self, key: BackendKey, client: ClientKey) {
+        self.clients[client].settle();
+        self.send_own(key, Owner::ReadStatus { client }, CommandKind::Ping, b"", Expect::Simple, 0);
+    }
+
+    /// Asks a client's backend for what is in doubt.
+    pub(crate) fn ask_unreported(&mut self, key: BackendKey, client: ClientKey) {
+        if let Some(text) = self.session_on(key, client).question() {
+            let owner = Owner::ReadVariables { client };
+            self.send_own(key, owner, CommandKind::Query, &text, Expect::ResultSets, 0);
         }
     }
 

@@ -6,26 +6,26 @@
 use std::collections::BTreeSet;
 
 use sql::{Effects, Kind, TrackerVariable};
-use wire::{Capabilities, CommandKind, Expect, StatusFlags};
+use wire::{Capabilities, Expect, StatusFlags};
 
 use super::beliefs::{
     Belief, MAY_SET, UNREPORTED_SCHEMA, assigned_beside_list, belief, belief_in_schema, told_by_status,
     unreported,
 };
 use super::own_answers::rows_of;
-use super::{Afterwards, Change, Owner, Summary};
-use crate::client::Phase as ClientPhase;
+use super::{Afterwards, Change, Summary};
+use crate::client::Client;
+use crate::client::bytes_held::ClientMemory;
 use crate::control::facts::Facts;
-use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
-use crate::outside::named::ClosedFor;
 use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
-use crate::session::SessionState;
+use crate::servers::Servers;
 use crate::session::aftermath::WHATEVER_LIMIT;
 use crate::session::pins::Pins;
 use crate::session::trackers::sets_list;
 use crate::session::unreported::SCHEMA;
+use crate::session::{SessionState, SessionTables};
 use crate::stored_code::Hidden;
 
 /// So many are asked for at a time; the texts of programs leave a handful. With more, which nobody sets by accident, the client
@@ -175,54 +175,58 @@ impl<'a> Findings<'a> {
     }
 }
 
-impl Engine {
+/// A client's session and the backend on which its statement has run, of which each is told what has become of the other.
+pub(super) struct SessionOnBackend<'a> {
+    pub(super) own: ClientKey,
+    pub(super) client: &'a mut Client,
+    pub(super) key: BackendKey,
+    pub(super) servers: &'a mut Servers,
+    pub(super) sessions: &'a mut SessionTables,
+    pub(super) client_memory: &'a mut ClientMemory,
+}
+
+impl SessionOnBackend<'_> {
     /// Session state that the statement changed, by the server's own word. True where the server reports a change
     /// that nothing explains.
-    pub(crate) fn take_in_changes(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        request: &Request,
-        summary: &mut Summary,
-    ) -> bool {
-        if self.clients[client].leaves_other_transactions(&self.sessions.states, request, summary) {
-            let backend = &mut self.servers[key];
+    pub(super) fn take_in_changes(&mut self, request: &Request, summary: &mut Summary) -> bool {
+        if self.client.leaves_other_transactions(&self.sessions.states, request, summary) {
+            let backend = &mut self.servers[self.key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }
         let changes = std::mem::take(&mut summary.changes);
-        let backend = &mut self.servers[key];
-        self.clients[client].note_wait_timeouts(backend, &request.statement, &changes);
-        self.clients[client].note_last_gtid(request, &changes);
+        let backend = &mut self.servers[self.key];
+        self.client.note_wait_timeouts(backend, &request.statement, &changes);
+        self.client.note_last_gtid(request, &changes);
         let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));
         if tells_schema {
-            self.servers.of_mut(key).note_rights_taken_up(key);
+            self.servers.of_mut(self.key).note_rights_taken_up(self.key);
         }
-        let vague = self.servers.of(key).facts.as_ref().is_some_and(Facts::has_vague_trackers);
+        let vague = self.servers.of(self.key).facts.as_ref().is_some_and(Facts::has_vague_trackers);
         // Code of another schema changes to that and back.
         let by_schema = tells_schema && (request.chooses_schema() || request.changes.hidden.certain);
         // Nothing of the text explains what code that it names may have done beside it.
         let explained = !request.changes.hidden.effects.changes_session()
-            && (by_schema || self.explains_changes(client, request, vague));
-        let session = self.clients[client].session.id.expect("a client with requests has logged in");
+            && (by_schema || self.explains_changes(request, vague));
+        let session = self.client.session.id.expect("a client with requests has logged in");
         let before = self.sessions.states.state(session);
         let mut findings = Findings::new(request, before, summary.error.is_some());
         changes.into_iter().for_each(|change| findings.take_in(change));
         findings.take_in_unreported(vague, summary.status);
         let sets_list = findings.has_set_list();
         let Findings { state, settled, unreported, trackers, schema_told, something, .. } = findings;
-        self.note_unreported(client, &settled, unreported);
+        self.note_unreported(&settled, unreported);
         if let Some(state) = state {
-            self.move_session(key, client, state, schema_told);
+            self.move_session(state, schema_told);
         }
         for (tracker, value) in trackers {
-            self.set_tracker(key, client, tracker, &value);
+            self.set_tracker(tracker, &value);
         }
-        self.servers[key].session.trackers &= !sets_list;
+        self.servers[self.key].session.trackers &= !sets_list;
         let unexplained = something && !explained;
-        if unexplained && tells_schema && self.executes_elsewhere(client, request) {
+        if unexplained && tells_schema && self.executes_elsewhere(request) {
             // Nearly always that is all. To pin for what code that nobody can read might have done beside it would take their backends
             // from all who execute like this, until the server has been read or for good.
-            let backend = &mut self.servers[key];
+            let backend = &mut self.servers[self.key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
             return false;
         }
@@ -230,35 +234,29 @@ impl Engine {
     }
 
     /// A client's tracker has this value now, on its backend too.
-    fn set_tracker(
-        &mut self,
-        backend: BackendKey,
-        client: ClientKey,
-        tracker: TrackerVariable,
-        value: &[u8],
-    ) {
+    fn set_tracker(&mut self, tracker: TrackerVariable, value: &[u8]) {
         let Some(facts) = &self.servers.primary().facts else { return };
-        let as_ours = self.clients[client].set_tracker(facts, tracker, value);
-        self.servers[backend].session.trackers &= as_ours;
-        self.client_memory.count_session(client, &mut self.clients[client]);
+        let as_ours = self.client.set_tracker(facts, tracker, value);
+        self.servers[self.key].session.trackers &= as_ours;
+        self.client_memory.count_session(self.own, self.client);
     }
 
     /// Whether it is the execution of a statement that was prepared in another schema, into which the server goes for it, and back.
     /// Nothing is known of what its code does.
-    fn executes_elsewhere(&self, client: ClientKey, request: &Request) -> bool {
+    fn executes_elsewhere(&self, request: &Request) -> bool {
         let executes =
             request.command == RequestKind::Execute && !request.changes.hidden.effects.changes_session();
         let Some(about) = request.about.as_deref().filter(|_| executes) else { return false };
         let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
-        let own = self.clients[client].session.id.expect("a client with requests has logged in");
+        let own = self.client.session.id.expect("a client with requests has logged in");
         schema_of(self.sessions.definitions.get(about.definition).session) != schema_of(own)
     }
 
     /// Whether a change that the server does not name is one of those that are known of the statement.
-    fn explains_changes(&self, client: ClientKey, request: &Request, vague: bool) -> bool {
+    fn explains_changes(&self, request: &Request, vague: bool) -> bool {
         let statement = &request.statement;
         // MySQL reports that a temporary table has been changed or dropped.
-        let of_table = statement.kind == Kind::Ddl && self.clients[client].holds_tables();
+        let of_table = statement.kind == Kind::Ddl && self.client.holds_tables();
         // What stored code has set there cannot be told from the reports.
         let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
         // Nor what a view has called whose code nobody can read.
@@ -271,87 +269,62 @@ impl Engine {
 
     /// What stands behind a statement, of which an error packet has said nothing: it comes with the next answer. What is
     /// reported beyond variables that were in doubt anyway, stored code has done before the statement failed.
-    pub(crate) fn take_in_rest(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        in_doubt: &BTreeSet<Box<[u8]>>,
-        summary: &mut Summary,
-    ) {
+    pub(super) fn take_in_rest(&mut self, in_doubt: &BTreeSet<Box<[u8]>>, summary: &mut Summary) {
         if let Some(status) = summary.status {
-            let ended = self.clients[client].in_transaction() && !status.contains(StatusFlags::IN_TRANS);
-            self.clients[client].session.status = status.without(StatusFlags::SESSION_STATE_CHANGED);
-            if ended && self.servers.of(key).facts.as_ref().is_some_and(Facts::begins_again_after_deadlocks) {
-                let backend = &mut self.servers[key];
+            let ended = self.client.in_transaction() && !status.contains(StatusFlags::IN_TRANS);
+            self.client.session.status = status.without(StatusFlags::SESSION_STATE_CHANGED);
+            if ended
+                && self.servers.of(self.key).facts.as_ref().is_some_and(Facts::begins_again_after_deadlocks)
+            {
+                let backend = &mut self.servers[self.key];
                 backend.afterwards = backend.afterwards.max(Afterwards::Reset);
             }
         }
         let was_in_doubt = |change: &Change| matches!(change, Change::Variable { name, .. } if in_doubt.contains(&*name.to_ascii_lowercase()));
         let in_doubt_anyway = summary.changes.iter().any(was_in_doubt);
         let tells_schema = summary.changes.iter().any(|change| matches!(change, Change::Schema(_)));
-        let failed = std::mem::replace(&mut self.servers[key].session.failed, Hidden::NOTHING);
+        let failed = std::mem::replace(&mut self.servers[self.key].session.failed, Hidden::NOTHING);
         let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
         request.changes.hidden = failed;
         let explained = in_doubt_anyway && !failed.effects.changes_session();
-        if !self.take_in_changes(key, client, &request, summary) || explained {
+        if !self.take_in_changes(&request, summary) || explained {
             return;
         }
         if tells_schema && !failed.effects.changes_session() {
             // As where such a statement succeeds: nearly always the way to the code's schema and back is all.
-            let backend = &mut self.servers[key];
+            let backend = &mut self.servers[self.key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         } else {
-            self.clients[client].session.pins |= Pins::STATE_CHANGE;
+            self.client.session.pins |= Pins::STATE_CHANGE;
         }
     }
 
     /// A statement has failed. What stored code had done before, MariaDB reports with a later SET, and a result set that ends
     /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
     /// can have changed anything, there is nothing.
-    pub(crate) fn note_failed(&mut self, key: BackendKey, client: ClientKey, request: &Request) {
-        self.servers[key].session.failed = request.changes.hidden;
-        let told = self.servers.of(key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
-            && self.servers[key].login.capabilities.contains(Capabilities::DEPRECATE_EOF);
-        let may_have_changed = may_have_changed_session(request) || self.is_in_unreported_schema(client);
+    pub(super) fn note_failed(&mut self, request: &Request) {
+        self.servers[self.key].session.failed = request.changes.hidden;
+        let told = self.servers.of(self.key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
+            && self.servers[self.key].login.capabilities.contains(Capabilities::DEPRECATE_EOF);
+        let may_have_changed = may_have_changed_session(request) || self.is_in_unreported_schema();
         let may_be = may_have_run_code(request) && may_have_changed;
         // Not even behind ER_PARSE_ERROR is it known that nothing has run: a trigger may have searched for a text with a word too many, or
         // signalled it.
         if !told && may_be {
-            let backend = &mut self.servers[key];
+            let backend = &mut self.servers[self.key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }
     }
 
     /// Whether a client is in the schema that code of another one's goes back to without a report.
-    fn is_in_unreported_schema(&self, client: ClientKey) -> bool {
-        let session = self.clients[client].session.id.expect("a client with requests has logged in");
+    fn is_in_unreported_schema(&self) -> bool {
+        let session = self.client.session.id.expect("a client with requests has logged in");
         let schema = self.sessions.states.state(session).schema.as_deref();
         schema.is_some_and(|schema| schema.eq_ignore_ascii_case(UNREPORTED_SCHEMA))
     }
 
-    /// Asks how a transaction stands behind an error. A ping leaves all else on the backend as it is, FOUND_ROWS() included.
-    pub(crate) fn ask_status(&mut self, key: BackendKey, client: ClientKey) {
-        self.clients[client].settle();
-        self.send_own(key, Owner::ReadStatus { client }, CommandKind::Ping, b"", Expect::Simple, 0);
-    }
-
-    pub(crate) fn status_told(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
-        if summary.error.is_some() {
-            // Killed, most likely: nobody has said whether a transaction is open.
-            self.servers[key].afterwards = Afterwards::Close;
-        }
-        let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
-        self.take_in_rest(key, client, &in_doubt, summary);
-        self.settle(key, client, false);
-    }
-
-    fn note_unreported(
-        &mut self,
-        client: ClientKey,
-        settled: &BTreeSet<Box<[u8]>>,
-        mut unreported: BTreeSet<Box<[u8]>>,
-    ) {
-        let client = &mut self.clients[client];
+    fn note_unreported(&mut self, settled: &BTreeSet<Box<[u8]>>, mut unreported: BTreeSet<Box<[u8]>>) {
+        let client = &mut *self.client;
         if let Some(before) = client.session.unreported.take() {
             unreported.extend(before.into_iter().filter(|name| !settled.contains(name)));
         }
@@ -366,11 +339,11 @@ impl Engine {
         client.session.unreported = (!unreported.is_empty()).then(|| Box::new(unreported));
     }
 
-    /// Asks a client's backend for what is in doubt. False where nothing is.
-    pub(crate) fn ask_unreported(&mut self, key: BackendKey, client: ClientKey) -> bool {
-        let Some(unreported) = self.clients[client].session.unreported.as_deref() else { return false };
+    /// The question for what is in doubt, where anything is.
+    pub(super) fn question(&self) -> Option<Vec<u8>> {
+        let unreported = self.client.session.unreported.as_deref()?;
         // FOUND_ROWS() does not survive the question; MySQL warns of it, so that it is asked for where it has to be.
-        let known = self.clients[client].session.aftermath.found_rows.is_some();
+        let known = self.client.session.aftermath.found_rows.is_some();
         let mut text = if known { b"SELECT 0".to_vec() } else { b"SELECT FOUND_ROWS()".to_vec() };
         for name in unreported {
             // As bytes, which no character_set_results converts.
@@ -379,27 +352,26 @@ impl Engine {
             text.extend_from_slice(b" AS BINARY)");
         }
         text.extend_from_slice(WHATEVER_LIMIT);
-        let owner = Owner::ReadVariables { client };
-        self.send_own(key, owner, CommandKind::Query, &text, Expect::ResultSets, 0);
-        true
+        Some(text)
     }
 
-    pub(crate) fn unreported_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
-        let asked = *self.clients[client].session.unreported.take().unwrap_or_default();
-        self.take_in_rest(key, client, &asked, summary);
+    /// The answer to that.
+    pub(super) fn take_in_answer(&mut self, summary: &mut Summary) {
+        let asked = *self.client.session.unreported.take().unwrap_or_default();
+        self.take_in_rest(&asked, summary);
         let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         if let Some((found, values)) = row.split_first().filter(|(_, values)| values.len() == asked.len()) {
-            self.note_unreported(client, &asked, BTreeSet::new());
-            let aftermath = &mut self.clients[client].session.aftermath;
+            self.note_unreported(&asked, BTreeSet::new());
+            let aftermath = &mut self.client.session.aftermath;
             if aftermath.found_rows.is_none() {
                 let rows = found.as_deref().and_then(|rows| std::str::from_utf8(rows).ok()?.parse().ok());
                 aftermath.found_rows = rows.or(Some(0));
             }
-            let session = self.clients[client].session.id.expect("a client with requests has logged in");
+            let session = self.client.session.id.expect("a client with requests has logged in");
             let mut state: SessionState = self.sessions.states.state(session).clone();
             for (name, value) in asked.iter().zip(values) {
                 match (TrackerVariable::of(name), value) {
-                    (Some(tracker), Some(value)) => self.set_tracker(key, client, tracker, value),
+                    (Some(tracker), Some(value)) => self.set_tracker(tracker, value),
                     // MySQL takes NULL for the list, and goes on by the one before.
                     (Some(_), None) => {}
                     (None, value) if **name == *SCHEMA => {
@@ -407,29 +379,48 @@ impl Engine {
                     }
                     (None, value) => {
                         let value = value.as_deref().unwrap_or_default();
-                        self.clients[client].note_wait_timeout(&mut self.servers[key], name, value);
+                        self.client.note_wait_timeout(&mut self.servers[self.key], name, value);
                         state.set_variable(name, value);
                     }
                 }
             }
-            self.move_session(key, client, state, asked.contains(SCHEMA));
+            self.move_session(state, asked.contains(SCHEMA));
         } else {
             let message = summary.error.as_ref().map_or(&b""[..], |error| &error.message);
             let rest = without_named(asked.clone(), message);
             if rest.len() == asked.len() {
                 // Killed, most likely: the client stays where its values are.
-                self.clients[client].session.pins |= Effects::SESSION_VARIABLE.into();
+                self.client.session.pins |= Effects::SESSION_VARIABLE.into();
             }
-            self.clients[client].session.unreported =
+            self.client.session.unreported =
                 (!rest.is_empty() && rest.len() < asked.len()).then(|| Box::new(rest));
         }
-        if matches!(self.clients[client].phase(), ClientPhase::Settling) {
-            return self.settle(key, client, false);
+    }
+
+    /// The client's session state has changed, on its backend too.
+    ///
+    /// The backend is in the same schema where the server has just told it, else where it was: behind a USE that failed that
+    /// may be another one than its client's.
+    pub(super) fn move_session(&mut self, state: SessionState, told: bool) {
+        let before = self.client.session.id.map(|session| &self.sessions.states.state(session).charset);
+        if before.is_some_and(|before| self.client.variables_depend_on(before, &state.charset)) {
+            self.client.session.pins |= Effects::USER_VARIABLE.into();
         }
-        if self.clients[client].loss.killed {
-            return self.close_client(client, ClosedFor::Killed, "killed");
+        let found = &self.sessions.states.state(self.servers[self.key].session.id).schema;
+        let elsewhere = (!told && *found != state.schema)
+            .then(|| SessionState { schema: found.clone(), ..state.clone() });
+        let session = self.sessions.states.hold(state);
+        if let Some(before) = self.client.session.id.replace(session) {
+            self.sessions.states.release(before);
         }
-        self.send_request(client, key);
+        match elsewhere {
+            None => self.servers.set_backend_session(self.key, session, &mut self.sessions.states),
+            Some(state) => {
+                let session = self.sessions.states.hold(state);
+                self.servers.set_backend_session(self.key, session, &mut self.sessions.states);
+                self.sessions.states.release(session);
+            }
+        }
     }
 }
 
