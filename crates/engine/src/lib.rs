@@ -89,19 +89,20 @@ pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::holders::Holders;
 pub use outside::measures::{Command, Ended, Measures};
-pub use outside::memory::{Memory, MemoryParts};
+pub use outside::memory::{HoldersOfMemory, Memory, MemoryParts};
 pub use outside::named::{
     BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,
     Queued, RefusedFor, ServerRole, ServerState, Use,
 };
+pub use outside::neighbours::Neighbours;
 pub use outside::orders::KILL_AT_PEER_TIMEOUT;
 pub use outside::orders::given::KilledAtPeer;
 pub use outside::refusals::{Reason, Refused};
 pub use outside::slow_log::settings::SlowLogSettings;
 pub use outside::slow_log::{SlowEnd, SlowStatement};
 pub use outside::snapshot::{
-    BackendView, ClientView, DigestView, LockWaitView, Piece, RoutedView, Snapshot, StoredCodeView,
-    WorkerView,
+    BackendView, ClientView, DigestView, Figures, LockWaitView, Piece, RoutedView, Snapshot, StoredCodeView,
+    Tables, WorkerView,
 };
 pub use outside::taken_for::TakenFor;
 pub use outside::tallies::{Tallies, TalliesByName, Tally};

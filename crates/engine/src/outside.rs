@@ -8,6 +8,7 @@ pub(crate) mod limits_reached;
 pub(crate) mod measures;
 pub(crate) mod memory;
 pub(crate) mod named;
+pub(crate) mod neighbours;
 mod of_clients;
 pub(crate) mod orders;
 pub(crate) mod refusals;

@@ -203,38 +203,41 @@ impl Looking {
         let Some(from) = self.at else {
             self.at = Some(0);
             return Sight::Whole(Box::new(Whole {
-                view: engine.overview(),
-                shares: engine.shares(),
-                waits: self.left.waits.then(|| engine.waits()),
-                memory: self.left.memory.then(|| engine.memory()),
-                pins: self.left.pins.then(|| engine.pin_report()),
-                measures: self.left.measures.then(|| (engine.measures(), engine.holders())),
-                memory_parts: self.left.measures.then(|| engine.memory_parts()),
-                tallies: self.left.measures.then(|| engine.tallies()),
-                servers: if self.left.servers { engine.servers() } else { Vec::new() },
-                readers: if self.left.servers { engine.reader_views() } else { Vec::new() },
-                failovers: if self.left.servers { engine.failovers() } else { Vec::new() },
-                peers: if self.left.servers { engine.peers() } else { Vec::new() },
+                view: engine.figures().overview(),
+                shares: engine.figures().shares(),
+                waits: self.left.waits.then(|| engine.figures().waits()),
+                memory: self.left.memory.then(|| engine.holders_of_memory().memory()),
+                pins: self.left.pins.then(|| engine.figures().pin_report()),
+                measures: self
+                    .left
+                    .measures
+                    .then(|| (engine.figures().measures(), engine.figures().holders())),
+                memory_parts: self.left.measures.then(|| engine.holders_of_memory().parts()),
+                tallies: self.left.measures.then(|| engine.figures().tallies()),
+                servers: if self.left.servers { engine.neighbours().servers() } else { Vec::new() },
+                readers: if self.left.servers { engine.neighbours().reader_views() } else { Vec::new() },
+                failovers: if self.left.servers { engine.neighbours().failovers() } else { Vec::new() },
+                peers: if self.left.servers { engine.neighbours().peers() } else { Vec::new() },
             }));
         };
         if self.left.clients {
-            let piece = engine.clients_from(from, SLOTS_PER_TURN);
+            let piece = engine.tables().clients_from(from, SLOTS_PER_TURN);
             let rows = Self::rows(&mut self.at, &mut self.left.clients, piece);
             Sight::Clients(rows)
         } else if self.left.busy_clients {
-            let piece = engine.busy_clients_from(from, SLOTS_PER_TURN);
+            let piece = engine.tables().busy_clients_from(from, SLOTS_PER_TURN);
             Sight::Clients(Self::rows(&mut self.at, &mut self.left.busy_clients, piece))
         } else if self.left.backends {
-            let piece = engine.backends_from(from, SLOTS_PER_TURN);
+            let piece = engine.tables().backends_from(from, SLOTS_PER_TURN);
             Sight::Backends(Self::rows(&mut self.at, &mut self.left.backends, piece))
         } else if self.left.digests {
-            let piece = engine.digests_from(from, SLOTS_PER_TURN);
+            let piece = engine.tables().digests_from(from, SLOTS_PER_TURN);
             Sight::Digests(Self::rows(&mut self.at, &mut self.left.digests, piece))
         } else if self.left.routing {
-            let piece = engine.routing_from(from, SLOTS_PER_TURN);
+            let piece = engine.tables().routing_from(from, SLOTS_PER_TURN);
             Sight::Routing(Self::rows(&mut self.at, &mut self.left.routing, piece))
         } else if self.left.digest_costs {
-            let piece = engine.digest_costs_from(from, SLOTS_PER_TURN);
+            let piece = engine.tables().digest_costs_from(from, SLOTS_PER_TURN);
             Sight::DigestCosts(Self::rows(&mut self.at, &mut self.left.digest_costs, piece))
         } else {
             Sight::Done

@@ -147,7 +147,9 @@ impl Program for Reporting {
                 crate::injected::panic_in("worker");
                 self.held.note(&mut self.engine);
                 // Where the queue is full the question can be asked again.
-                let _ = self.happenings.try_send(Happening::Memory(self.number, self.engine.memory()));
+                let _ = self
+                    .happenings
+                    .try_send(Happening::Memory(self.number, self.engine.holders_of_memory().memory()));
                 self.asked = true;
             }
             Input::Signal(Signal::Look) => self.asked = true,

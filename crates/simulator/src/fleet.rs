@@ -242,7 +242,7 @@ impl Subject for Fleet {
     }
 
     fn peers(&self) -> Vec<PeerView> {
-        self.engines[0].peers()
+        self.engines[0].neighbours().peers()
     }
 
     fn origin(&self, token: u64) -> Origin {
@@ -257,18 +257,18 @@ impl Subject for Fleet {
 
     fn read_waits(&self) -> Histogram {
         let mut all = Histogram::default();
-        self.engines.iter().for_each(|engine| all += engine.waits().of(WaitReason::Replica));
+        self.engines.iter().for_each(|engine| all += engine.figures().waits().of(WaitReason::Replica));
         all
     }
 
     fn routed(&self) -> Routed {
         let mut all = Routed::default();
-        self.engines.iter().for_each(|engine| all += &engine.overview().routed);
+        self.engines.iter().for_each(|engine| all += &engine.figures().overview().routed);
         all
     }
 
     fn rescues(&self) -> u64 {
-        self.engines.iter().map(|engine| engine.overview().totals.rescues).sum()
+        self.engines.iter().map(|engine| engine.figures().overview().totals.rescues).sum()
     }
 
     fn account_changes(&self) -> u64 {

@@ -103,16 +103,16 @@ impl Subject for Engine {
     }
 
     fn rescues(&self) -> u64 {
-        self.overview().totals.rescues
+        self.figures().overview().totals.rescues
     }
 
     fn shared_reads(&self) -> (u64, u64) {
-        let totals = self.overview().totals;
+        let totals = self.figures().overview().totals;
         (totals.shared_reads, totals.schemas_brought)
     }
 
     fn account_changes(&self) -> u64 {
-        self.overview().totals.account_changes
+        self.figures().overview().totals.account_changes
     }
 
     fn tasks(&mut self) -> Vec<(usize, Task)> {

@@ -40,12 +40,12 @@ impl Ordered {
         }
         let mut from = Some(0);
         while let Some(at) = from {
-            let piece = self.engine.clients_from(at, 2);
+            let piece = self.engine.tables().clients_from(at, 2);
             self.seen += piece.rows.len();
             from = piece.next;
         }
-        self.seen += self.engine.backends_from(0, usize::MAX).rows.len();
-        assert_eq!(self.engine.overview().paused, pause && self.profiles.is_empty());
+        self.seen += self.engine.tables().backends_from(0, usize::MAX).rows.len();
+        assert_eq!(self.engine.figures().overview().paused, pause && self.profiles.is_empty());
     }
 }
 

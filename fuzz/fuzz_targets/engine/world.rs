@@ -276,7 +276,7 @@ impl World {
         self.end_turn();
         let end = self.now + self.settings.shutdown_timeout + Duration::from_secs(2);
         while !self.finished {
-            assert!(self.now < end, "Drain does not come to its end: {:?}", self.engine.snapshot());
+            assert!(self.now < end, "Drain does not come to its end: {:?}", self.engine.figures().snapshot());
             self.wait_for_timeout();
             self.end_turn();
         }
@@ -284,7 +284,7 @@ impl World {
     }
 
     fn assert_empty(&self) {
-        let left = self.engine.snapshot();
+        let left = self.engine.figures().snapshot();
         // Session states are held by answers that are known, too.
         let counts = [left.clients, left.backends, left.waiting, left.buffered];
         assert!(counts == [0; 4] && left.running == 0, "something is left: {left:?}");
@@ -345,7 +345,7 @@ impl World {
     }
 
     fn assert_bounds(&self) {
-        let found = self.engine.snapshot();
+        let found = self.engine.figures().snapshot();
         let (mut clients, mut backends) = (0, 0);
         for connection in self.slots.iter().filter_map(|slot| slot.connection.as_ref()) {
             match connection.end {

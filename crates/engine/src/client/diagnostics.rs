@@ -239,7 +239,7 @@ mod tests {
         for number in 50..53 {
             engine.keep_diagnostics(client_key(number), list(17_000));
         }
-        let held = engine.memory().diagnostics;
+        let held = engine.holders_of_memory().memory().diagnostics;
         assert!((LIMIT / 2..=LIMIT / 4 * 3).contains(&held), "{held} bytes");
         assert_eq!(engine.client_memory.diagnostics, held);
         assert!(
@@ -267,7 +267,7 @@ mod tests {
             engine.client_gone(client_key(number));
         }
         assert!(!is_counted(&engine, client_key(0)));
-        assert_eq!(engine.memory().diagnostics, 60_000);
+        assert_eq!(engine.holders_of_memory().memory().diagnostics, 60_000);
         assert!(engine.client_memory.diagnostics <= LIMIT);
     }
 

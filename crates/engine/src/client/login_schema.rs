@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn one_asks_for_all() {
         let mut engine = engine(1000);
-        assert_eq!(engine.snapshot().waiting, 1);
+        assert_eq!(engine.figures().snapshot().waiting, 1);
         engine.schema_allowed(client_key(0));
         let told = told(&mut engine);
         assert_eq!(told.len(), 999, "the one that asked is answered apart");
@@ -227,12 +227,12 @@ mod tests {
         engine.client_gone(client_key(1));
         engine.client_gone(client_key(0));
         assert!(matches!(engine.clients[client_key(3)].phase(), Phase::Queued));
-        assert_eq!(engine.snapshot().waiting, 1);
+        assert_eq!(engine.figures().snapshot().waiting, 1);
         engine.schema_allowed(client_key(3));
         assert_eq!(told(&mut engine), [(2, 0)]);
         engine.client_gone(client_key(2));
         engine.client_gone(client_key(3));
-        assert_eq!((engine.snapshot().waiting, engine.logins.schema_checks.len()), (0, 0));
+        assert_eq!((engine.figures().snapshot().waiting, engine.logins.schema_checks.len()), (0, 0));
     }
 
     /// The next one cannot ask either, for want of memory: it and those that wait with it are refused, in the middle of the end.
@@ -245,7 +245,7 @@ mod tests {
             engine.handle(Instant::START, Input::Signal(signal));
             engine.handle(Instant::START, Input::TurnEnd);
             assert!(engine.clients.is_empty() && engine.logins.schema_checks.is_empty(), "{signal:?}");
-            assert_eq!(engine.snapshot().buffered, 0);
+            assert_eq!(engine.figures().snapshot().buffered, 0);
         }
     }
 

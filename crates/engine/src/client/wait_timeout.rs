@@ -195,7 +195,7 @@ mod tests {
                 let error = (!said.is_empty())
                     .then(|| (said[3], wire::ErrPacket::parse(&said[wire::HEADER_LEN..]).unwrap().code));
                 assert_eq!(error, says, "{version}, {} bytes", sent.len());
-                assert_eq!(engine.snapshot().buffered, 0);
+                assert_eq!(engine.figures().snapshot().buffered, 0);
             }
         }
     }

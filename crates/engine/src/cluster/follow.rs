@@ -96,12 +96,6 @@ impl Engine {
         is_ours.then(|| self.cluster.drain(order, present, &self.settings.server))
     }
 
-    /// Whether backends of this worker are left on a server that is not the primary, or may be.
-    pub(crate) fn leaves_server(&self) -> bool {
-        let has_heard = self.following.choice == self.pool.workers.chosen.get();
-        self.settings.cluster.several && (!has_heard || self.following.leaves.is_some())
-    }
-
     /// Takes a step of the checks, and carries out what follows from it.
     pub(crate) fn in_cluster(&mut self, take: impl FnOnce(&mut Cluster, &mut Step<'_>)) {
         let mut step = Step {

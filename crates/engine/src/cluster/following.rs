@@ -67,6 +67,11 @@ impl Following {
         self.choice.place.is_some()
     }
 
+    /// Whether backends of this worker are left on a server that is not the primary, or may be, where that is the choice by now.
+    pub(crate) fn leaves_server(&self, several: bool, chosen: Choice) -> bool {
+        several && (self.choice != chosen || self.leaves.is_some())
+    }
+
     /// A busy backend is lost: says whether the idle ones are to be closed too.
     pub(crate) fn distrusts_idle(&mut self, now: Instant) -> bool {
         let does = self.distrusted.is_none_or(|at| now.since(at) >= TRUST_AGAIN);

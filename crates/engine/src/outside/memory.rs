@@ -9,7 +9,7 @@ use crate::ids::{ClientIds, ClientKey, Table};
 use crate::io::{Io, Role};
 use crate::outside::named::MemoryPart;
 use crate::outside::views::Views;
-use crate::readers::routing::Routing;
+use crate::readers::Readers;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::session::SessionTables;
@@ -117,8 +117,8 @@ impl Table<ClientKey, Client> {
     }
 }
 
-/// What holds memory of an engine, to be counted.
-pub(crate) struct HoldersOfMemory<'a> {
+/// What holds memory of a worker, to be counted. Nothing is changed by a look.
+pub struct HoldersOfMemory<'a> {
     pub(crate) clients: &'a Table<ClientKey, Client>,
     pub(crate) ids: &'a ClientIds,
     pub(crate) client_memory: &'a ClientMemory,
@@ -126,13 +126,19 @@ pub(crate) struct HoldersOfMemory<'a> {
     pub(crate) scheduling: &'a Scheduling,
     pub(crate) servers: &'a Servers,
     pub(crate) views: &'a Views,
-    pub(crate) routing: &'a Routing,
+    pub(crate) readers: &'a Readers,
     pub(crate) io: &'a Io,
 }
 
 impl HoldersOfMemory<'_> {
     /// Memory by what it is for, from what is counted anyway, and a look at the backends and at the digests.
-    pub(crate) fn parts(&self) -> MemoryParts {
+    pub fn parts(&self) -> MemoryParts {
+        let mut parts = self.own_parts();
+        self.readers.engines().for_each(|reader| parts += &reader.holders_of_memory().parts());
+        parts
+    }
+
+    fn own_parts(&self) -> MemoryParts {
         let of = |part: &MemoryPart| match part {
             MemoryPart::ClientTables => self.client_table_bytes(),
             MemoryPart::Statements => self.client_memory.statements.bytes(),
@@ -155,7 +161,15 @@ impl HoldersOfMemory<'_> {
     }
 
     /// Counts all of it, which takes a few nanoseconds for each client.
-    pub(crate) fn memory(&self) -> Memory {
+    pub fn memory(&self) -> Memory {
+        let mut memory = self.own_memory();
+        // Guests of readers are clients of this engine.
+        let of_readers = self.readers.engines().map(|reader| reader.holders_of_memory().own_memory());
+        of_readers.for_each(|of_reader| memory += Memory { clients: 0, ..of_reader });
+        memory
+    }
+
+    fn own_memory(&self) -> Memory {
         let mut statements = 0;
         let mut diagnostics = 0;
         let mut prepared_statements = self.sessions.definitions.bytes();
@@ -202,7 +216,7 @@ impl HoldersOfMemory<'_> {
     }
 
     fn digest_bytes(&self) -> usize {
-        self.scheduling.digests.bytes() + self.views.pin_counts.bytes() + self.routing.bytes()
+        self.scheduling.digests.bytes() + self.views.pin_counts.bytes() + self.readers.routing().bytes()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Orders from outside: an operator's, who is nobody's client.
+//! Orders from outside: an operator's, who is nobody's client; and what is looked at from there.
 
 pub(crate) mod given;
 pub(crate) mod to_be_ended;
@@ -19,10 +19,14 @@ use crate::declared::Declared;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
+use crate::learned::digests::Digests;
 use crate::outside::event::Event;
 use crate::outside::kills_under_way::{BackendRef, UnderWay};
+use crate::outside::memory::HoldersOfMemory;
 use crate::outside::named::ClosedFor;
+use crate::outside::neighbours::Neighbours;
 use crate::outside::orders::to_be_ended::Told;
+use crate::outside::snapshot::{Figures, Tables};
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
 use crate::workers::serving::Serves;
@@ -32,6 +36,68 @@ pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
 
 /// ER_NO_SUCH_THREAD.
 const NO_SUCH_THREAD: u16 = 1094;
+
+impl Engine {
+    /// The worker's tables, to look at row by row.
+    pub fn tables(&self) -> Tables<'_> {
+        let Self { now, settings, clients, ids, logins, sessions, scheduling, servers, readers, .. } = self;
+        Tables { now: *now, settings, clients, ids, logins, sessions, scheduling, servers, readers }
+    }
+
+    /// What the worker counts and measures.
+    pub fn figures(&self) -> Figures<'_> {
+        let Self { now, settings, pool, clients, client_memory, sessions, scheduling, .. } = self;
+        Figures {
+            now: *now,
+            settings,
+            pool,
+            clients,
+            client_memory,
+            sessions,
+            scheduling,
+            servers: &self.servers,
+            following: &self.following,
+            readers: &self.readers,
+            views: &self.views,
+            connections: self.ids.last,
+            names_given: self.io.names_given(),
+            paused: self.orders.paused,
+        }
+    }
+
+    /// The servers behind the worker, and the other Onramps before them.
+    pub fn neighbours(&self) -> Neighbours<'_> {
+        let Self { now, settings, pool, cluster, servers, readers, .. } = self;
+        Neighbours { now: *now, settings, pool, cluster, server: servers.primary(), readers }
+    }
+
+    /// What holds memory of the worker.
+    pub fn holders_of_memory(&self) -> HoldersOfMemory<'_> {
+        let Self { clients, ids, client_memory, sessions, scheduling, servers, views, readers, io, .. } =
+            self;
+        HoldersOfMemory { clients, ids, client_memory, sessions, scheduling, servers, views, readers, io }
+    }
+
+    /// How many clients of this worker there are, those that log in among them.
+    pub fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Numbers by digest, as of this worker.
+    pub fn digests(&self) -> &Digests {
+        &self.scheduling.digests
+    }
+
+    /// The layer of TLS holds so many bytes of unfinished handshakes, which count as memory too.
+    pub fn note_handshakes(&mut self, bytes: usize) {
+        self.client_memory.handshakes = bytes;
+    }
+
+    /// The layer that compresses holds so many bytes for connections of this engine, likewise.
+    pub fn note_compression(&mut self, bytes: usize) {
+        self.io.outbox.compression_bytes = bytes;
+    }
+}
 
 impl Engine {
     /// Takes up what is declared as live in [`Settings`]. Everything else in `new` is ignored. Permits are common to all workers, so

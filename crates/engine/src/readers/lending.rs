@@ -351,11 +351,6 @@ impl Engine {
         has_news
     }
 
-    /// How many reads wait for a replica.
-    pub(crate) fn reads_waiting(&self) -> usize {
-        self.readers.waiting.len()
-    }
-
     /// When a read has waited for long enough.
     pub(crate) fn end_of_wait(&self, client: ClientRef) -> Option<Instant> {
         match self.clients.find(client)?.phase() {
@@ -470,7 +465,12 @@ impl Engine {
         let mut request = match about {
             Some((about, found)) => self.sessions.execution(about, found, raw, answer),
             None => {
-                let request = Request::of_query(&raw[TEXT_AT..], self.lex_mode(key), self.clients[key].wants(&self.settings), answer);
+                let request = Request::of_query(
+                    &raw[TEXT_AT..],
+                    self.lex_mode(key),
+                    self.clients[key].wants(&self.settings),
+                    answer,
+                );
                 Request { raw, ..request }
             }
         };

@@ -88,6 +88,11 @@ impl Readers {
         &self.routing
     }
 
+    /// How many reads wait for a replica.
+    pub(crate) fn reads_waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// How they stand, where the primary is at this place, and these are drained.
     pub(crate) fn views(
         &self,
@@ -117,7 +122,7 @@ impl Readers {
 
 impl Reader {
     fn view(&self, now: Instant, readable: Readable) -> ReaderView {
-        let holders = self.engine.holders();
+        let holders = self.engine.figures().holders();
         let is_primary = readable == Readable::Primary;
         ReaderView {
             address: self.engine.settings.server[0].clone(),
@@ -125,12 +130,12 @@ impl Reader {
             age: self.freshness.as_of().filter(|_| !is_primary).map(|as_of| now.since(as_of)),
             weight: self.stand.weight,
             zone: self.stand.zone.clone(),
-            shares: self.engine.own_shares(),
+            shares: self.engine.figures().own_shares(),
             sent: self.sent,
             waiting: self.engine.scheduling.queued().all(),
             running: holders.running,
             backends: holders.backends,
-            times: self.engine.measures().ended(Command::Query).times.clone(),
+            times: self.engine.figures().measures().ended(Command::Query).times.clone(),
         }
     }
 

@@ -225,7 +225,7 @@ impl<P: Subject> World<P> {
     fn reads_at(&mut self) -> Vec<u64> {
         let mut all = vec![0; self.servers.len()];
         for worker in self.drivers.iter_mut().flat_map(|driver| driver.program.workers()) {
-            all.iter_mut().zip(worker.reader_views()).for_each(|(all, view)| *all += view.sent);
+            all.iter_mut().zip(worker.neighbours().reader_views()).for_each(|(all, view)| *all += view.sent);
         }
         all
     }

@@ -117,7 +117,11 @@ impl<P: Subject> World<P> {
     }
 
     pub(super) fn views(&mut self, program: usize) -> Vec<ServerView> {
-        self.drivers[program].program.workers().first().map_or(Vec::new(), |first| first.servers())
+        self.drivers[program]
+            .program
+            .workers()
+            .first()
+            .map_or(Vec::new(), |first| first.neighbours().servers())
     }
 
     /// Looks whether the next step may begin.
@@ -130,7 +134,7 @@ impl<P: Subject> World<P> {
             Stage::Ending(until) => {
                 let workers = self.drivers[order.program].program.workers();
                 let is_open = workers.iter().any(|worker| {
-                    let view = worker.overview();
+                    let view = worker.figures().overview();
                     if order.drains.is_some() { view.leaves_server } else { view.transactions > 0 }
                 });
                 if !is_open || self.now >= until {

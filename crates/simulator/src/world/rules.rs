@@ -94,7 +94,7 @@ impl<P: Subject> World<P> {
         let workers = program.workers();
         take_reads.resize(workers.len(), Vec::new());
         for (worker, since) in workers.into_iter().zip(&mut *take_reads) {
-            let views = worker.reader_views();
+            let views = worker.neighbours().reader_views();
             since.resize(views.len(), None);
             let taking = views.iter().map(|view| view.readable).enumerate().map(takes);
             for (since, takes) in since.iter_mut().zip(taking) {

@@ -447,5 +447,5 @@ fn the_password_of_a_client_that_has_gone_is_not_checked() {
     assert!(!task.is_wanted());
     // Somebody had begun already.
     bench.engine.take_finding(task.number, Finding::Password(None));
-    assert_eq!(bench.engine.snapshot().clients, 0);
+    assert_eq!(bench.engine.figures().snapshot().clients, 0);
 }

@@ -52,7 +52,7 @@ fn whoever_holds_most_has_to_go_for_others() {
     wire::put_message(&mut query, &mut 0, &[b"\x03SELECT '", &vec![b'x'; 60_000][..], b"'"].concat());
     say(&mut engine, 4, &query);
     assert_eq!(ended(&mut engine), (vec![2], vec![2]), "until a quarter is free");
-    assert_eq!(engine.snapshot().waiting, 1);
+    assert_eq!(engine.figures().snapshot().waiting, 1);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn attributes_of_statements_that_wait_count_with_them() {
         say(&mut engine, client, &query);
     }
     assert_eq!(ended(&mut engine), (vec![], vec![]));
-    assert_eq!(engine.snapshot().waiting, 4);
+    assert_eq!(engine.figures().snapshot().waiting, 4);
     say(&mut engine, 4, &query);
     assert_eq!(ended(&mut engine), (vec![4], vec![]));
 }
@@ -193,7 +193,7 @@ fn what_goes_is_counted_off() {
     }
     assert!(
         engine.client_memory.logins.bytes() >= 15_000
-            && engine.memory().logins == engine.client_memory.logins.bytes()
+            && engine.holders_of_memory().memory().logins == engine.client_memory.logins.bytes()
     );
     let reason = seam::CloseReason::EndOfStream;
     engine.handle(Instant::START, Input::Closed { connection: connection(1), reason });

@@ -226,7 +226,7 @@ fn the_server_judges_the_password() {
     assert_eq!(password, b"secret\0");
     bench.accept(backend, "app@%");
     assert_eq!(bench.told(0)[0][0], 0);
-    assert_eq!(bench.engine.snapshot().backends, 1, "the backend stays for it");
+    assert_eq!(bench.engine.figures().snapshot().backends, 1, "the backend stays for it");
     let (_, backend) = bench.engine.servers.backends().next().unwrap();
     assert_eq!(Some(backend.account.identity), bench.engine.clients[client_key(0)].identity);
     assert!(bench.engine.logins.claims.asking.is_empty());
@@ -246,7 +246,7 @@ fn a_wrong_one_is_refused_and_changes_nothing_for_others() {
     bench.refuse(backend, 1045);
     assert_eq!(bench.errors(1), [1045]);
     assert!(bench.engine.logins.identities.identity(identity).secret == Secret::of(b"secret"));
-    assert_eq!(bench.engine.snapshot().backends, 1);
+    assert_eq!(bench.engine.figures().snapshot().backends, 1);
     assert_eq!(bench.engine.clients.len(), 1);
 }
 
@@ -432,7 +432,7 @@ fn what_else_the_server_says_the_client_hears() {
     let connection = ConnectionId { index: backend, generation: 1 };
     bench.engine.handle(bench.now, Input::Closed { connection, reason: CloseReason::EndOfStream });
     assert_eq!(bench.errors(2), [1158]);
-    assert!(bench.engine.clients.is_empty() && bench.engine.snapshot().backends == 0);
+    assert!(bench.engine.clients.is_empty() && bench.engine.figures().snapshot().backends == 0);
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn a_client_that_has_gone_leaves_nothing() {
     let connection = ConnectionId { index: 0, generation: 1 };
     bench.engine.handle(bench.now, Input::Closed { connection, reason: CloseReason::EndOfStream });
     bench.accept(backend, "app@%");
-    assert_eq!(bench.engine.snapshot().backends, 0);
+    assert_eq!(bench.engine.figures().snapshot().backends, 0);
     assert!(bench.closed.contains(&backend));
     assert!(bench.engine.logins.claims.asking.is_empty() && bench.engine.logins.claims.line.is_empty());
     // Nobody holds the password any more: the next one is asked about.

@@ -17,6 +17,23 @@ use crate::outside::waits::{HeldUpBy, WaitReason};
 use crate::readers::routing::Routed;
 use crate::session::pins::Pins;
 
+/// How full a worker's tables are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Clients, those that are logging in included.
+    pub clients: usize,
+    /// Connections to the server, the service account's aside, those that are being opened included.
+    pub backends: usize,
+    /// Permits in use.
+    pub running: u32,
+    /// Statements waiting in the queues.
+    pub waiting: usize,
+    /// Different session states of clients and backends.
+    pub session_states: usize,
+    /// Bytes of statements that wait or are not yet whole.
+    pub buffered: usize,
+}
+
 /// A client.
 #[derive(Clone, Debug)]
 pub struct ClientView {

@@ -36,7 +36,7 @@ fn engine(clients: u32) -> Engine {
 fn ids(engine: &Engine, count: usize) -> Vec<u32> {
     let (mut ids, mut from) = (Vec::new(), Some(0));
     while let Some(at) = from {
-        let piece = engine.clients_from(at, count);
+        let piece = engine.tables().clients_from(at, count);
         assert!(piece.rows.len() <= count);
         ids.extend(piece.rows.iter().map(|client| client.id));
         from = piece.next;
@@ -60,15 +60,15 @@ fn pieces_hold_every_client_once() {
     for count in 1..=11 {
         assert_eq!(ids(&engine, count), all, "in pieces of {count}");
     }
-    assert!(engine.clients_from(usize::MAX, usize::MAX).rows.is_empty());
-    assert!(engine.backends_from(usize::MAX, 1).next.is_none());
+    assert!(engine.tables().clients_from(usize::MAX, usize::MAX).rows.is_empty());
+    assert!(engine.tables().backends_from(usize::MAX, 1).next.is_none());
 }
 
 #[test]
 fn a_waiting_client_shows_its_queue_and_text() {
     let mut engine = engine(2);
     query(&mut engine, client_key(1), "SELECT 'ä', 1");
-    let rows = engine.clients_from(0, 10).rows;
+    let rows = engine.tables().clients_from(0, 10).rows;
     assert_eq!((rows[0].state, rows[1].state), (ClientState::Idle, ClientState::Queued));
     assert_eq!(rows[0].user.as_deref(), Some("app"));
     assert_eq!(rows[0].account.as_deref(), Some("app@%"));
@@ -76,7 +76,7 @@ fn a_waiting_client_shows_its_queue_and_text() {
     assert_eq!((rows[1].queue, rows[1].queued), (Some(Queue::Low), Some(Duration::ZERO)));
     assert_eq!(rows[1].statement.as_deref(), Some("SELECT 'ä', 1"));
     assert!(rows[1].digest.is_some() && rows[0].digest.is_none());
-    let view = engine.overview();
+    let view = engine.figures().overview();
     let waiting = (view.queued.of(Queue::Low), view.queued.all());
     assert_eq!((view.clients, waiting), (2, (1, 1)));
 }
@@ -94,11 +94,11 @@ fn texts_that_may_hold_a_password_are_not_shown() {
         "CHANGE MASTER TO MASTER_PASSWORD = 'hush'",
     ] {
         query(&mut engine, client_key(0), text);
-        let shown = engine.clients_from(0, 1).rows[0].statement.clone();
+        let shown = engine.tables().clients_from(0, 1).rows[0].statement.clone();
         assert_eq!(shown, None, "{text}");
         engine.cancel_queued(client_key(0), &crate::errors::MySqlError::interrupted());
     }
-    assert_eq!(engine.overview().totals.cancelled, 7);
+    assert_eq!(engine.figures().overview().totals.cancelled, 7);
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn a_pause_keeps_the_clock_from_spinning() {
     engine.pause();
     let now = Instant::from_micros(5_000_000);
     seam::Program::handle(&mut engine, now, seam::Input::TurnEnd);
-    assert!(engine.overview().paused);
-    assert_eq!(engine.overview().queued.all(), 1);
+    assert!(engine.figures().overview().paused);
+    assert_eq!(engine.figures().overview().queued.all(), 1);
     let timeout = seam::Program::next_timeout(&engine);
     assert!(timeout.is_some_and(|timeout| timeout > now), "{timeout:?} after {now:?}");
 }
@@ -123,7 +123,7 @@ fn a_thousand_looks() {
     for number in (0..100_000).step_by(2) {
         query(&mut engine, client_key(number), "SELECT c FROM sbtest1 WHERE id = 12345");
     }
-    let seen: usize = (0..1000).map(|n| engine.clients_from(n % 24 * 4096, 4096).rows.len()).sum();
+    let seen: usize = (0..1000).map(|n| engine.tables().clients_from(n % 24 * 4096, 4096).rows.len()).sum();
     assert_eq!(seen, 4_096_000);
 }
 
@@ -137,8 +137,8 @@ fn a_thousand_glances() {
         query(&mut engine, client_key(number), "SELECT c FROM sbtest1 WHERE id = 12345");
     }
     for _ in 0..1000 {
-        let (view, waits) = (engine.overview(), engine.waits());
-        let (measures, holders) = (engine.measures(), engine.holders());
+        let (view, waits) = (engine.figures().overview(), engine.figures().waits());
+        let (measures, holders) = (engine.figures().measures(), engine.figures().holders());
         assert_eq!((view.clients, holders.running), (100_000, 0));
         drop((waits, measures));
     }
@@ -155,7 +155,7 @@ fn a_text_that_may_hold_a_password_is_not_shown() {
     ] {
         engine.clients[client_key(0)].set_phase(Phase::Idle);
         query(&mut engine, client_key(0), text);
-        let rows = engine.clients_from(0, 10).rows;
+        let rows = engine.tables().clients_from(0, 10).rows;
         assert_eq!((rows[0].state, rows[0].statement.is_some()), (ClientState::Queued, is_shown), "{text}");
         engine.scheduling.scheduler.remove(client_key(0));
         engine.take_request(client_key(0));
