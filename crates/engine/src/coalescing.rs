@@ -254,9 +254,9 @@ impl Engine {
         self.clients[next].backend = Some(backend_key);
         self.clients[next].take_over(settles);
         // Its text has been sent, so to say.
-        if let Some(mut request) = self.lift_request(next) {
+        if let Some(mut request) = self.client_memory.lift_request(&mut self.clients[next]) {
             request.forget_bytes();
-            self.put_request_back(next, request);
+            self.client_memory.put_request_back(&mut self.clients[next], request);
         }
         true
     }

@@ -286,7 +286,10 @@ impl Engine {
 
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
     pub(crate) fn send_request(&mut self, key: ClientKey, backend_key: BackendKey) {
-        let mut request = self.lift_request(key).expect("a client that starts has a request");
+        let mut request = self
+            .client_memory
+            .lift_request(&mut self.clients[key])
+            .expect("a client that starts has a request");
         if !std::mem::replace(&mut request.turn.started, true) {
             self.note_start(key, &mut request);
         }
@@ -310,7 +313,8 @@ impl Engine {
         let joined = !ahead.texts.is_empty() && can_be_joined && (client_several || !several);
         // Another statement may only follow where the session state stands already, or goes ahead alone, as each can bring its own along.
         let follows = ahead.texts.is_empty() || (joined && ahead.is_state_alone());
-        let shared = follows && self.clients[key].backend.is_none() && self.shared_reads().may_share(key, &request);
+        let shared =
+            follows && self.clients[key].backend.is_none() && self.shared_reads().may_share(key, &request);
         let only_kind = self.scheduling.only_kind(self.now, &request).filter(|_| shared);
         self.begin_on(key, backend_key, shared, only_kind);
         if !ahead.texts.is_empty() && !joined {
@@ -339,7 +343,7 @@ impl Engine {
         if !kept {
             request.forget_bytes();
         }
-        self.put_request_back(key, request);
+        self.client_memory.put_request_back(&mut self.clients[key], request);
     }
 
     /// Sends what is missing of the session state by itself; the request follows when it stands.
@@ -355,7 +359,7 @@ impl Engine {
         if let Some(hash) = request.turn.group.take() {
             self.pass_on(hash);
         }
-        self.put_request_back(key, request);
+        self.client_memory.put_request_back(&mut self.clients[key], request);
         self.clients[key].prepare();
         self.set_multi_statements(backend_key, true);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);

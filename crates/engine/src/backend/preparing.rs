@@ -122,7 +122,7 @@ impl Engine {
         if !stands && client_agrees && !ahead.is_empty() {
             return self.apply_state_first(key, backend_key, request, ahead);
         }
-        self.put_request_back(key, request);
+        self.client_memory.put_request_back(&mut self.clients[key], request);
         self.clients[key].prepare();
         if stands {
             self.views.totals.prepared_again += 1;
@@ -150,7 +150,7 @@ impl Engine {
     ) {
         debug_assert_eq!(self.clients[key].backend, Some(backend_key), "no other backend has its values");
         self.begin_on(key, backend_key, false, None);
-        self.put_request_back(key, request);
+        self.client_memory.put_request_back(&mut self.clients[key], request);
         self.clients[key].prepare();
         self.ask_unreported(backend_key, key);
     }
@@ -318,7 +318,7 @@ impl Engine {
             (Some(error), _) if error.code == NO_ROOM => {
                 if let Some(tries) = self.room_may_come(key, request.tries.prepares) {
                     request.tries.prepares = tries;
-                    self.put_request_back(client, request);
+                    self.client_memory.put_request_back(&mut self.clients[client], request);
                     self.clients[client].try_again();
                     self.send_request(client, key);
                     return None;

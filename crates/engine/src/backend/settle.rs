@@ -263,9 +263,9 @@ impl Engine {
         let chooses_schema =
             self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
         self.preludes_stand(key, client, statement, chooses_schema);
-        if let Some(request) = self.lift_request(client) {
+        if let Some(request) = self.client_memory.lift_request(&mut self.clients[client]) {
             self.servers[key].variables_stand(&self.clients[client], &request);
-            self.put_request_back(client, request);
+            self.client_memory.put_request_back(&mut self.clients[client], request);
         }
         self.send_request(client, key);
     }

@@ -14,6 +14,7 @@ use super::session_memory::MOST_OF_ONE;
 use super::{Client, Phase};
 use crate::ids::{ClientKey, Table};
 use crate::pool::Pool;
+use crate::request::Request;
 use crate::session::SessionTables;
 
 /// Said of a client that has to go.
@@ -32,6 +33,10 @@ const USUAL: usize = 4 << 10;
 
 /// Whoever has not said anything for so long goes first: it is hardly about to go on.
 const QUIET: Duration = Duration::from_secs(1);
+
+/// From here on what is kept of a command grows by a part of itself, and does not double: the allocator moves so much without copying it.
+const DOUBLES_UP_TO: usize = 1 << 20;
+const GROWS_BY: usize = 8;
 
 impl Client {
     /// All that it has of [`super::bytes_held::ClientMemory::statements`].
@@ -62,6 +67,21 @@ impl ClientMemory {
     pub(super) fn count_off_input(&mut self, client: &mut Client) {
         self.statements.give_back(&mut client.memory.statements);
         self.logins.give_back(&mut client.memory.login);
+    }
+
+    /// Lifts a client's request, with its bytes taken off the account. Where it goes on, [`Self::put_request_back`] is next.
+    pub(crate) fn lift_request(&mut self, client: &mut Client) -> Option<Box<Request>> {
+        let mut request = client.request.take()?;
+        self.statements.give_back(&mut request.bytes.counted);
+        Some(request)
+    }
+
+    /// A request that was lifted goes on, and its bytes, which may have become others, count again.
+    pub(crate) fn put_request_back(&mut self, client: &mut Client, mut request: Box<Request>) {
+        debug_assert!(client.request.is_none(), "a client has one request");
+        let bytes = request.bytes();
+        self.statements.set(&mut request.bytes.counted, bytes);
+        client.request = Some(request);
     }
 
     /// The logins to be ended, in this order, so that what they hold together is three quarters of `most`, and all of them are gone through
@@ -148,6 +168,16 @@ impl ClientMemory {
         }
         to_close
     }
+}
+
+/// Makes room for what has come of a command, and for no more than what its headers say will come.
+pub(super) fn make_room(input: &mut Vec<u8>, more: usize) {
+    if input.capacity() - input.len() >= more {
+        return;
+    }
+    let room = if input.len() < DOUBLES_UP_TO { input.len() } else { input.len() / GROWS_BY };
+    let to_come = wire::message_len_hint(input).map_or(more, |needed| needed.saturating_sub(input.len()));
+    input.reserve_exact(more.max(room.min(to_come)));
 }
 
 #[cfg(test)]

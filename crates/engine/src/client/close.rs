@@ -143,7 +143,9 @@ impl Engine {
             &Phase::Login(Login::Refused(place)) => {
                 self.logins.late_refusals.remove(&place);
             }
-            Phase::Reading(_) => self.forget_reading(key),
+            Phase::Reading(_) => {
+                self.client_memory.forget_reading(&mut self.clients[key], &mut self.io.tasks);
+            }
             Phase::Lent(_) => self.forget_lent(key),
             Phase::AwaitingServer
             | Phase::Login(_)

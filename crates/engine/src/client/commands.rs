@@ -4,15 +4,16 @@
 //! the text does ([`super::reading`]), [`Engine::queue_request`] hands it to the scheduler; `backend/dispatch.rs` takes it from there.
 
 use sql::Kind;
-use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
+use wire::{Capabilities, Command, CommandKind, Expect, Extent, WireError};
 use zeroize::Zeroize;
 
 use super::attempt::Login;
+use super::client_memory::make_room;
 use super::execution::Execution;
 use super::held_answer::Held;
 use super::login::LARGEST_LOGIN;
 use super::process_list::Served;
-use super::reading::Wants;
+use super::reading::{ReadText, with_text_of};
 use super::statement_counters::Counter;
 use super::{Phase, Running};
 use crate::engine::Engine;
@@ -20,8 +21,7 @@ use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{QueryAttributes, Request, RequestKind, RequestTurn};
-use crate::scheduler::lane::{Lane, Standing};
-use crate::session::aftermath::Diagnostics;
+use crate::scheduler::lane::Lane;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
@@ -37,18 +37,6 @@ const REGISTER_REPLICA: u8 = CommandKind::RegisterSlave as u8;
 const BINLOG_DUMP: u8 = CommandKind::BinlogDump as u8;
 const BINLOG_DUMP_GTID: u8 = CommandKind::BinlogDumpGtid as u8;
 const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
-
-impl Client {
-    /// What has to be found out about its text.
-    pub(crate) fn wants(&self, settings: &Settings) -> Wants {
-        Wants {
-            tables: !matches!(self.session.aftermath.diagnostics, Diagnostics::None)
-                || !self.session.status.contains(StatusFlags::AUTOCOMMIT),
-            gives: self.session.named_resources.is_some(),
-            variables: settings.carry_user_variables,
-        }
-    }
-}
 
 impl Engine {
     /// Bytes of a client, cut anywhere.
@@ -86,7 +74,12 @@ impl Engine {
     fn work_off(&mut self, key: ClientKey, mut input: Vec<u8>) {
         while let Some(extent) = self.large_text(key, &input) {
             let behind = input.split_off(extent.consumed);
-            self.take_large_text(key, input, extent.last_sequence.wrapping_add(1));
+            self.clients[key].takes_command(self.now);
+            let answer = extent.last_sequence.wrapping_add(1);
+            match self.clients[key].large_command(&mut input) {
+                Some((command, attributes)) => self.read_elsewhere(key, command, input, answer, attributes),
+                None => self.answer_error(key, answer, &MySqlError::malformed_packet()),
+            }
             if behind.is_empty() || !self.clients.contains(key) {
                 return;
             }
@@ -307,7 +300,8 @@ impl Engine {
         if text.len() > self.settings.large_statement_size {
             return self.read_elsewhere(key, RequestKind::Query, raw.to_vec(), answer, attributes);
         }
-        let mut request = Request::of_query(text, self.lex_mode(key), self.clients[key].wants(&self.settings), answer);
+        let mut request =
+            Request::of_query(text, self.lex_mode(key), self.clients[key].wants(&self.settings), answer);
         if self.is_for_the_server(key, &mut request, text) {
             request.raw = raw.to_vec();
             request.attributes = attributes;
@@ -432,7 +426,7 @@ impl Engine {
             || (ends_transaction && client.backend.is_some() && client.in_transaction())
             || (unlocks && client.backend.is_some())
             || client.has_kept_permit(&self.servers);
-        let standing = self.standing(key, &request);
+        let standing = self.clients[key].standing(&self.scheduling.scheduler, &request);
         request.turn.holds_locks = standing.holds_locks || standing.blocks_others;
         let (scheduling, parties, clients, servers) = self.queues();
         let contends = scheduling.note_contender(&parties, servers, &mut clients[key], &mut request);
@@ -482,26 +476,6 @@ impl Engine {
         }
     }
 
-    /// What the client holds before this request, and takes note of what it will hold behind it.
-    fn standing(&mut self, key: ClientKey, request: &Request) -> Standing {
-        let client = &mut self.clients[key];
-        let in_transaction = client.in_transaction();
-        let beyond = client.session.pins.may_hold_locks();
-        if !in_transaction && !beyond {
-            client.transaction.began = self.scheduling.scheduler.arrival();
-            client.transaction.holds_locks = false;
-            client.transaction.blocks_others = false;
-        }
-        let standing = Standing {
-            in_transaction,
-            holds_locks: beyond || client.transaction.holds_locks,
-            blocks_others: client.transaction.blocks_others,
-            began: client.transaction.began,
-        };
-        client.transaction.holds_locks |= request.may_lock();
-        standing
-    }
-
     /// Takes a client's statement out of its queue; an error with this code is about to answer it.
     pub(crate) fn take_queued(&mut self, key: ClientKey, error: u16) -> Option<Box<Request>> {
         self.leave_group(key);
@@ -536,44 +510,80 @@ impl Engine {
     /// The request of a client, with its bytes taken off the account.
     pub(crate) fn take_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
         self.scheduling.shares.ended(&self.settings.shares, key, self.now);
-        let request = self.lift_request(key)?;
+        let request = self.client_memory.lift_request(&mut self.clients[key])?;
         self.note_end_for_readers(key, &request);
         Some(request)
     }
 
-    /// The same while the request goes on, see [`Self::put_request_back`].
-    pub(crate) fn lift_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
-        let mut request = self.clients[key].request.take()?;
-        self.client_memory.statements.give_back(&mut request.bytes.counted);
-        Some(request)
+    /// How far the first command goes, where it has a large text and may be taken up.
+    fn large_text(&self, key: ClientKey, input: &[u8]) -> Option<Extent> {
+        let client = &self.clients[key];
+        let extent = client.large_text(&self.settings, self.servers.primary(), input)?;
+        let waits = self.waits_for_kill(key) || self.io.outbox.is_about_to_compress(client.connection);
+        (!waits).then_some(extent)
     }
 
-    /// A request that was lifted goes on, and its bytes, which may have become others, count again.
-    pub(crate) fn put_request_back(&mut self, key: ClientKey, mut request: Box<Request>) {
-        debug_assert!(self.clients[key].request.is_none(), "a client has one request");
-        let bytes = request.bytes();
-        self.client_memory.statements.set(&mut request.bytes.counted, bytes);
-        self.clients[key].request = Some(request);
+    /// Has a large text read elsewhere; what was found comes to [`Self::text_is_read`].
+    pub(super) fn read_elsewhere(
+        &mut self,
+        key: ClientKey,
+        command: RequestKind,
+        raw: Vec<u8>,
+        answer: u8,
+        attributes: QueryAttributes,
+    ) {
+        self.pool.take_up_code();
+        let (known, asker) = ((&self.settings, &self.pool.known_code), self.clients.ref_to(key));
+        let (sessions, server, client) =
+            (&self.sessions.states, self.servers.primary(), &mut self.clients[key]);
+        let text = client.text_to_read(known, sessions, server, (command, raw, attributes), answer);
+        self.client_memory.begin_reading(asker, client, text, &mut self.io.tasks);
+        if self.lacks_statement_memory() {
+            self.cancel_reading(key, &MySqlError::statement_memory(self.settings.statement_memory));
+        }
+    }
+
+    /// What was to be read is not to run.
+    pub(crate) fn cancel_reading(&mut self, key: ClientKey, error: &MySqlError) {
+        let client = &mut self.clients[key];
+        self.client_memory.forget_reading(client, &mut self.io.tasks);
+        let Some(answer) = self.client_memory.end_reading(client) else { return };
+        self.answer_error(key, answer, error);
+        self.resume.push(key);
+    }
+
+    /// A client's large text has been read: its statement goes on.
+    pub(crate) fn text_is_read(&mut self, client: ClientRef, read: ReadText) {
+        let key = client.key;
+        let Some(client) = self.clients.find_mut(client) else { return };
+        let Some(answer) = self.client_memory.end_reading(client) else { return };
+        self.resume.push(key);
+        let mut request = read.into_request();
+        if let Some(lost) = self.clients[key].loss.lost {
+            return self.answer_lost(key, lost, answer);
+        }
+        let mut raw = std::mem::take(&mut request.raw);
+        let goes_on = match (request.command, request.statement.kind) {
+            (RequestKind::Prepare, _) => self.may_prepare(key, &request, raw.len()),
+            (_, Kind::Kill(_)) => {
+                with_text_of(&mut raw, |text| self.is_for_the_server(key, &mut request, text))
+            }
+            // Nobody else looks at a large text any more, which may have to be put together for that.
+            _ => self.is_for_the_server(key, &mut request, b""),
+        };
+        if goes_on {
+            request.raw = raw;
+            self.queue_request(key, request);
+        }
+        if self.clients.contains(key) && matches!(self.clients[key].phase(), Phase::Idle) {
+            self.drain_client(key);
+        }
     }
 
     /// How the lexer has to read this client's text.
     pub(crate) fn lex_mode(&self, key: ClientKey) -> sql::LexMode {
         self.clients[key].lex_mode(&self.sessions.states, self.servers.primary())
     }
-}
-
-/// From here on what is kept of a command grows by a part of itself, and does not double: the allocator moves so much without copying it.
-const DOUBLES_UP_TO: usize = 1 << 20;
-const GROWS_BY: usize = 8;
-
-/// Makes room for what has come of a command, and for no more than what its headers say will come.
-fn make_room(input: &mut Vec<u8>, more: usize) {
-    if input.capacity() - input.len() >= more {
-        return;
-    }
-    let room = if input.len() < DOUBLES_UP_TO { input.len() } else { input.len() / GROWS_BY };
-    let to_come = wire::message_len_hint(input).map_or(more, |needed| needed.saturating_sub(input.len()));
-    input.reserve_exact(more.max(room.min(to_come)));
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use wire::StatusFlags;
 use super::Client;
 use crate::backend::preparing::stays;
 use crate::request::{Request, RequestKind};
+use crate::scheduler::Scheduler;
+use crate::scheduler::lane::Standing;
 use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::session::pins::Pins;
@@ -78,6 +80,26 @@ impl Client {
                 && statement.transaction.is_none()
                 && self.pins_of(request, settings, servers, sessions).is_empty()
         })
+    }
+
+    /// What it holds before this request; takes note of what it will hold behind it.
+    pub(super) fn standing(&mut self, scheduler: &Scheduler, request: &Request) -> Standing {
+        let in_transaction = self.in_transaction();
+        let beyond = self.session.pins.may_hold_locks();
+        let transaction = &mut self.transaction;
+        if !in_transaction && !beyond {
+            transaction.began = scheduler.arrival();
+            transaction.holds_locks = false;
+            transaction.blocks_others = false;
+        }
+        let standing = Standing {
+            in_transaction,
+            holds_locks: beyond || transaction.holds_locks,
+            blocks_others: transaction.blocks_others,
+            began: transaction.began,
+        };
+        transaction.holds_locks |= request.may_lock();
+        standing
     }
 }
 

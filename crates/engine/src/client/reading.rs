@@ -169,7 +169,7 @@ impl Request {
 }
 
 /// Looks at the text of a command, of however many packets, whose headers are away meanwhile.
-fn with_text_of<T>(raw: &mut Vec<u8>, look: impl FnOnce(&[u8]) -> T) -> T {
+pub(super) fn with_text_of<T>(raw: &mut Vec<u8>, look: impl FnOnce(&[u8]) -> T) -> T {
     if raw.len() < wire::HEADER_LEN + wire::MAX_PAYLOAD {
         return look(raw.get(wire::HEADER_LEN + 1..).unwrap_or_default());
     }

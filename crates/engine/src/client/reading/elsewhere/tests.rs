@@ -3,6 +3,7 @@ use seam::{Input, Instant, Output, Program as _};
 use super::*;
 use crate::accounts::task::{Finding, Task};
 use crate::client::commands::tests::{connection, engine};
+use crate::engine::Engine;
 use crate::ids::client_key;
 use crate::settings::Settings;
 
