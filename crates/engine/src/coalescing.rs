@@ -28,17 +28,18 @@ use wire::StatusFlags;
 
 use self::followers::{followers_of, is_following};
 use self::group::{Coalescer, Group};
-use crate::backend::{Ends, InFlight, Owner};
+use crate::backend::{Ends, Owner};
 use crate::client::Client;
-use crate::engine::Engine;
-use crate::errors::MySqlError;
+use crate::client::bytes_held::ClientMemory;
 use crate::ids::{BackendKey, ClientKey, Table};
+use crate::outbox::Outbox;
+use crate::outside::slow_log::noting::Surroundings;
 use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
 use crate::scheduler::lane::{Lane, Standing};
 use crate::scheduling::Scheduling;
-use crate::session::aftermath::Diagnostics;
-use crate::shares::Arriving;
+use crate::servers::Servers;
+use crate::shares::{Arriving, Parties};
 
 /// Longer texts are rare among those that come many times at once, and cost more to compare.
 const LARGEST_TEXT: usize = 64 << 10;
@@ -65,14 +66,37 @@ impl Coalescer {
     }
 }
 
-impl Engine {
+impl Servers {
+    /// Who waits for the answer to what is first in flight on a backend.
+    pub(crate) fn followers_behind(
+        &self,
+        backend: BackendKey,
+        clients: &Table<ClientKey, Client>,
+    ) -> Vec<ClientKey> {
+        let statement = self[backend].in_flight.front();
+        let group = statement.and_then(|statement| statement.group.as_ref());
+        group.map_or_else(Vec::new, |group| followers_of(clients, group))
+    }
+}
+
+/// Clients whose reads run together, and what changes when they do.
+pub(crate) struct Coalescing<'a> {
+    pub(crate) parties: Parties<'a>,
+    pub(crate) scheduling: &'a mut Scheduling,
+    pub(crate) clients: &'a mut Table<ClientKey, Client>,
+    pub(crate) client_memory: &'a mut ClientMemory,
+    pub(crate) servers: &'a mut Servers,
+    pub(crate) outbox: &'a mut Outbox,
+}
+
+impl Coalescing<'_> {
     /// A statement is about to be queued. Where it has to wait for nothing but the answer to one that waits already: the
     /// number of that group. Else it may have become the leader of a new one.
     pub(crate) fn join_group(&mut self, key: ClientKey, request: &mut Request) -> Option<u64> {
         if !self.may_coalesce(key, request) {
             return None;
         }
-        let most = self.settings.coalescing.most as usize;
+        let most = self.parties.settings.coalescing.most as usize;
         let mut hash = self.hash_of(key, request);
         loop {
             let Some(group) = self.scheduling.coalescer.waiting.get(&hash) else {
@@ -115,7 +139,9 @@ impl Engine {
             && !client.in_transaction()
             && client.transaction.unstarted.is_none()
             && client.session.pins.is_empty()
-            && self.pins_of(key, request).is_empty()
+            && client
+                .pins_of(request, self.parties.settings, self.servers, &self.parties.sessions.states)
+                .is_empty()
             && !self.scheduling.history.is_large(request.statement.fingerprint)
     }
 
@@ -178,24 +204,28 @@ impl Engine {
     fn queue_alone(&mut self, key: ClientKey, lane: Lane, since: Instant) {
         let began = self.clients[key].transaction.began;
         let standing = Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
-        let (scheduling, parties, clients, servers) = self.queues();
         let arriving = Arriving::new_work(since, key, lane, standing);
-        scheduling.queue_for_share(&parties, clients, servers, &arriving);
+        self.scheduling.queue_for_share(&self.parties, self.clients, self.servers, &arriving);
     }
 
     /// The leader's statement goes to the server now: nobody joins any more. `None` where nobody follows.
     pub(crate) fn begin_group(&mut self, request: &mut Request) -> Option<Box<Group>> {
         let hash = request.turn.group.take()?;
         let mut group = self.scheduling.coalescer.waiting.remove(&hash)?;
-        group.followers.retain(|&follower| is_following(&self.clients, follower, group.number));
+        group.followers.retain(|&follower| is_following(self.clients, follower, group.number));
         for follower in &group.followers {
             let key = follower.key;
             let Some(mut request) = self.clients[key].request.take() else { continue };
             // The whole wait is counted once the answer is known to be its own too.
-            request.turn.waited = self.now.since(request.turn.arrival.at);
-            self.scheduling.note_parts(self.now, &request.turn.arrival);
-            self.note_begun(key, &request);
-            self.slow_log().1.note_slow_start(key, &mut request);
+            request.turn.waited = self.parties.now.since(request.turn.arrival.at);
+            self.scheduling.note_parts(self.parties.now, &request.turn.arrival);
+            self.scheduling.note_begun(
+                self.parties.now,
+                self.parties.settings,
+                (key, &mut self.clients[key]),
+                &request,
+            );
+            self.surroundings().note_slow_start(key, &mut request);
             let bytes = request.bytes();
             self.client_memory.statements.set(&mut request.bytes.counted, bytes);
             self.clients[key].request = Some(request);
@@ -203,14 +233,24 @@ impl Engine {
         (!group.followers.is_empty()).then(|| Box::new(group))
     }
 
-    /// Returns the clients that still follow.
-    pub(crate) fn followers(&self, group: &Group) -> Vec<ClientKey> {
-        followers_of(&self.clients, group)
+    /// The wait of a follower that is answered with the leader is counted.
+    pub(crate) fn count_wait(&mut self, key: ClientKey) {
+        if let Some(request) = &self.clients[key].request {
+            let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
+            self.scheduling.waits.record(queue, request.turn.waited);
+        }
+    }
+
+    /// What is looked at where a statement may be worth a line of the slow log.
+    fn surroundings(&self) -> Surroundings<'_> {
+        let Parties { now, settings, pool, logins, sessions } = self.parties;
+        let (clients, servers, scheduling) = (&*self.clients, &*self.servers, &*self.scheduling);
+        Surroundings { now, settings, pool, clients, servers, logins, sessions, scheduling }
     }
 
     fn next_follower(&self, group: &mut Group) -> Option<ClientKey> {
         while let Some(follower) = group.followers.pop_front() {
-            if is_following(&self.clients, follower, group.number) {
+            if is_following(self.clients, follower, group.number) {
                 return Some(follower.key);
             }
         }
@@ -250,7 +290,7 @@ impl Engine {
         }
         self.scheduling.shares.hand_over(key, next);
         self.clients[key].backend = None;
-        self.clients.server_keeps_up(key, &mut self.io.outbox);
+        self.clients.server_keeps_up(key, self.outbox);
         self.clients[next].backend = Some(backend_key);
         self.clients[next].take_over(settles);
         // Its text has been sent, so to say.
@@ -268,14 +308,14 @@ impl Engine {
         let (leader, fingerprint) = (statement.owner.client(), statement.fingerprint);
         self.scheduling.history.note_large(fingerprint);
         if let Some(leader) = leader {
-            self.io.outbox.send(self.clients[leader].connection, &group.reply);
+            self.outbox.send(self.clients[leader].connection, &group.reply);
             if self.clients[leader].activity.stalled_since.is_some() {
                 let client = (leader, &mut self.clients[leader]);
-                let (outbox, scheduler) = (&mut self.io.outbox, &mut self.scheduling.scheduler);
-                self.servers.client_stalled(self.now, client, outbox, scheduler);
+                let scheduler = &mut self.scheduling.scheduler;
+                self.servers.client_stalled(self.parties.now, client, self.outbox, scheduler);
             }
         }
-        for follower in self.followers(&group) {
+        for follower in followers_of(self.clients, &group) {
             self.goes_alone(follower);
         }
     }
@@ -283,148 +323,22 @@ impl Engine {
     /// A follower goes back into the queue, to where it would stand if it had come alone.
     pub(crate) fn goes_alone(&mut self, key: ClientKey) {
         let Some(mut request) = self.clients[key].request.take() else { return };
-        let (settings, workers) = (&self.settings, &self.pool.workers);
-        let long = self.scheduling.joins_long_lane(self.now, settings, workers, &self.clients[key], &request);
+        let (settings, workers) = (self.parties.settings, &self.parties.pool.workers);
+        let long = self.scheduling.joins_long_lane(
+            self.parties.now,
+            settings,
+            workers,
+            &self.clients[key],
+            &request,
+        );
         let lane = if long { Lane::Long } else { request.turn.lane.unwrap_or(Lane::Low) };
         let since = request.turn.arrival.at;
         // What it has waited for up to now is counted.
-        request.turn.arrival = self.scheduling.holdups.change_queue(&request.turn.arrival, self.now, long);
+        request.turn.arrival =
+            self.scheduling.holdups.change_queue(&request.turn.arrival, self.parties.now, long);
         request.turn.lane = Some(lane);
         self.clients[key].request = Some(request);
         self.clients[key].go_alone();
         self.queue_alone(key, lane, since);
-    }
-
-    /// A statement that has run for too long is about to be ended: the others that wait for its answer are told so.
-    pub(crate) fn end_group(&mut self, backend_key: BackendKey, error: &MySqlError) {
-        for follower in self.followers_behind(backend_key) {
-            self.cancel_queued(follower, error);
-        }
-    }
-
-    /// Who waits for the answer to what is first in flight there.
-    pub(crate) fn followers_behind(&self, backend_key: BackendKey) -> Vec<ClientKey> {
-        let statement = self.servers[backend_key].in_flight.front();
-        let group = statement.and_then(|statement| statement.group.as_ref());
-        group.map_or_else(Vec::new, |group| self.followers(group))
-    }
-
-    /// The request of a follower that is answered with the leader, its wait counted.
-    fn take_answered(&mut self, key: ClientKey) -> Option<Box<Request>> {
-        self.count_wait(key);
-        self.take_request(key)
-    }
-
-    fn count_wait(&mut self, key: ClientKey) {
-        if let Some(request) = &self.clients[key].request {
-            let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-            self.scheduling.waits.record(queue, request.turn.waited);
-        }
-    }
-
-    /// The reply to a group's statement is complete.
-    pub(crate) fn group_ended(
-        &mut self,
-        key: BackendKey,
-        leader: ClientKey,
-        statement: &mut InFlight,
-        group: Box<Group>,
-    ) {
-        let followers = self.followers(&group);
-        if statement.summary.prelude_failed {
-            self.client_statement_ended(key, leader, RequestKind::Query, statement);
-            // What failed for the leader would have failed for each of them.
-            for follower in followers {
-                if let Some(request) = self.take_answered(follower) {
-                    self.prelude_failed(key, follower, &request, &statement.summary);
-                }
-            }
-        } else if statement.summary.preludes_done < statement.preludes {
-            self.statement_lost(leader, false);
-            self.group_lost(&group);
-            self.close_backend(key, "the server lost a part of a text of several statements");
-        } else {
-            for &member in std::iter::once(&leader).chain(&followers) {
-                self.io.outbox.send(self.clients[member].connection, &group.reply);
-            }
-            self.client_statement_ended(key, leader, RequestKind::Query, statement);
-            self.followers_answered(key, leader, statement, group, &followers);
-        }
-    }
-
-    /// Gives each follower the statement's aftermath. Its warnings are being asked for where the leader asks for its own.
-    fn followers_answered(
-        &mut self,
-        key: BackendKey,
-        leader: ClientKey,
-        statement: &mut InFlight,
-        mut group: Box<Group>,
-        followers: &[ClientKey],
-    ) {
-        let count = followers.len() as u64;
-        self.scheduling.digests.record_coalesced(statement.fingerprint, count);
-        self.views.totals.coalesced += count;
-        // In case that the warnings cannot be had.
-        statement.shared = true;
-        for &follower in followers {
-            let Some(request) = self.take_answered(follower) else { continue };
-            if let Some(status) = statement.summary.status {
-                let about_statement = [
-                    StatusFlags::MORE_RESULTS_EXISTS,
-                    StatusFlags::SESSION_STATE_CHANGED,
-                    // The backend's, should a function in a view have opened one: its backend is closed then.
-                    StatusFlags::IN_TRANS,
-                ];
-                self.clients[follower].session.status =
-                    about_statement.into_iter().fold(status, StatusFlags::without);
-            }
-            self.note_aftermath(key, follower, &request, statement);
-        }
-        let backend = self.servers.get_mut(key).filter(|_| !followers.is_empty());
-        let asks = backend.and_then(|backend| backend.in_flight.back_mut());
-        match asks.filter(|last| last.owner == Owner::SaveDiagnostics { client: leader }) {
-            Some(asks) => {
-                group.reply = Vec::new();
-                asks.group = Some(group);
-            }
-            None => {
-                for &follower in followers {
-                    self.follower_rests(follower);
-                }
-            }
-        }
-    }
-
-    /// The server's answer to SHOW WARNINGS after a group's statement, which is the followers' too.
-    pub(crate) fn share_diagnostics(&mut self, leader: ClientKey, group: &Group) {
-        let saved = self.clients.get(leader).map(|leader| leader.session.aftermath.diagnostics.clone());
-        for follower in self.followers(group) {
-            if let Some(saved @ (Diagnostics::Saved { .. } | Diagnostics::Counted { .. })) = &saved {
-                self.keep_diagnostics(follower, saved.clone());
-            }
-            self.follower_rests(follower);
-        }
-    }
-
-    /// The backend was lost in the middle of it, or is not to be trusted. Whether the statement ran, nobody knows.
-    pub(crate) fn group_lost(&mut self, group: &Group) {
-        for follower in self.followers(group) {
-            match self.clients[follower].request.is_some() {
-                true => {
-                    self.count_wait(follower);
-                    self.statement_lost(follower, false);
-                }
-                // It has had its answer, and waited for the warnings.
-                false => self.follower_rests(follower),
-            }
-        }
-    }
-
-    fn follower_rests(&mut self, key: ClientKey) {
-        let client = &mut self.clients[key];
-        client.end_statement();
-        client.activity.last_heard = self.now;
-        self.resume.push(key);
-        self.drain_client(key);
     }
 }

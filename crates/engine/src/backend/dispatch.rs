@@ -278,7 +278,8 @@ impl Engine {
     fn note_start(&mut self, key: ClientKey, request: &mut Request) {
         self.scheduling.note_start(self.now, request);
         self.views.note_start(&mut self.clients[key], request);
-        self.note_begun(key, request);
+        let client = &mut self.clients[key];
+        self.scheduling.note_begun(self.now, &self.settings, (key, client), request);
         self.slow_log().1.note_slow_start(key, request);
         let mode = || self.clients[key].lex_mode(&self.sessions.states, self.servers.primary());
         self.scheduling.note_digest(self.now, request, mode);
@@ -323,7 +324,7 @@ impl Engine {
         if joined || several {
             self.set_multi_statements(backend_key, joined || client_several);
         }
-        let group = self.begin_group(&mut request);
+        let group = self.coalescing().begin_group(&mut request);
         self.pool.note_served(&mut request);
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
             let id = self.prepared_statement_id(backend_key, about).expect("it is prepared there");
@@ -357,7 +358,7 @@ impl Engine {
         request.prepared = true;
         // Whatever becomes of that, it concerns its client alone.
         if let Some(hash) = request.turn.group.take() {
-            self.pass_on(hash);
+            self.coalescing().pass_on(hash);
         }
         self.client_memory.put_request_back(&mut self.clients[key], request);
         self.clients[key].prepare();

@@ -10,6 +10,7 @@ use super::{Afterwards, Backend, Ends, Owner, Phase, Summary};
 use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::client::wait_timeout::RESTORE;
+use crate::coalescing::followers::followers_of;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ServerKey};
@@ -102,8 +103,10 @@ impl Engine {
                 self.views.totals.rescues += 1;
                 self.queue_again(client, ends);
                 // Others that wait for the same answer ask for themselves.
-                for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
-                    self.goes_alone(follower);
+                for follower in
+                    group.iter().flat_map(|group| followers_of(&self.clients, group)).collect::<Vec<_>>()
+                {
+                    self.coalescing().goes_alone(follower);
                 }
             }
         }
@@ -287,6 +290,7 @@ mod tests {
     use std::time::Duration;
 
     use seam::{Input, Instant, Program};
+
     use super::{Afterwards, Effects, Pins, behind_pins};
     use crate::backend::Phase;
     use crate::client::commands::tests::{connection, engine};

@@ -7,21 +7,25 @@ use wire::{ReplyEvent, ReplySink, StatusFlags};
 
 use super::preparing::LARGEST_ANSWER;
 use super::unreported_variables::SessionOnBackend;
-use super::{Afterwards, Change, InFlight, Owner, Phase, Summary};
+use super::{Change, InFlight, Owner, Phase, Summary};
+use crate::client::Client;
 use crate::client::buffered_answer::LARGEST_HELD;
 use crate::client::known_answers::LARGEST_REMEMBERED;
 use crate::client::trackers::told;
-use crate::client::{Client, Phase as ClientPhase};
 use crate::cluster::refusal::is_refusal_by_role;
+use crate::coalescing::Coalescing;
+use crate::coalescing::followers::followers_of;
 use crate::coalescing::group::Group;
 use crate::engine::Engine;
-use crate::errors::ServerError;
+use crate::errors::{MySqlError, ServerError};
 use crate::ids::{BackendKey, ClientKey};
 use crate::outbox::Outbox;
 use crate::outside::named::{ClosedFor, Limit};
-use crate::request::RequestKind;
+use crate::request::{Request, RequestKind};
+use crate::session::aftermath::Diagnostics;
 use crate::session::known_answers::Question;
 use crate::session::trackers::{self, Told};
+use crate::shares::Parties;
 
 /// An answer whose client has gone is read to its end up to this size, since a new backend costs more than that.
 const LARGEST_UNWANTED: u64 = 1 << 20;
@@ -255,7 +259,7 @@ impl Engine {
             bytes = &bytes[progress.consumed..];
             let reply_size = self.settings.coalescing.reply_size;
             if statement.group.as_ref().is_some_and(|group| group.outgrown(reply_size)) {
-                self.dissolve_group(key);
+                self.coalescing().dissolve_group(key);
             }
             let backend = &mut self.servers[key];
             if progress.done {
@@ -452,26 +456,130 @@ impl Engine {
         SessionOnBackend { own, client: &mut clients[own], key, servers, sessions, client_memory }
     }
 
-    /// The server has said how a transaction stands behind an error.
-    fn status_told(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
-        if summary.error.is_some() {
-            // Killed, most likely: nobody has said whether a transaction is open.
-            self.servers[key].afterwards = Afterwards::Close;
-        }
-        let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
-        self.session_on(key, client).take_in_rest(&in_doubt, summary);
-        self.settle(key, client, false);
+    /// Clients whose reads run together.
+    pub(crate) fn coalescing(&mut self) -> Coalescing<'_> {
+        let Self { now, settings, pool, logins, sessions, scheduling, clients, client_memory, .. } = self;
+        let parties = Parties::new(*now, settings, pool, logins, sessions);
+        let (servers, outbox) = (&mut self.servers, &mut self.io.outbox);
+        Coalescing { parties, scheduling, clients, client_memory, servers, outbox }
     }
 
-    /// The server has said what a client's session variables are that only it knows.
-    fn unreported_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
-        self.session_on(key, client).take_in_answer(summary);
-        if matches!(self.clients[client].phase(), ClientPhase::Settling) {
-            return self.settle(key, client, false);
+    /// A statement that has run for too long is about to be ended: the others that wait for its answer are told so.
+    pub(crate) fn end_group(&mut self, backend_key: BackendKey, error: &MySqlError) {
+        for follower in self.servers.followers_behind(backend_key, &self.clients) {
+            self.cancel_queued(follower, error);
         }
-        if self.clients[client].loss.killed {
-            return self.close_client(client, ClosedFor::Killed, "killed");
+    }
+
+    /// The request of a follower that is answered with the leader, its wait counted.
+    fn take_answered(&mut self, key: ClientKey) -> Option<Box<Request>> {
+        self.coalescing().count_wait(key);
+        self.take_request(key)
+    }
+
+    /// The reply to a group's statement is complete.
+    pub(crate) fn group_ended(
+        &mut self,
+        key: BackendKey,
+        leader: ClientKey,
+        statement: &mut InFlight,
+        group: Box<Group>,
+    ) {
+        let followers = followers_of(&self.clients, &group);
+        if statement.summary.prelude_failed {
+            self.client_statement_ended(key, leader, RequestKind::Query, statement);
+            // What failed for the leader would have failed for each of them.
+            for follower in followers {
+                if let Some(request) = self.take_answered(follower) {
+                    self.prelude_failed(key, follower, &request, &statement.summary);
+                }
+            }
+        } else if statement.summary.preludes_done < statement.preludes {
+            self.statement_lost(leader, false);
+            self.group_lost(&group);
+            self.close_backend(key, "the server lost a part of a text of several statements");
+        } else {
+            for &member in std::iter::once(&leader).chain(&followers) {
+                self.io.outbox.send(self.clients[member].connection, &group.reply);
+            }
+            self.client_statement_ended(key, leader, RequestKind::Query, statement);
+            self.followers_answered(key, leader, statement, group, &followers);
         }
-        self.send_request(client, key);
+    }
+
+    /// Gives each follower the statement's aftermath. Its warnings are being asked for where the leader asks for its own.
+    fn followers_answered(
+        &mut self,
+        key: BackendKey,
+        leader: ClientKey,
+        statement: &mut InFlight,
+        mut group: Box<Group>,
+        followers: &[ClientKey],
+    ) {
+        let count = followers.len() as u64;
+        self.scheduling.digests.record_coalesced(statement.fingerprint, count);
+        self.views.totals.coalesced += count;
+        // In case that the warnings cannot be had.
+        statement.shared = true;
+        for &follower in followers {
+            let Some(request) = self.take_answered(follower) else { continue };
+            if let Some(status) = statement.summary.status {
+                let about_statement = [
+                    StatusFlags::MORE_RESULTS_EXISTS,
+                    StatusFlags::SESSION_STATE_CHANGED,
+                    // The backend's, should a function in a view have opened one: its backend is closed then.
+                    StatusFlags::IN_TRANS,
+                ];
+                self.clients[follower].session.status =
+                    about_statement.into_iter().fold(status, StatusFlags::without);
+            }
+            self.note_aftermath(key, follower, &request, statement);
+        }
+        let backend = self.servers.get_mut(key).filter(|_| !followers.is_empty());
+        let asks = backend.and_then(|backend| backend.in_flight.back_mut());
+        match asks.filter(|last| last.owner == Owner::SaveDiagnostics { client: leader }) {
+            Some(asks) => {
+                group.reply = Vec::new();
+                asks.group = Some(group);
+            }
+            None => {
+                for &follower in followers {
+                    self.follower_rests(follower);
+                }
+            }
+        }
+    }
+
+    /// The server's answer to SHOW WARNINGS after a group's statement, which is the followers' too.
+    pub(crate) fn share_diagnostics(&mut self, leader: ClientKey, group: &Group) {
+        let saved = self.clients.get(leader).map(|leader| leader.session.aftermath.diagnostics.clone());
+        for follower in followers_of(&self.clients, group) {
+            if let Some(saved @ (Diagnostics::Saved { .. } | Diagnostics::Counted { .. })) = &saved {
+                self.keep_diagnostics(follower, saved.clone());
+            }
+            self.follower_rests(follower);
+        }
+    }
+
+    /// The backend was lost in the middle of it, or is not to be trusted. Whether the statement ran, nobody knows.
+    pub(crate) fn group_lost(&mut self, group: &Group) {
+        for follower in followers_of(&self.clients, group) {
+            match self.clients[follower].request.is_some() {
+                true => {
+                    self.coalescing().count_wait(follower);
+                    self.statement_lost(follower, false);
+                }
+                // It has had its answer, and waited for the warnings.
+                false => self.follower_rests(follower),
+            }
+        }
+    }
+
+    fn follower_rests(&mut self, key: ClientKey) {
+        let client = &mut self.clients[key];
+        client.end_statement();
+        client.activity.last_heard = self.now;
+        self.resume.push(key);
+        self.drain_client(key);
     }
 }

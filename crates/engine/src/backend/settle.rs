@@ -8,6 +8,7 @@ use wire::{CommandKind, Expect, StatusFlags};
 use super::own_answers::rows_of;
 use super::pool::behind_pins;
 use super::{Afterwards, InFlight, Owner, Summary};
+use crate::client::Phase;
 use crate::client::priority::Priority;
 use crate::client::variables::VariablesBehind;
 use crate::control::facts::Facts;
@@ -495,6 +496,29 @@ impl Engine {
             let owner = Owner::ReadVariables { client };
             self.send_own(key, owner, CommandKind::Query, &text, Expect::ResultSets, 0);
         }
+    }
+
+    /// The server has said how a transaction stands behind an error.
+    pub(super) fn status_told(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
+        if summary.error.is_some() {
+            // Killed, most likely: nobody has said whether a transaction is open.
+            self.servers[key].afterwards = Afterwards::Close;
+        }
+        let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
+        self.session_on(key, client).take_in_rest(&in_doubt, summary);
+        self.settle(key, client, false);
+    }
+
+    /// The server has said what a client's session variables are that only it knows.
+    pub(super) fn unreported_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
+        self.session_on(key, client).take_in_answer(summary);
+        if matches!(self.clients[client].phase(), Phase::Settling) {
+            return self.settle(key, client, false);
+        }
+        if self.clients[client].loss.killed {
+            return self.close_client(client, ClosedFor::Killed, "killed");
+        }
+        self.send_request(client, key);
     }
 
     /// What the next statement of this kind may be trusted with.

@@ -128,7 +128,7 @@ impl Engine {
                 self.views.totals.cancelled += 1;
                 let (views, around) = self.slow_log();
                 views.note_slow_wait(&around, key, None);
-                self.leave_group(key);
+                self.coalescing().leave_group(key);
                 self.scheduling.note_abandoned_wait(self.now, &self.settings, key, &self.clients[key]);
                 self.scheduling.scheduler.remove(key);
             }
@@ -188,7 +188,7 @@ impl Engine {
 
     /// The statement goes on without its client; its backend is cleaned before anybody else gets it.
     fn abandon_statement(&mut self, key: ClientKey) {
-        if self.hand_over(key) {
+        if self.coalescing().hand_over(key) {
             return;
         }
         self.scheduling.note_abandoned_start(self.now, key, &self.clients[key]);

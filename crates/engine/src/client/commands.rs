@@ -455,7 +455,13 @@ impl Engine {
                 false => self.scheduling.scheduler.lane(standing, client.priority, &mut client.tickets),
             };
             request.turn.lane = Some(lane);
-            match self.settings.coalescing.reads.then(|| self.join_group(key, &mut request)).flatten() {
+            match self
+                .settings
+                .coalescing
+                .reads
+                .then(|| self.coalescing().join_group(key, &mut request))
+                .flatten()
+            {
                 Some(group) => follows = Some(group),
                 None => enters = Some(lane),
             }
@@ -478,7 +484,7 @@ impl Engine {
 
     /// Takes a client's statement out of its queue; an error with this code is about to answer it.
     pub(crate) fn take_queued(&mut self, key: ClientKey, error: u16) -> Option<Box<Request>> {
-        self.leave_group(key);
+        self.coalescing().leave_group(key);
         self.scheduling.scheduler.remove(key);
         if !self.goes_to_primary(error) {
             let (views, around) = self.slow_log();

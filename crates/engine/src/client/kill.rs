@@ -482,7 +482,7 @@ impl Engine {
             }
             return Outcome::Done;
         }
-        if self.hand_over(victim) {
+        if self.coalescing().hand_over(victim) {
             // Others wait for the same answer; only the victim goes without.
             self.clients[victim].hand_over();
             match query_only {

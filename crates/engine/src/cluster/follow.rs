@@ -13,6 +13,7 @@ use crate::accounts::task::Asker;
 use crate::backend::{Afterwards, InFlight, Owner};
 use crate::client::{Phase, Running};
 use crate::cluster::{Effect, Step};
+use crate::coalescing::followers::followers_of;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
@@ -301,13 +302,13 @@ impl Engine {
     /// A client's statement is queued once more, and each of those that waited for its answer goes alone.
     pub(crate) fn wait_again(&mut self, key: ClientKey, statement: &mut InFlight, sent_before: SentBefore) {
         let group = statement.group.take();
-        let followers: Vec<_> = group.iter().flat_map(|group| self.followers(group)).collect();
+        let followers: Vec<_> = group.iter().flat_map(|group| followers_of(&self.clients, group)).collect();
         self.queue_again(key, statement.ends);
         if let Some(request) = &mut self.clients[key].request {
             request.tries.sent_before = sent_before;
         }
         for follower in followers {
-            self.goes_alone(follower);
+            self.coalescing().goes_alone(follower);
         }
     }
 

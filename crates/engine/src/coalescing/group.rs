@@ -22,7 +22,7 @@ pub(crate) struct Group {
     pub(super) lane: Option<Lane>,
     pub(super) followers: VecDeque<ClientRef>,
     /// The part of the reply that has come.
-    pub(super) reply: Vec<u8>,
+    pub(crate) reply: Vec<u8>,
 }
 
 impl Group {

@@ -19,6 +19,8 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::Limit;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::lane::Class;
+use crate::scheduling::Scheduling;
+use crate::settings::Settings;
 use crate::workers::letter::Ending;
 
 /// A statement whose client has gone may run for so long before a KILL is sent: most end by themselves, and the KILL takes a
@@ -28,6 +30,23 @@ const GRACE: Duration = Duration::from_millis(50);
 /// A short read that others follow on the same backend has to be stuck for this long before it is ended, since a KILL that
 /// comes late would hit the next one. As for a client's own KILL.
 const STUCK: Duration = Duration::from_millis(1_001);
+
+impl Scheduling {
+    /// A client's statement starts, which may be the first of a transaction.
+    pub(crate) fn note_begun(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        (key, client): (ClientKey, &mut Client),
+        request: &Request,
+    ) {
+        self.note_queue_delay(now, settings, client, request);
+        self.shares.started(key, now);
+        if !client.in_transaction() {
+            client.transaction.since = now;
+        }
+    }
+}
 
 impl Engine {
     /// Ends statements that are over their time, and those that nobody waits for.
@@ -163,17 +182,6 @@ impl Engine {
         }
     }
 
-    /// A statement starts, which may be the first of a transaction.
-    pub(crate) fn note_begun(&mut self, client: ClientKey, request: &Request) {
-        let now = self.now;
-        self.scheduling.note_queue_delay(now, &self.settings, &self.clients[client], request);
-        self.scheduling.shares.started(client, now);
-        let state = &mut self.clients[client];
-        if !state.in_transaction() {
-            state.transaction.since = now;
-        }
-    }
-
     /// A statement has ended, which may have begun another transaction at once (COMMIT AND CHAIN, BEGIN after BEGIN).
     pub(crate) fn note_ended(&mut self, client: ClientKey, request: &Request) {
         if matches!(request.statement.kind, Kind::Begin | Kind::Commit | Kind::Rollback) {
@@ -292,7 +300,7 @@ impl Engine {
                 let id = self.clients[client].id;
                 // Else each of them in turn would take it over, and be over its time.
                 let bound = Bound::time(Limit::QueryTimeout, limit);
-                let followers = self.followers_behind(key);
+                let followers = self.servers.followers_behind(key, &self.clients);
                 for each in followers.into_iter().chain([client]) {
                     self.views.note_refused(
                         self.now,

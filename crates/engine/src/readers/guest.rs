@@ -9,6 +9,7 @@ use super::guests::{Ended, Guest, Guests, Returned};
 use crate::accounts::Account;
 use crate::backend::InFlight;
 use crate::client::{Client, Phase};
+use crate::coalescing::followers::followers_of;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
@@ -158,7 +159,8 @@ impl Engine {
         let error = statement.summary.error.as_ref().expect("an error is withheld");
         let error = MySqlError::replica_refuses(error);
         let group = statement.group.take();
-        for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
+        for follower in group.iter().flat_map(|group| followers_of(&self.clients, group)).collect::<Vec<_>>()
+        {
             self.take_request(follower);
             self.note_error_of_guest(follower, &error);
             self.let_go(backend, follower);

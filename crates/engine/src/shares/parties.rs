@@ -19,7 +19,7 @@ pub(crate) struct Parties<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
     pub(crate) pool: &'a Pool,
-    pub(super) logins: &'a Logins,
+    pub(crate) logins: &'a Logins,
     pub(crate) sessions: &'a SessionTables,
 }
 
