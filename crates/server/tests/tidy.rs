@@ -17,7 +17,7 @@ const LONGEST_FILE: usize = 600;
 
 /// So many files of the engine have methods on the engine as a whole, which see all of it. A method that needs one part of it
 /// belongs to that part; this number only falls.
-const WITH_THE_WHOLE_ENGINE: usize = 21;
+const WITH_THE_WHOLE_ENGINE: usize = 20;
 
 /// So many files of the engine import each other in one circle, so that none of them can be read without the others. A type that others
 /// need has a file on a lower floor, without what the whole engine does with it; this number only falls.

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use seam::{ConnectionId, Peer};
+use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
 
-use crate::accounts::Account;
 use crate::accounts::secret::Secret;
+use crate::accounts::{Account, IdentityId};
+use crate::client::Client;
 use crate::client::priority::Priority;
 use crate::client::statements::LentStatement;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::request::Request;
-use crate::session::SessionState;
+use crate::server::Server;
 use crate::session::aftermath::Aftermath;
+use crate::session::{SessionId, SessionState};
 
 /// A client and its statement, as plain data: all that another engine needs to know of them.
 pub(crate) struct Guest {
@@ -36,6 +38,31 @@ pub(crate) struct Guest {
     pub(crate) request: Request,
     /// What it executes, where that is a prepared statement.
     pub(crate) statement: Option<LentStatement>,
+}
+
+impl Guest {
+    /// As a client of the reader, with what that holds of its identity and of its session state.
+    pub(super) fn as_client(
+        &mut self,
+        now: Instant,
+        identity: IdentityId,
+        session: SessionId,
+        tickets: u32,
+    ) -> Client {
+        let mut client = Client::new(self.connection, self.peer, self.id, now);
+        client.capabilities = self.capabilities;
+        client.login.collation = self.collation;
+        client.identity = Some(identity);
+        client.session.id = Some(session);
+        client.session.aftermath = std::mem::take(&mut self.aftermath);
+        client.session.status = self.status;
+        client.priority = self.priority;
+        client.tickets = tickets;
+        client.loss.wants_end = self.wants_end_for_loss;
+        client.activity.has_begun = self.has_begun;
+        client.be_lent();
+        client
+    }
 }
 
 /// How a guest's statement has ended.
@@ -71,7 +98,31 @@ pub(crate) struct Guests {
     pub(super) returned: Vec<Returned>,
 }
 
+impl Server {
+    /// The server's own account of this name, where it is as the lender knows it.
+    pub(super) fn own_account(&self, account: &Account) -> Option<&Rc<Account>> {
+        let accounts = &self.facts.as_ref()?.accounts;
+        let own = accounts.named(&account.user, &account.host)?;
+        (own.credential == account.credential && !own.locked && !own.expired).then_some(own)
+    }
+
+    /// Says whether the server lets this account in, as far as its accounts tell.
+    pub(super) fn admits(&self, account: &Account) -> bool {
+        self.own_account(account).is_some()
+    }
+}
+
 impl Guests {
+    /// How a guest's statement has ended, which is over; `broken` where its client cannot go on.
+    pub(super) fn end_of(&mut self, guest: ClientKey, broken: bool) -> Ended {
+        match self.errors.remove(&guest) {
+            _ if broken => Ended::Broken,
+            None => Ended::Answered,
+            Some(error) if error.is_clients() => Ended::Lost(error),
+            Some(error) => Ended::NotRun(error),
+        }
+    }
+
     /// Clients that go back.
     pub(super) fn take_returned(&mut self) -> Vec<Returned> {
         std::mem::take(&mut self.returned)

@@ -1,38 +1,32 @@
-//! The side of the engine that has the clients: which reads go to a replica, when, and what becomes of those that come back.
+//! Reads on replicas, from both sides. The side that has the clients: when a read goes to a replica, and what becomes of those that come
+//! back. A reader's side: clients that are there for one statement.
+//!
+//! To the reader a guest is a client like any, but for its ends. It sends nothing to the client of its own: an error of Onramp's goes back
+//! with the guest, and whoever has lent it decides. It closes no connection of a client.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use seam::{Input, Instant, Program};
-use sql::{Kind, ReadHint};
-use wire::StatusFlags;
 
-use super::guests::{Ended, Guest, Returned};
+use super::guests::{Ended, Guest, Guests, Returned};
 use super::lent::{At, Lent};
 use super::replicas::Fitness;
 use super::route::{Asked, HEAD_START, Route};
 use super::routing::NotSplit;
-use crate::backend::message::LARGEST_JOINED;
+use super::split::Splitting;
+use crate::backend::InFlight;
 use crate::client::bytes_held::Counted;
 use crate::client::{Client, Phase};
+use crate::coalescing::followers::followers_of;
 use crate::control::position::Said;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::{ClientKey, ClientRef};
+use crate::ids::{BackendKey, ClientKey, ClientRef};
+use crate::io::Role;
 use crate::outside::named::ClosedFor;
 use crate::outside::waits::WaitReason;
-use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
-use crate::session::SessionTables;
-
-impl SessionTables {
-    /// The text that a request sends or has had prepared; `None` where it is of several packets.
-    fn text_of<'a>(&'a self, request: &'a Request) -> Option<&'a [u8]> {
-        match request.about.as_deref() {
-            Some(about) => Some(&self.definitions.get(about.definition).text),
-            None => request.text(),
-        }
-    }
-}
+use crate::request::{Request, RequestKind, TEXT_AT};
 
 impl Engine {
     /// Lends a client's read to a replica, or has it wait for one. Whatever else it is goes to the primary's queues.
@@ -40,7 +34,10 @@ impl Engine {
         if self.readers.is_empty() {
             return self.queue_request(key, request);
         }
-        let needs = match self.needs_of(key, &mut request) {
+        let Self { now, settings, pool, clients, logins, sessions, servers, .. } = self;
+        let client = &clients[key];
+        let mut splitting = Splitting { now: *now, settings, pool, client, logins, sessions, servers };
+        let needs = match splitting.needs_of(&mut request) {
             Ok(needs) => needs,
             Err(why) => {
                 self.readers.routing.note_primary(request.statement.fingerprint, why);
@@ -51,25 +48,6 @@ impl Engine {
             Route::Reader(place) => self.lend_to(place, key, request, self.now),
             Route::Wait => self.wait_for_replica(key, request, needs),
             Route::Primary(why) => self.queue_on_primary(key, request, why),
-        }
-    }
-
-    /// Up to when a read has to see all that was written, where it may go to a replica.
-    ///
-    /// # Errors
-    /// Why it is for the primary.
-    fn needs_of(&mut self, key: ClientKey, request: &mut Request) -> Result<Instant, NotSplit> {
-        if let Some(why) = self.is_for_primary(key, request) {
-            return Err(why);
-        }
-        let client = &self.clients[key];
-        let hint = self.sessions.text_of(request).and_then(sql::read_hint);
-        match hint.unwrap_or_else(|| client.priority.reads(&self.settings.reads)) {
-            ReadHint::Primary => Err(NotSplit::AsWanted),
-            ReadHint::Session => Ok(client.wrote),
-            ReadHint::Global => Ok(self.now),
-            // Nobody had written anything by then.
-            ReadHint::Eventual => Ok(Instant::START),
         }
     }
 
@@ -125,80 +103,6 @@ impl Engine {
         let account = &self.logins.identities.identity(identity).account;
         let primary = self.pool.workers.chosen.get().place;
         self.readers.route(&Asked { now: self.now, needs, waited, account, primary }, &self.settings.reads)
-    }
-
-    /// Why a statement is for the primary alone, whatever replicas there are; `None` where it may go to one.
-    fn is_for_primary(&mut self, key: ClientKey, request: &mut Request) -> Option<NotSplit> {
-        let statement = &request.statement;
-        let is_usual = request.command == RequestKind::Query || request.is_plain_execution();
-        if !is_usual || !statement.plain_read || statement.kind != Kind::Select {
-            return Some(NotSplit::NoPlainRead);
-        }
-        let of_session = !statement.calls.is_empty()
-            || statement.sets_for_itself
-            || request.changes.variables.is_some()
-            || request.remember.is_some()
-            || request.attributes != QueryAttributes::None;
-        if of_session || statement.without_tables {
-            return Some(NotSplit::OfSession);
-        }
-        if self.sessions.text_of(request).is_none_or(sql::may_name_system_schema) {
-            return Some(NotSplit::OfServer);
-        }
-        if request.rows.found.is_unknown()
-            || request.found_ahead.is_some()
-            || request.raw.len() > LARGEST_JOINED
-        {
-            return Some(NotSplit::NoPlainRead);
-        }
-        // There too its client would keep the backend, and what it leaves on it.
-        let keeps = || (!self.pins_of(key, request).is_empty()).then_some(NotSplit::HoldsState);
-        if let Some(why) = self.is_bound(&self.clients[key]).or_else(keeps) {
-            return Some(why);
-        }
-        // On a replica a function could write, in the name of whoever may do so in spite of read_only.
-        let refresh = self.settings.accounts_refresh;
-        if !self.servers.primary_mut().rescues.has_no_functions(self.now, refresh) {
-            return Some(NotSplit::Functions);
-        }
-        let (client, primary) = (&self.clients[key], self.servers.primary());
-        self.pool.note_hidden_code(client, &self.sessions, primary, request);
-        if request.changes.hidden.may_change_session() || !request.changes.hidden.effects.is_empty() {
-            return Some(NotSplit::StoredCode);
-        }
-        // The reader looks for itself: the server's code may not have come to it yet.
-        request.changes.library = None;
-        None
-    }
-
-    /// Why all statements of a client are for the primary at present.
-    fn is_bound(&self, client: &Client) -> Option<NotSplit> {
-        let is_open = client.in_transaction()
-            || client.transaction.unstarted.is_some()
-            || !client.session.status.contains(StatusFlags::AUTOCOMMIT);
-        if is_open {
-            return Some(NotSplit::Transaction);
-        }
-        let is_free = client.backend.is_none()
-            && client.session.pins.is_empty()
-            && client.session.unreported.is_none()
-            && client.session.named_resources.is_none()
-            && client.session.trackers.is_none()
-            && client.loss.lost.is_none()
-            && client.session.statements.as_ref().is_none_or(|statements| statements.answered.is_none());
-        let state = client.session.id.map(|session| self.sessions.states.state(session));
-        // What it writes does not get to any replica, and its reads are to see it.
-        let unlogged: [&[u8]; 2] = [b"sql_log_bin", b"wsrep_on"];
-        let is_logged =
-            state.is_some_and(|state| !unlogged.iter().any(|&name| state.variables.contains_key(name)));
-        let by_password = client.identity.is_some_and(|identity| {
-            self.logins.identities.identity(identity).account.credential.delegated().is_none()
-        });
-        let is_in_system = state.and_then(|state| state.schema.as_deref()).is_some_and(sql::is_system_schema);
-        if is_in_system {
-            return Some(NotSplit::OfServer);
-        }
-        (!(is_free && is_logged && by_password)).then_some(NotSplit::HoldsState)
     }
 
     fn lend_to(&mut self, place: usize, key: ClientKey, request: Request, since: Instant) {
@@ -520,3 +424,163 @@ impl Engine {
         }
     }
 }
+
+impl Engine {
+    /// From now on this is a reader. Names towards the driver, and numbers of tasks, begin here, so that all engines' differ.
+    pub(super) fn be_reader(&mut self, first_token: u64) {
+        self.guests = Some(Guests::default());
+        self.io.begin_names(first_token);
+        let control = &mut self.servers.primary_mut().control;
+        control.token = first_token;
+        control.position.of_replica = true;
+    }
+
+    /// Says whether this is a reader.
+    pub(crate) fn is_reader(&self) -> bool {
+        self.guests.is_some()
+    }
+
+    /// Says whether a reader may connect to its server.
+    pub(crate) fn takes_guests(&self) -> bool {
+        self.guests.as_ref().is_none_or(|guests| guests.are_welcome)
+    }
+
+    /// The server may be read from, or not any more.
+    pub(super) fn welcome_guests(&mut self, are_welcome: bool) {
+        let Some(guests) = &mut self.guests else { return };
+        if std::mem::replace(&mut guests.are_welcome, are_welcome) && !are_welcome {
+            self.leave_server();
+        }
+    }
+
+    /// The server does not answer: nobody waits for what it was doing, nor for what has not arrived there.
+    pub(super) fn give_up_server(&mut self) {
+        // Nobody else would notice for as long as that may take that the connection is dead.
+        let server = self.servers.primary().key;
+        if self.servers.primary().control.waits_for_cluster() {
+            self.leave_control(server);
+        }
+        let backends: Vec<_> = self.servers.backends().map(|(key, _)| key).collect();
+        for key in backends {
+            if self.servers.contains(key) {
+                self.give_up_backend(key, "its server is down");
+            }
+        }
+    }
+
+    /// Statements that wait for a server which is not there go back, so that another one runs them.
+    pub(crate) fn return_waiting(&mut self) {
+        if !self.takes_guests() {
+            // What was in use when others were left may be free by now.
+            self.leave_server();
+        } else if self.servers.primary().reachability.is_up() {
+            return;
+        }
+        let waits = |client: &Client| matches!(client.phase(), Phase::Queued | Phase::Following { .. });
+        let waiting: Vec<_> =
+            self.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| key).collect();
+        for key in waiting {
+            let error = self.unreachable_error(self.servers.primary().key, "read_wait_limit");
+            self.cancel_queued(key, &error);
+        }
+    }
+
+    /// Ends what nobody uses on the server.
+    pub(super) fn leave_server(&mut self) {
+        let idle: Vec<_> = self.servers.idle().collect();
+        for key in idle {
+            self.quit_backend(key);
+        }
+        self.leave_control(self.servers.primary().key);
+    }
+
+    /// Takes a client of an account that it [`Self::admits`], and queues its statement.
+    pub(super) fn take_guest(&mut self, mut guest: Guest) {
+        let account = self.servers.primary().own_account(&guest.account).unwrap_or(&guest.account).clone();
+        let identity = self.logins.identities.hold(&account, &guest.user, guest.secret.clone());
+        self.logins.identities.came_from(identity, &guest.peer);
+        let session = self.sessions.states.hold(std::mem::take(&mut guest.session));
+        let tickets = self.scheduling.scheduler.full_tickets();
+        let client = guest.as_client(self.now, identity, session, tickets);
+        self.views.measures.logged_in += 1;
+        self.pool.workers.take_client();
+        let key = self.clients.insert(client);
+        if let Some(guests) = &mut self.guests {
+            guests.errors.remove(&key);
+        }
+        self.ids.keys.insert(guest.id, key);
+        self.io.set_role(guest.connection, Role::Client(key));
+        if let (Some(statement), Some(about)) = (guest.statement, &mut guest.request.about) {
+            **about = self.take_lent_statement(key, statement, **about);
+        }
+        self.queue_request(key, guest.request);
+    }
+
+    /// The lender's client has gone.
+    pub(super) fn forget_guest(&mut self, id: u32) {
+        if let Some(&key) = self.ids.keys.get(&id) {
+            self.client_gone(key);
+        }
+    }
+
+    /// This would be said to a guest's client.
+    pub(crate) fn note_error_of_guest(&mut self, key: ClientKey, error: &MySqlError) {
+        if let Some(guests) = &mut self.guests {
+            guests.errors.insert(key, error.clone());
+        }
+        if let Some(client) = self.clients.get(key)
+            && matches!(client.phase(), Phase::Idle)
+        {
+            self.resume.push(key);
+        }
+    }
+
+    /// The server has answered a guest's statement, and those that waited for the same answer, with an error that nobody has heard.
+    pub(crate) fn guest_refused(
+        &mut self,
+        backend: BackendKey,
+        key: ClientKey,
+        command: RequestKind,
+        statement: &mut InFlight,
+    ) {
+        let error = statement.summary.error.as_ref().expect("an error is withheld");
+        let error = MySqlError::replica_refuses(error);
+        let group = statement.group.take();
+        for follower in group.iter().flat_map(|group| followers_of(&self.clients, group)).collect::<Vec<_>>()
+        {
+            self.take_request(follower);
+            self.note_error_of_guest(follower, &error);
+            self.let_go(backend, follower);
+        }
+        self.note_error_of_guest(key, &error);
+        self.client_statement_ended(backend, key, command, statement);
+    }
+
+    /// Says whether a statement that is answered with this error before it has begun is answered by the primary in the end.
+    pub(crate) fn goes_to_primary(&self, error: u16) -> bool {
+        self.is_reader() && error != MySqlError::interrupted().code
+    }
+
+    /// A guest may have come to its end.
+    pub(crate) fn guest_rests(&mut self, key: ClientKey) {
+        if self.clients.get(key).is_some_and(|client| matches!(client.phase(), Phase::Idle)) {
+            self.return_guest(key, false);
+        }
+    }
+
+    /// A guest's statement is over: it goes back. `broken` where its client cannot go on.
+    pub(crate) fn return_guest(&mut self, key: ClientKey, broken: bool) {
+        let client = &mut self.clients[key];
+        let (id, status, aftermath) =
+            (client.id, client.session.status, std::mem::take(&mut client.session.aftermath));
+        let is_paused = client.backpressure.paused;
+        self.forget_client(key);
+        if let Some(guests) = &mut self.guests {
+            let ended = guests.end_of(key, broken);
+            guests.returned.push(Returned { id, status, aftermath, ended, is_paused });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

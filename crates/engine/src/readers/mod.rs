@@ -11,7 +11,6 @@
 mod by_server;
 pub(crate) mod freshness;
 mod given;
-pub(crate) mod guest;
 pub(crate) mod guests;
 pub(crate) mod lending;
 pub(crate) mod lent;
@@ -20,6 +19,7 @@ pub(crate) mod replicas;
 mod route;
 pub(crate) mod routing;
 pub(crate) mod settings;
+mod split;
 pub(crate) mod view;
 mod waiting;
 mod weights;

@@ -183,6 +183,7 @@ impl Readers {
 impl Reader {
     /// A read may go there, or may as soon as it has what that is to see.
     fn may_take(&self, asked: &Asked<'_>, settings: &ReadSettings) -> bool {
-        self.is_readable(asked.now, settings.max_lag) == Readable::Yes && self.engine.admits(asked.account)
+        self.is_readable(asked.now, settings.max_lag) == Readable::Yes
+            && self.engine.servers.primary().admits(asked.account)
     }
 }
