@@ -1,5 +1,7 @@
 //! All that decides which statement runs next.
 
+mod frozen;
+
 use std::sync::Arc;
 
 use seam::Instant;

@@ -8,6 +8,7 @@
 //! All of it is a few atomic numbers, two tables that only logins look into, and what is known of stored code, which seldom
 //! changes. With one worker, or several on one thread as in the simulator, it is deterministic.
 
+mod frozen;
 pub(crate) mod letter;
 pub(crate) mod onramps;
 mod permits;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::frozen::Distance;
+use crate::frozen::{Distance, distances, instants};
 use crate::learned::history;
 
 /// How long a kind is taken for contended after it was seen to be. A few times as long as until the server is asked again.
@@ -41,20 +41,14 @@ impl Contention {
     /// Takes out what is known of kinds. Who is in work of them is a backend's affair, and stays counted.
     pub(crate) fn freeze(&mut self, now: Instant) -> FrozenContention {
         let Self { kinds, former, in_work: _ } = self;
-        let freeze = |kinds: &mut BTreeMap<KindInSchema, Instant>| {
-            let kinds = std::mem::take(kinds).into_iter();
-            kinds.map(|(kind, until)| (kind, Distance::of(until, now))).collect()
-        };
+        let freeze = |kinds| distances(std::mem::take(kinds), now);
         FrozenContention { kinds: freeze(kinds), former: freeze(former) }
     }
 
     pub(crate) fn thaw(&mut self, frozen: FrozenContention, now: Instant) {
         let FrozenContention { kinds, former } = frozen;
-        let thaw = |kinds: Vec<(KindInSchema, Distance)>| {
-            kinds.into_iter().map(|(kind, until)| (kind, until.from(now))).collect()
-        };
-        self.kinds = thaw(kinds);
-        self.former = thaw(former);
+        self.kinds = instants(kinds, now);
+        self.former = instants(former, now);
     }
 }
 

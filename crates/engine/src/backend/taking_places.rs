@@ -305,8 +305,12 @@ impl Engine {
         }
     }
 
-    /// Turns what is known of the servers into bytes, and these into what is known of them. For tests, as the others.
+    /// Turns what is known of the servers into bytes, and these into what is known of them; likewise what has been learned of their
+    /// statements, by this worker and by all together. For tests, as the others.
     pub fn freeze_and_thaw_servers(&mut self, now: Instant) {
         self.servers.iter_mut().for_each(|server| server.freeze_and_thaw(now));
+        self.scheduling.freeze_and_thaw_learned(now);
+        self.pool.workers.freeze_and_thaw(now);
+        self.readers.engines_mut().for_each(|reader| reader.freeze_and_thaw_servers(now));
     }
 }

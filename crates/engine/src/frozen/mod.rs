@@ -12,6 +12,7 @@
 pub(crate) mod plain;
 mod foreign;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use seam::Instant;
@@ -30,9 +31,29 @@ impl Distance {
     pub(crate) fn from(self, now: Instant) -> Instant {
         Instant::from_micros(now.as_micros().saturating_add_signed(self.0.saturating_neg()))
     }
+
+    /// Of an instant that is kept in microseconds, as where several workers write it.
+    pub(crate) fn of_micros(micros: u64, now: Instant) -> Self {
+        Self::of(Instant::from_micros(micros), now)
+    }
+
+    /// In microseconds, as in [`Self::of_micros`].
+    pub(crate) fn micros_from(self, now: Instant) -> u64 {
+        self.from(now).as_micros()
+    }
 }
 
 plain!(struct Distance { 0 });
+
+/// What happened, or will, by whose moment that is.
+pub(crate) fn distances<K>(instants: BTreeMap<K, Instant>, now: Instant) -> Vec<(K, Distance)> {
+    instants.into_iter().map(|(key, instant)| (key, Distance::of(instant, now))).collect()
+}
+
+/// What [`distances`] has made this of.
+pub(crate) fn instants<K: Ord>(distances: Vec<(K, Distance)>, now: Instant) -> BTreeMap<K, Instant> {
+    distances.into_iter().map(|(key, distance)| (key, distance.from(now))).collect()
+}
 
 /// Why something cannot be turned into plain data as it is now. It can be later, when what it is in the middle of is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

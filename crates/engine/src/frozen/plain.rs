@@ -98,7 +98,7 @@ macro_rules! plain_numbers {
     )*};
 }
 
-plain_numbers!(u8, u16, u32, u64, i64);
+plain_numbers!(u8, u16, u32, u64, i64, f32, f64);
 
 impl Plain for usize {
     fn put(&self, out: &mut Vec<u8>) {
@@ -198,6 +198,17 @@ impl Plain for String {
 
     fn take(bytes: &mut &[u8]) -> Option<Self> {
         Self::from_utf8(Box::<[u8]>::take(bytes)?.into_vec()).ok()
+    }
+}
+
+impl Plain for Box<str> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.len().put(out);
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        String::take(bytes).map(Self::from)
     }
 }
 

@@ -5,6 +5,7 @@
 //! alone, a worker at a time. As there, statements that do not fit into `digests_size` are counted under one digest without a
 //! name.
 
+pub(crate) mod frozen;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod text;
@@ -102,6 +103,7 @@ pub(crate) struct Execution {
 }
 
 /// The digests of a worker.
+#[derive(Debug)]
 pub struct Digests {
     limit: usize,
     digests: Vec<Digest>,
@@ -218,11 +220,15 @@ impl Digests {
 
     /// Makes a place for a digest, if [`Self::is_news`].
     pub(crate) fn add(&mut self, now: Instant, fingerprint: u64, text: Option<String>) {
-        let Err(free) = self.find(fingerprint) else { return };
-        if self.digests.len() >= self.limit {
-            return;
+        if self.is_news(fingerprint) {
+            self.put(Digest::new(Some(fingerprint), text.map(Into::into), now));
         }
-        self.digests.push(Digest::new(Some(fingerprint), text.map(Into::into), now));
+    }
+
+    /// Gives a digest the next place, where it has none yet.
+    fn put(&mut self, digest: Digest) {
+        let Some(Err(free)) = digest.fingerprint.map(|fingerprint| self.find(fingerprint)) else { return };
+        self.digests.push(digest);
         self.index[free] = u32::try_from(self.digests.len()).expect("digests_size is a u32");
         if self.digests.len() * 2 > self.index.len() {
             self.grow();
@@ -415,7 +421,7 @@ impl Times {
 
 /// The longest two of the last executions, which is all that a p99 of them needs: of 64 to 128, one may be longer. A single
 /// one that was unlucky thus changes nothing, and a kind that has become faster is known to be after 128 at most.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Recent {
     /// Of the generation that is being filled.
     longest: [u32; 2],

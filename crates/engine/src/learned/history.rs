@@ -1,5 +1,6 @@
 //! The record of the latest statements of one kind: the ground on which a statement may share a backend with others.
 
+use std::fmt;
 use std::time::Duration;
 
 /// How many kinds are remembered. A collision replaces the older kind, which then has to prove itself again; 4,096
@@ -32,7 +33,7 @@ const SMALL: u64 = 16 << 10;
 const LARGE_FOR: u8 = 64;
 
 /// One kind of statement, by fingerprint.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Kind {
     fingerprint: u64,
     harmless_in_a_row: u16,
@@ -52,9 +53,43 @@ pub(crate) enum Left {
     Warnings,
 }
 
+plain!(struct Kind { fingerprint, harmless_in_a_row, warned, large });
+
 /// Remembers kinds of statements by fingerprint in a table of fixed size.
 pub(crate) struct History {
     kinds: Vec<Kind>,
+}
+
+impl fmt::Debug for History {
+    /// The kinds that have been seen.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.kinds.iter().filter(|kind| **kind != Kind::default())).finish()
+    }
+}
+
+/// [`History`] as plain data ([`crate::frozen`]): the kinds that have been seen, each of which knows its place.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenHistory {
+    kinds: Vec<Kind>,
+}
+
+plain!(struct FrozenHistory { kinds });
+
+impl History {
+    /// Takes all of it out.
+    pub(crate) fn freeze(&mut self) -> FrozenHistory {
+        let Self { kinds } = std::mem::take(self);
+        FrozenHistory { kinds: kinds.into_iter().filter(|kind| *kind != Kind::default()).collect() }
+    }
+
+    /// Puts it in the place of what is there.
+    pub(crate) fn thaw(&mut self, frozen: FrozenHistory) {
+        let FrozenHistory { kinds } = frozen;
+        *self = Self::default();
+        for kind in kinds {
+            self.kinds[slot(kind.fingerprint)] = kind;
+        }
+    }
 }
 
 impl Default for History {

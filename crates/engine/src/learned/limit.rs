@@ -20,6 +20,7 @@
 //! Processing Systems, VLDB 1991).
 
 mod differences;
+mod frozen;
 mod meter;
 mod mix;
 mod range;
@@ -32,6 +33,7 @@ use seam::Instant;
 
 pub(crate) use differences::Worth;
 use differences::{AT_A_TIME, Differences, Verdict};
+pub(crate) use frozen::FrozenMeter;
 pub(crate) use meter::{Meter, Served};
 use mix::{Mixes, Work};
 pub use range::{Division, Range};
@@ -138,7 +140,7 @@ impl State {
 }
 
 /// A comparison of the best limit with another.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Trial {
     other: u32,
     /// The speed at the best, just before.
@@ -151,7 +153,7 @@ struct Trial {
 }
 
 /// The measurements at rest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Usual {
     speed: Speed,
     /// How many times in a row it was another.
@@ -167,7 +169,7 @@ const SAME_PARTS: f64 = 0.05;
 
 /// By how much the speed differs from one measurement at the best limit to the next at the same one: what the machine does by
 /// itself, and chance. An average over the last twenty, about.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Noise {
     /// The last measurement, and how many statements ran for each permit.
     last: Option<(f64, f64)>,
@@ -194,7 +196,7 @@ impl Noise {
 }
 
 /// Natural logarithms, so that a difference is a ratio.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Speed {
     /// Of work, in microseconds a microsecond.
     work: f64,

@@ -6,11 +6,15 @@
 //! can be hurt by a try: then it goes faster, and what it came to is taken back when others come. The longest-waiting statement goes
 //! first, whichever worker it is with.
 
+mod frozen;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seam::Instant;
+
+pub(crate) use frozen::FrozenLongPermits;
 
 use crate::outside::histogram::micros;
 use crate::workers::place::Place;
@@ -79,7 +83,7 @@ impl Pace {
 }
 
 /// How long statements take compared with what they took when few ran.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Measurement {
     /// When the number was changed: statements that began before that say nothing about it.
     changed_at: Instant,

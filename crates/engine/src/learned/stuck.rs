@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::frozen::Distance;
 use crate::learned::history::REMEMBERED;
 
 /// One that has ended is remembered for so many times as long as it took: a kind that is stuck again and again, each time as soon as it is
@@ -21,6 +22,29 @@ pub(super) struct Stuck {
     found: Option<Instant>,
     /// Until when those that have ended are remembered.
     until: Instant,
+}
+
+/// [`Stuck`] as plain data ([`crate::frozen`]).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct FrozenStuck {
+    found: Option<Distance>,
+    until: Distance,
+}
+
+plain!(struct FrozenStuck { found, until });
+
+impl Stuck {
+    pub(super) fn freeze(self, now: Instant) -> FrozenStuck {
+        let Self { found, until } = self;
+        FrozenStuck { found: found.map(|at| Distance::of(at, now)), until: Distance::of(until, now) }
+    }
+}
+
+impl FrozenStuck {
+    pub(super) fn thaw(self, now: Instant) -> Stuck {
+        let Self { found, until } = self;
+        Stuck { found: found.map(|at| at.from(now)), until: until.from(now) }
+    }
 }
 
 impl Stuck {

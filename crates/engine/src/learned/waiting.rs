@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::frozen::Distance;
 use crate::outside::histogram::micros;
 
 /// What a whole permit is, in the unit in which parts of it are counted.
@@ -54,6 +55,32 @@ pub(crate) struct Waiting {
     part: u8,
     /// When that last grew.
     grown: Instant,
+}
+
+/// [`Waiting`] as plain data ([`crate::frozen`]).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct FrozenWaiting {
+    usual: f32,
+    least: f32,
+    executions: u8,
+    part: u8,
+    grown: Distance,
+}
+
+plain!(struct FrozenWaiting { usual, least, executions, part, grown });
+
+impl Waiting {
+    pub(super) fn freeze(self, now: Instant) -> FrozenWaiting {
+        let Self { usual, least, executions, part, grown } = self;
+        FrozenWaiting { usual, least, executions, part, grown: Distance::of(grown, now) }
+    }
+}
+
+impl FrozenWaiting {
+    pub(super) fn thaw(self, now: Instant) -> Waiting {
+        let Self { usual, least, executions, part, grown } = self;
+        Waiting { usual, least, executions, part, grown: grown.from(now) }
+    }
 }
 
 impl Waiting {

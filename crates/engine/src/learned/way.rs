@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::frozen::Distance;
 use crate::outside::histogram::micros;
 
 /// Nobody knows it yet.
@@ -42,6 +43,47 @@ pub(crate) struct Way {
     on_the_way: AtomicU32,
     /// So many times in a row it has not become more.
     steady: AtomicU32,
+}
+
+/// [`Way`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenWay {
+    /// In microseconds; `None` where nobody knows it.
+    round_trip: Option<u64>,
+    started: u64,
+    counted: u64,
+    counted_at: Distance,
+    on_the_way: u32,
+    steady: u32,
+}
+
+plain!(struct FrozenWay { round_trip, started, counted, counted_at, on_the_way, steady });
+
+impl Way {
+    /// Takes all of it out.
+    pub(crate) fn freeze(&self, now: Instant) -> FrozenWay {
+        let Self { round_trip, started, counted, counted_at, on_the_way, steady } = self;
+        let round_trip = round_trip.swap(UNKNOWN, SeqCst);
+        FrozenWay {
+            round_trip: (round_trip != UNKNOWN).then_some(round_trip),
+            started: started.swap(0, SeqCst),
+            counted: counted.swap(0, SeqCst),
+            counted_at: Distance::of_micros(counted_at.swap(0, SeqCst), now),
+            on_the_way: on_the_way.swap(0, SeqCst),
+            steady: steady.swap(0, SeqCst),
+        }
+    }
+
+    /// Puts it in the place of what is there.
+    pub(crate) fn thaw(&self, frozen: &FrozenWay, now: Instant) {
+        let &FrozenWay { round_trip, started, counted, counted_at, on_the_way, steady } = frozen;
+        self.round_trip.store(round_trip.unwrap_or(UNKNOWN), SeqCst);
+        self.started.store(started, SeqCst);
+        self.counted.store(counted, SeqCst);
+        self.counted_at.store(counted_at.micros_from(now), SeqCst);
+        self.on_the_way.store(on_the_way, SeqCst);
+        self.steady.store(steady, SeqCst);
+    }
 }
 
 impl Way {

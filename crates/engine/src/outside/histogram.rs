@@ -117,6 +117,8 @@ pub(crate) struct SmallHistogram {
     counts: [u16; SMALL_BUCKETS],
 }
 
+plain!(struct SmallHistogram { counts });
+
 impl Default for SmallHistogram {
     fn default() -> Self {
         Self { counts: [0; SMALL_BUCKETS] }

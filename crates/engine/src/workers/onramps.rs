@@ -39,6 +39,48 @@ pub(crate) struct Onramps {
     has_waited: AtomicBool,
 }
 
+/// [`Onramps`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(super) struct FrozenOnramps {
+    census: Census,
+    slot: u32,
+    /// What [`Onramps::clock`] makes of the moment of freezing.
+    clock: u64,
+    has_waited: bool,
+}
+
+plain!(struct FrozenOnramps { census, slot, clock, has_waited });
+plain!(struct Census { present, at_work, saturated, rank, others });
+
+impl Onramps {
+    /// Takes it out.
+    pub(super) fn freeze(&self, now: Instant) -> FrozenOnramps {
+        let Self { present, at_work, saturated, rank, clock, slot, others, has_waited } = self;
+        let census = Census {
+            present: present.swap(1, SeqCst),
+            at_work: at_work.swap(1, SeqCst),
+            saturated: saturated.swap(1, SeqCst),
+            rank: rank.swap(0, SeqCst),
+            others: others.swap(0, SeqCst),
+        };
+        FrozenOnramps {
+            census,
+            slot: slot.swap(0, SeqCst),
+            clock: clock.swap(0, SeqCst).wrapping_add(millis_of(now)),
+            has_waited: has_waited.swap(false, SeqCst),
+        }
+    }
+
+    /// Takes them up.
+    pub(super) fn thaw(&self, frozen: &FrozenOnramps, now: Instant) {
+        let &FrozenOnramps { census, slot, clock, has_waited } = frozen;
+        self.take(census);
+        self.set_slot(slot);
+        self.set_clock(now, clock);
+        self.has_waited.store(has_waited, SeqCst);
+    }
+}
+
 /// What has been counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Census {

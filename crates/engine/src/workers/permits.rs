@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use crate::learned::limit::{Division, Meter};
+use seam::Instant;
+
+use crate::learned::limit::{Division, FrozenMeter, Meter};
 use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
 use crate::settings::Settings;
 
@@ -34,6 +36,32 @@ pub(super) struct Permits {
     most: AtomicU32,
     /// How many there should be, where that is to be found.
     pub(super) meter: Meter<1>,
+}
+
+/// What has been found of [`Permits`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(super) struct FrozenPermits {
+    all: u32,
+    before: u32,
+    meter: FrozenMeter,
+}
+
+plain!(struct FrozenPermits { all, before, meter });
+
+impl Permits {
+    /// Takes it out. Those in use are counted where the statements are that have them.
+    pub(super) fn freeze(&self, now: Instant) -> FrozenPermits {
+        let Self { all, before, running: _, spared: _, most: _, meter } = self; // the most is a matter of settings
+        FrozenPermits { all: all.swap(0, SeqCst), before: before.swap(0, SeqCst), meter: meter.freeze(now) }
+    }
+
+    /// Puts it in the place of what is there.
+    pub(super) fn thaw(&self, frozen: FrozenPermits, now: Instant) {
+        let FrozenPermits { all, before, meter } = frozen;
+        self.all.store(all, SeqCst);
+        self.before.store(before, SeqCst);
+        self.meter.thaw(meter, now);
+    }
 }
 
 impl Permits {

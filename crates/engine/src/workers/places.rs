@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::frozen::Distance;
+
 /// The places for backends that the workers of one pool share.
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -39,6 +41,38 @@ struct Seat {
     backends: AtomicU32,
     /// How many it may open beyond those: the places of backends that others have closed for it.
     granted: AtomicU32,
+}
+
+/// How many backends there may be, as plain data ([`crate::frozen`]). How many there are follows from these, and from what waits.
+#[derive(Debug, PartialEq)]
+pub(super) struct FrozenPlaces {
+    most: u32,
+    /// `None` where the server has refused none lately.
+    room: Option<u32>,
+    room_changed: Distance,
+}
+
+plain!(struct FrozenPlaces { most, room, room_changed });
+
+impl Places {
+    /// Takes that out.
+    pub(super) fn freeze(&self, now: Instant) -> FrozenPlaces {
+        let Self { most, room, room_changed, taken: _, seats: _ } = self;
+        let room = room.swap(u32::MAX, SeqCst);
+        FrozenPlaces {
+            most: most.swap(0, SeqCst),
+            room: (room != u32::MAX).then_some(room),
+            room_changed: Distance::of_micros(room_changed.swap(0, SeqCst), now),
+        }
+    }
+
+    /// Puts it in the place of what is there.
+    pub(super) fn thaw(&self, frozen: &FrozenPlaces, now: Instant) {
+        let &FrozenPlaces { most, room, room_changed } = frozen;
+        self.most.store(most, SeqCst);
+        self.room.store(room.unwrap_or(u32::MAX), SeqCst);
+        self.room_changed.store(room_changed.micros_from(now), SeqCst);
+    }
 }
 
 /// How a worker came by a place.

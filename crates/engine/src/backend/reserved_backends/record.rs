@@ -5,18 +5,42 @@ use std::collections::BTreeMap;
 use seam::Instant;
 
 use crate::backend::contention::KindInSchema;
+use crate::frozen::{Distance, distances, instants};
 
 /// So many kinds are remembered, of which most backends run a few at a time. With more, all of them are forgotten: a kind may then be
 /// taken to stand until the next one of it ends.
 const KINDS: usize = 1024;
 
 /// The record of kinds while many backends are in use.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Reserve {
     /// When the latest statement of each kind ended.
     pub(super) ended: BTreeMap<KindInSchema, Instant>,
     /// Kinds that stand, and until when that is believed.
     pub(super) standing: BTreeMap<KindInSchema, Instant>,
+}
+
+/// [`Reserve`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenReserve {
+    ended: Vec<(KindInSchema, Distance)>,
+    standing: Vec<(KindInSchema, Distance)>,
+}
+
+plain!(struct FrozenReserve { ended, standing });
+
+impl Reserve {
+    /// Takes all of it out.
+    pub(crate) fn freeze(&mut self, now: Instant) -> FrozenReserve {
+        let Self { ended, standing } = std::mem::take(self);
+        FrozenReserve { ended: distances(ended, now), standing: distances(standing, now) }
+    }
+
+    /// Puts it in the place of what is there.
+    pub(crate) fn thaw(&mut self, frozen: FrozenReserve, now: Instant) {
+        let FrozenReserve { ended, standing } = frozen;
+        *self = Self { ended: instants(ended, now), standing: instants(standing, now) };
+    }
 }
 
 impl Reserve {

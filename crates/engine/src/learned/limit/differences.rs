@@ -50,13 +50,13 @@ const SURE_DOWNWARDS: f64 = 1.28;
 const SURE_NOT: f64 = 1.0;
 
 /// The results of pairs of measurements: by how much the logarithm of the speed was larger at the other limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Differences {
-    count: u32,
-    sum: f64,
-    squares: f64,
-    smallest: f64,
-    largest: f64,
+    pub(super) count: u32,
+    pub(super) sum: f64,
+    pub(super) squares: f64,
+    pub(super) smallest: f64,
+    pub(super) largest: f64,
 }
 
 /// The conclusion from them.

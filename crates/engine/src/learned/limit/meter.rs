@@ -14,24 +14,24 @@ use crate::learned::way::Way;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// No statement waits for what is limited.
-const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// The counts of all workers while statements wait for the same reason, and the limits that follow from them.
 #[derive(Debug)]
 pub(crate) struct Meter<const LIMITS: usize> {
     /// A limit is to be found; otherwise nothing is counted.
-    on: AtomicBool,
-    statements: AtomicU64,
+    pub(super) on: AtomicBool,
+    pub(super) statements: AtomicU64,
     /// By drawer, see [`Work`].
-    work: [AtomicU64; DRAWERS],
-    saturated: AtomicU64,
+    pub(super) work: [AtomicU64; DRAWERS],
+    pub(super) saturated: AtomicU64,
     /// Since when statements wait, in microseconds.
-    saturated_since: AtomicU64,
+    pub(super) saturated_since: AtomicU64,
     /// True if ended statements count also while nobody waits ([`Limit::counts_always`]).
-    counts_always: AtomicBool,
-    next_look: AtomicU64,
+    pub(super) counts_always: AtomicBool,
+    pub(super) next_look: AtomicU64,
     /// The first worker to come looks; the others do not wait.
-    limits: Mutex<[Option<Limit>; LIMITS]>,
+    pub(super) limits: Mutex<[Option<Limit>; LIMITS]>,
 }
 
 /// The counts of one worker in a turn.
@@ -160,7 +160,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         Some(std::array::from_fn(|limit| limits[limit].as_ref().map(Limit::in_force)))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, [Option<Limit>; LIMITS]> {
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, [Option<Limit>; LIMITS]> {
         self.limits.lock().expect("nothing panics while it holds it")
     }
 }

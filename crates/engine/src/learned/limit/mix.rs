@@ -17,7 +17,7 @@ const REMEMBERED: usize = 16;
 
 /// The time that ended statements take as a rule, in microseconds, by drawer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Work([u64; DRAWERS]);
+pub(crate) struct Work(pub(super) [u64; DRAWERS]);
 
 impl Work {
     /// One more statement, of the kind with this fingerprint.
@@ -59,8 +59,8 @@ fn drawer(fingerprint: u64) -> usize {
 }
 
 /// The drawers' parts of the work; together 1.
-#[derive(Clone, Copy, Debug)]
-struct Shares([f64; DRAWERS]);
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shares(pub(super) [f64; DRAWERS]);
 
 impl Shares {
     /// The part of the work that is of other kinds, from 0 to 1.
@@ -77,19 +77,19 @@ impl Shares {
 }
 
 /// A mix, and the limit that was best for it, where one was ever reached.
-#[derive(Debug)]
-struct Known {
-    shares: Shares,
-    best: Option<u32>,
+#[derive(Debug, PartialEq)]
+pub(super) struct Known {
+    pub(super) shares: Shares,
+    pub(super) best: Option<u32>,
 }
 
 /// The mixes that have been seen lately.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Mixes {
     /// The present one first, then those before it.
-    known: Vec<Known>,
+    pub(super) known: Vec<Known>,
     /// So many measurements in a row have told of another one.
-    others: u32,
+    pub(super) others: u32,
 }
 
 /// The mix is another one from now on.

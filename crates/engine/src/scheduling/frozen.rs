@@ -1,0 +1,84 @@
+//! What a worker has learned of statements as plain data ([`crate::frozen`]), and back.
+//!
+//! What waits, and what is counted for those who look in, stays where it is.
+
+use seam::Instant;
+
+use super::Scheduling;
+use crate::backend::reserved_backends::record::FrozenReserve;
+use crate::backend::stall::record::FrozenStalls;
+use crate::frozen::plain::{bytes_of, read};
+use crate::learned::digests::frozen::FrozenDigests;
+use crate::learned::history::FrozenHistory;
+use crate::learned::long_permits::Pace;
+
+/// What has been learned.
+#[derive(Debug, PartialEq)]
+struct FrozenLearned {
+    stalls: FrozenStalls,
+    reserve: FrozenReserve,
+    history: FrozenHistory,
+    digests: FrozenDigests,
+    others_pace: Pace,
+}
+
+plain!(struct FrozenLearned { stalls, reserve, history, digests, others_pace });
+
+impl Scheduling {
+    /// What has been learned becomes bytes, and these what has been learned.
+    ///
+    /// # Panics
+    ///
+    /// If something is not what it was.
+    pub(crate) fn freeze_and_thaw_learned(&mut self, now: Instant) {
+        let shown = |learned: &Self| {
+            let Self { stalls, reserve, history, digests, others_pace, .. } = learned;
+            format!("{:?}", (stalls, reserve, history, digests, others_pace))
+        };
+        let before = shown(self);
+        let bytes = bytes_of(&self.freeze_learned(now));
+        self.thaw_learned(read(&bytes).expect("what was frozen comes out of its bytes"), now);
+        assert_eq!(shown(self), before, "nothing of what has been learned is lost");
+    }
+
+    fn freeze_learned(&mut self, now: Instant) -> FrozenLearned {
+        let Self {
+            delayed: _, // it goes with the clients that wait, as do the next ones
+            shares: _,
+            scheduler: _,
+            urgent: _,
+            lacking_since: _,
+            stalls,
+            reserve,
+            coalescer: _, // of reads that run, and of those that wait for them
+            new_work: _,  // of what waits
+            abandoned: _, // of statements that run
+            to_be_cancelled: _,
+            history,
+            digests,
+            served: _, // taken in at the end of each turn
+            others_pace,
+            waits: _, // for those who look in
+            holdups: _,
+        } = self;
+        FrozenLearned {
+            stalls: stalls.freeze(now),
+            reserve: reserve.freeze(now),
+            history: history.freeze(),
+            digests: digests.freeze(now),
+            others_pace: std::mem::take(others_pace),
+        }
+    }
+
+    fn thaw_learned(&mut self, frozen: FrozenLearned, now: Instant) {
+        let FrozenLearned { stalls, reserve, history, digests, others_pace } = frozen;
+        self.stalls.thaw(stalls, now);
+        self.reserve.thaw(reserve, now);
+        self.history.thaw(history);
+        self.digests.thaw(digests, now);
+        self.others_pace = others_pace;
+    }
+}
+
+#[cfg(test)]
+mod tests;
