@@ -6,6 +6,7 @@ mod asking;
 mod copies;
 pub(crate) mod defaults;
 pub(crate) mod facts;
+pub(crate) mod frozen;
 pub(crate) mod peers;
 pub(crate) mod position;
 mod question;

@@ -23,7 +23,8 @@ pub enum What {
     Client,
     /// A connection to a server, with the session there.
     Backend,
-    /// What is known of servers.
+    /// What is known of servers and has been learned of statements, all of it at a time: where a service account waits for an answer, its
+    /// connection stays as it is.
     Servers,
 }
 
@@ -42,8 +43,10 @@ pub struct Frozen {
     pub clients: u64,
     /// Backends that did.
     pub backends: u64,
-    /// How often what is known of servers did.
+    /// How often what is known of servers did, and has been learned of statements.
     pub servers: u64,
+    /// And how often the service accounts' connections along with that.
+    pub service_accounts: u64,
     /// What could not be frozen then, by reason.
     pub not: BTreeMap<NotFrozen, u64>,
 }
@@ -66,30 +69,38 @@ impl Freezing {
             _ => What::Servers,
         };
         for choice in first..first + ATTEMPTS {
-            match program.freeze(now, what, choice) {
-                Some(Ok(())) => {
-                    let counts = &mut self.counts;
-                    *match what {
-                        What::Client => &mut counts.clients,
-                        What::Backend => &mut counts.backends,
-                        What::Servers => &mut counts.servers,
-                    } += 1;
-                    return;
-                }
-                Some(Err(why)) => *self.counts.not.entry(why).or_default() += 1,
-                None => {}
+            let Some(outcome) = program.freeze(now, what, choice) else { continue };
+            self.counts.count(what, outcome);
+            if outcome.is_ok() || what == What::Servers {
+                return;
             }
         }
     }
 }
 
 impl Frozen {
+    fn count(&mut self, what: What, outcome: Result<(), NotFrozen>) {
+        let frozen = u64::from(outcome.is_ok());
+        match what {
+            What::Client => self.clients += frozen,
+            What::Backend => self.backends += frozen,
+            What::Servers => {
+                self.servers += 1;
+                self.service_accounts += frozen;
+            }
+        }
+        if let Err(why) = outcome {
+            *self.not.entry(why).or_default() += 1;
+        }
+    }
+
     /// This and that together.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.clients += other.clients;
         self.backends += other.backends;
         self.servers += other.servers;
+        self.service_accounts += other.service_accounts;
         for (why, times) in &other.not {
             *self.not.entry(*why).or_default() += times;
         }
@@ -101,8 +112,8 @@ impl fmt::Display for Frozen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "clients were frozen and thawed {} times, backends {}, what is known of servers {}",
-            self.clients, self.backends, self.servers
+            "clients were frozen and thawed {} times, backends {}, what is known of servers {}, service accounts along with it {}",
+            self.clients, self.backends, self.servers, self.service_accounts
         )?;
         let mut between = "; not where ";
         for (why, times) in &self.not {

@@ -86,7 +86,7 @@ pub trait Subject: Program {
         Origin::default()
     }
 
-    /// Freezes and thaws the client or backend of it that this number chooses; `None` where it has none.
+    /// Freezes and thaws the client or backend of it that this number chooses, or what is known of servers; `None` where it has none.
     fn freeze(&mut self, _now: Instant, _what: What, _choice: u64) -> Option<Result<(), NotFrozen>> {
         None
     }
@@ -128,10 +128,7 @@ impl Subject for Engine {
         match what {
             What::Client => self.freeze_and_thaw_client(now, place),
             What::Backend => self.freeze_and_thaw_backend(now, place),
-            What::Servers => {
-                self.freeze_and_thaw_servers(now);
-                Some(Ok(()))
-            }
+            What::Servers => Some(self.freeze_and_thaw_servers(now)),
         }
     }
 

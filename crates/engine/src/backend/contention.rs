@@ -18,7 +18,7 @@ const FEWEST: u32 = 2;
 pub(crate) type KindInSchema = (u64, Option<Box<[u8]>>);
 
 /// Kinds that wait for locks, and who is in work of them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Contention {
     /// And until when.
     pub(super) kinds: BTreeMap<KindInSchema, Instant>,
@@ -79,7 +79,7 @@ impl Contention {
     }
 
     /// Takes in how many statements of each kind run here, and how many of them wait. True where kinds are not contended any more.
-    pub(super) fn note(&mut self, now: Instant, found: BTreeMap<KindInSchema, (u32, u32)>) -> bool {
+    pub(crate) fn note(&mut self, now: Instant, found: BTreeMap<KindInSchema, (u32, u32)>) -> bool {
         let before = self.kinds.len();
         self.kinds.retain(|_, until| *until > now);
         let mut fewer = self.kinds.len() < before;

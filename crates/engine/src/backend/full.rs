@@ -14,11 +14,12 @@ pub(crate) const SHUTDOWN: u16 = 1053;
 pub(crate) const OFFLINE: u16 = 3032;
 
 /// The server has refused a backend for want of room.
+#[derive(Debug)]
 pub(crate) struct ServerFull {
     /// When it may be asked again.
     pub(crate) until: Instant,
     /// How often it has refused a granted place in a row.
-    pub(super) tries: u32,
+    pub(crate) tries: u32,
 }
 
 /// [`ServerFull`] as plain data.

@@ -12,11 +12,12 @@ use seam::Instant;
 use wire::Capabilities;
 
 use super::account_affinity::waiting::AccountAffinity;
-use super::change::failed::FailedChanges;
+use super::change::failed::{FailedChanges, FrozenFailedChanges};
 use crate::accounts::IdentityId;
+use crate::frozen::Distance;
 
 /// The state of opening backends.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Opening {
     /// How long it has taken lately, from the attempt to the first statement; none where none has been opened yet.
     time: Option<Duration>,
@@ -50,6 +51,59 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// Of the latest times the mean counts, each new one for an eighth: a slow login among many changes little.
 const WEIGHT: u32 = 8;
+
+/// What is known of opening backends, as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenOpening {
+    time: Option<Duration>,
+    time_of_change: Option<Duration>,
+    has_looked: bool,
+    looked_at: Distance,
+    failed_changes: FrozenFailedChanges,
+    /// See [`AccountAffinity`].
+    place_taken_at: Option<Distance>,
+}
+
+plain!(struct FrozenOpening { time, time_of_change, has_looked, looked_at, failed_changes, place_taken_at });
+
+impl Opening {
+    /// Takes out what is known. Who waits stays: in another process logins begin to lack a backend anew, which is a matter of
+    /// [`LONGEST_WAIT`].
+    pub(crate) fn freeze(&mut self, now: Instant) -> FrozenOpening {
+        let Self {
+            time,
+            time_of_change,
+            lacking: _,
+            lacked: _,
+            has_looked,
+            looked_at,
+            failed_changes,
+            affinity,
+        } = self;
+        FrozenOpening {
+            time: time.take(),
+            time_of_change: time_of_change.take(),
+            has_looked: std::mem::take(has_looked),
+            looked_at: Distance::of(std::mem::take(looked_at), now),
+            failed_changes: std::mem::take(failed_changes).freeze(now),
+            place_taken_at: affinity.take_place_taken().map(|at| Distance::of(at, now)),
+        }
+    }
+
+    /// Puts it in the place of what is there.
+    pub(crate) fn thaw(&mut self, frozen: FrozenOpening, now: Instant) {
+        let FrozenOpening { time, time_of_change, has_looked, looked_at, failed_changes, place_taken_at } =
+            frozen;
+        self.time = time;
+        self.time_of_change = time_of_change;
+        self.has_looked = has_looked;
+        self.looked_at = looked_at.from(now);
+        self.failed_changes = failed_changes.thaw(now);
+        if let Some(at) = place_taken_at {
+            self.affinity.place_taken(at.from(now));
+        }
+    }
+}
 
 impl Opening {
     /// A backend that was asked for so long ago is ready.
@@ -109,3 +163,35 @@ impl Opening {
 
 /// The login that decides which clients a backend serves.
 pub(super) type Login = (IdentityId, Capabilities);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frozen::plain::{bytes_of, read};
+
+    #[test]
+    fn what_is_known_goes_along_and_who_waits_stays() {
+        let (then, later) = (Instant::from_micros(90_000_000), Instant::from_micros(5_000_000_000));
+        let known = |now: Instant| {
+            let mut opening = Opening::default();
+            opening.took(Duration::from_millis(3), false);
+            opening.took(Duration::from_millis(2), true);
+            opening.failed_changes.add(now, b"app");
+            opening.failed_changes.one_worked();
+            opening.affinity.place_taken(now);
+            opening.lacks(now, (IdentityId::of_test(1), Capabilities::NONE));
+            opening.begin_turn(now);
+            opening.has_looked = true;
+            opening
+        };
+        let mut opening = known(then);
+        let frozen: FrozenOpening = read(&bytes_of(&opening.freeze(then))).expect("it is whole");
+        assert_eq!(opening.lacked.len(), 1);
+        assert_eq!((opening.worth(false), opening.looked_at), (WORTH * USUAL_TIME, Instant::START));
+        let mut other = Opening { lacked: opening.lacked.clone(), ..Opening::default() };
+        other.thaw(frozen, later);
+        let lacked = known(then).lacked;
+        assert_eq!(format!("{other:?}"), format!("{:?}", Opening { lacked, ..known(later) }));
+        assert_eq!([other.worth(false), other.worth(true)], [12, 8].map(Duration::from_millis));
+    }
+}

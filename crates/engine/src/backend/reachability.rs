@@ -8,6 +8,7 @@ use seam::{HOST_NOT_FOUND, Instant};
 use crate::frozen::Distance;
 
 /// Whether the server can be reached, and when to try again.
+#[derive(Debug)]
 pub(crate) struct Reachability {
     state: Reach,
     /// Which of the configured addresses is in use.
@@ -16,6 +17,7 @@ pub(crate) struct Reachability {
     pub(crate) withheld_at: Option<Instant>,
 }
 
+#[derive(Debug)]
 enum Reach {
     /// Nobody has tried yet.
     Untried,

@@ -307,10 +307,15 @@ impl Engine {
 
     /// Turns what is known of the servers into bytes, and these into what is known of them; likewise what has been learned of their
     /// statements, by this worker and by all together. For tests, as the others.
-    pub fn freeze_and_thaw_servers(&mut self, now: Instant) {
-        self.servers.iter_mut().for_each(|server| server.freeze_and_thaw(now));
+    ///
+    /// # Errors
+    ///
+    /// Where a service account's connection has stayed as it was: something is under way there.
+    pub fn freeze_and_thaw_servers(&mut self, now: Instant) -> Result<(), NotFrozen> {
         self.scheduling.freeze_and_thaw_learned(now);
         self.pool.workers.freeze_and_thaw(now);
-        self.readers.engines_mut().for_each(|reader| reader.freeze_and_thaw_servers(now));
+        let of_servers = self.servers.iter_mut().map(|server| server.freeze_and_thaw(now));
+        let of_readers = self.readers.engines_mut().map(|reader| reader.freeze_and_thaw_servers(now));
+        of_servers.chain(of_readers).fold(Ok(()), Result::and)
     }
 }

@@ -1,7 +1,7 @@
 //! The server's counts of statements that change accounts, see [`crate::backend::rights`].
 
 /// The server's counts of statements that change accounts.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Changes {
     /// Its latest count, as it said it.
     count: Option<Vec<u8>>,
@@ -10,6 +10,8 @@ pub(crate) struct Changes {
     /// True if the server does not show them to the service account.
     hidden: bool,
 }
+
+plain!(struct Changes { count, seen, hidden });
 
 impl Changes {
     /// How many changes of the count have been seen.

@@ -10,6 +10,7 @@ use seam::Instant;
 use sql::Kind;
 
 use crate::backend::own_answers::rows_of;
+use crate::frozen::Distance;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::request::statement::Statement;
@@ -58,7 +59,7 @@ const OF_READS: [&[u8]; 13] = [
 const READ_ONLY: [&[u8]; 2] = [b"transaction_read_only", b"tx_read_only"];
 
 /// The values as the service account has seen them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Defaults {
     /// The latest answer.
     seen: Option<Vec<u8>>,
@@ -75,6 +76,35 @@ pub(crate) struct Defaults {
     refused: bool,
     /// A client has just changed some.
     wanted: bool,
+}
+
+/// [`Defaults`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(super) struct FrozenDefaults {
+    seen: Option<Vec<u8>>,
+    version: u64,
+    logins_differ: bool,
+    asked: Distance,
+    anew: bool,
+    refused: bool,
+    wanted: bool,
+}
+
+plain!(struct FrozenDefaults { seen, version, logins_differ, asked, anew, refused, wanted });
+
+impl Defaults {
+    pub(super) fn freeze(self, now: Instant) -> FrozenDefaults {
+        let Self { seen, version, logins_differ, asked, anew, refused, wanted } = self;
+        let asked = Distance::of(asked, now);
+        FrozenDefaults { seen, version, logins_differ, asked, anew, refused, wanted }
+    }
+}
+
+impl FrozenDefaults {
+    pub(super) fn thaw(self, now: Instant) -> Defaults {
+        let Self { seen, version, logins_differ, asked, anew, refused, wanted } = self;
+        Defaults { seen, version, logins_differ, asked: asked.from(now), anew, refused, wanted }
+    }
 }
 
 /// Variables with their values.

@@ -10,6 +10,7 @@
 //!
 //! KILLs of each other's clients they send by [`mail`].
 
+mod frozen;
 pub(crate) mod mail;
 mod of_server;
 pub(crate) mod questions;
@@ -21,6 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use seam::Instant;
+
+pub(crate) use frozen::FrozenPeers;
 
 use crate::backend::own_answers::{Row, number, rows_of};
 use crate::cluster::foreign;

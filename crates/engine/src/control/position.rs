@@ -6,6 +6,7 @@ use seam::Instant;
 
 use crate::backend::own_answers::first_field;
 use crate::control::facts::Facts;
+use crate::frozen::Distance;
 
 /// While somebody waits, the server is asked so often at most: about as long as a write takes to get to a replica that keeps up, and a
 /// thousand such questions a second take a server a fortieth of a core (25 us each: MariaDB 10.11, one connection that asks as often as it can).
@@ -49,6 +50,41 @@ pub(crate) struct Said {
     pub(crate) position: String,
     /// A node's number may count what is not to be seen there yet. It has what its cluster had when it was asked.
     pub(crate) of_node: bool,
+}
+
+/// [`PositionWatch`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(super) struct FrozenPosition {
+    due: Option<Distance>,
+    asked: Option<Distance>,
+    gives_way: bool,
+    asked_as_node: bool,
+    /// When the server was asked, what it said, and whether as a node.
+    said: Option<(Distance, String, bool)>,
+    of_replica: bool,
+    of_galera: bool,
+}
+
+plain!(struct FrozenPosition { due, asked, gives_way, asked_as_node, said, of_replica, of_galera });
+
+impl PositionWatch {
+    pub(super) fn freeze(self, now: Instant) -> FrozenPosition {
+        let Self { due, asked, gives_way, asked_as_node, said, of_replica, of_galera } = self;
+        let distance = |at| Distance::of(at, now);
+        let said = said.map(|Said { asked, position, of_node }| (distance(asked), position, of_node));
+        let (due, asked) = (due.map(distance), asked.map(distance));
+        FrozenPosition { due, asked, gives_way, asked_as_node, said, of_replica, of_galera }
+    }
+}
+
+impl FrozenPosition {
+    pub(super) fn thaw(self, now: Instant) -> PositionWatch {
+        let Self { due, asked, gives_way, asked_as_node, said, of_replica, of_galera } = self;
+        let instant = |at: Distance| at.from(now);
+        let said = said.map(|(asked, position, of_node)| Said { asked: instant(asked), position, of_node });
+        let (due, asked) = (due.map(instant), asked.map(instant));
+        PositionWatch { due, asked, gives_way, asked_as_node, said, of_replica, of_galera }
+    }
 }
 
 impl PositionWatch {

@@ -10,6 +10,7 @@ use seam::Instant;
 
 use crate::backend::own_answers::rows_of;
 use crate::control::facts::Facts;
+use crate::frozen::Distance;
 use crate::pool::Pool;
 use crate::settings::{Settings, ThreadHandling};
 
@@ -35,6 +36,26 @@ const MYSQL_QUERY: &str = "SELECT @@global.max_connections, VARIABLE_VALUE FROM 
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     asked: Option<Instant>,
+}
+
+/// [`Room`] as plain data ([`crate::frozen`]).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct FrozenRoom {
+    asked: Option<Distance>,
+}
+
+plain!(struct FrozenRoom { asked });
+
+impl Room {
+    pub(super) fn freeze(self, now: Instant) -> FrozenRoom {
+        let Self { asked } = self;
+        FrozenRoom { asked: asked.map(|at| Distance::of(at, now)) }
+    }
+
+    pub(super) fn thawed(frozen: FrozenRoom, now: Instant) -> Self {
+        let FrozenRoom { asked } = frozen;
+        Self { asked: asked.map(|at| at.from(now)) }
+    }
 }
 
 impl Room {

@@ -77,6 +77,8 @@ pub enum NotFrozen {
     IsEncrypted,
     /// A backend is in use, or on its way.
     IsUsed,
+    /// The service account's connection to a server is in the middle of a question, or on its way; or a letter to or from a peer is.
+    Asks,
     /// A client is about to change to compression, and the layer below has not heard of it.
     BeginsCompression,
 }
@@ -93,6 +95,7 @@ impl fmt::Display for NotFrozen {
             Self::IsLent => "a reader has its statement",
             Self::IsEncrypted => "its connection is encrypted",
             Self::IsUsed => "it is in use",
+            Self::Asks => "the service account waits for an answer",
             Self::BeginsCompression => "its connection is about to be compressed",
         })
     }

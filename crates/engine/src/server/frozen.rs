@@ -10,11 +10,14 @@ use seam::Instant;
 use super::Server;
 use crate::backend::contention::FrozenContention;
 use crate::backend::full::{FrozenFull, ServerFull};
+use crate::backend::opening::FrozenOpening;
 use crate::backend::reachability::{FrozenReachability, Reachability};
 use crate::backend::rescue::allowance::{FrozenRescues, Rescues};
+use crate::backend::room::FrozenRoom;
 use crate::control::facts::Facts;
-use crate::frozen::Distance;
+use crate::control::frozen::FrozenControl;
 use crate::frozen::plain::{bytes_of, read};
+use crate::frozen::{Distance, NotFrozen};
 use crate::learned::lock_waits::told::Blocker;
 
 /// What is known of one server.
@@ -27,10 +30,14 @@ struct FrozenServer {
     contention: FrozenContention,
     blockers: BTreeMap<u32, Blocker>,
     lock_waits_denied: Option<Distance>,
+    opening: FrozenOpening,
+    room: FrozenRoom,
+    /// `None` where the service account waits for an answer: whoever hands the server on waits for that, too.
+    control: Option<FrozenControl>,
 }
 
 plain!(struct FrozenServer {
-    reachability, facts, pending_facts, full, rescues, contention, blockers, lock_waits_denied,
+    reachability, facts, pending_facts, full, rescues, contention, blockers, lock_waits_denied, opening, room, control,
 });
 
 impl Server {
@@ -38,12 +45,32 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If the bytes are not read as what they were made of.
-    pub(crate) fn freeze_and_thaw(&mut self, now: Instant) {
+    /// If something is not what it was.
+    ///
+    /// # Errors
+    ///
+    /// Where the service account's connection has stayed as it was: something is under way there.
+    pub(crate) fn freeze_and_thaw(&mut self, now: Instant) -> Result<(), NotFrozen> {
+        let control = self.control.can_be_frozen();
+        let before = self.shown();
         let bytes = bytes_of(&self.freeze(now));
         let frozen = read::<FrozenServer>(&bytes).expect("what was frozen comes out of its bytes");
         assert_eq!(bytes_of(&frozen), bytes, "what was frozen comes out of its bytes");
         self.thaw(frozen, now);
+        assert_eq!(self.shown(), before, "nothing that is known of a server is lost");
+        // What is not shown is secret.
+        let again = self.freeze(now);
+        assert!(bytes_of(&again) == bytes, "nothing that is known of a server is lost");
+        self.thaw(again, now);
+        control
+    }
+
+    /// What is known, but for accounts.
+    fn shown(&self) -> String {
+        let Self { reachability, full, rescues, contention, blockers, .. } = self;
+        let Self { lock_waits_denied, opening, room, control, .. } = self;
+        let of_server = (reachability, full, rescues, contention, blockers, lock_waits_denied, opening, room);
+        format!("{of_server:?} {}", control.shown())
     }
 
     fn freeze(&mut self, now: Instant) -> FrozenServer {
@@ -53,9 +80,9 @@ impl Server {
             idle: _,     // with them
             sharing: _,  // so do what runs there
             dirty: _,    // nothing is to be sent between two turns
-            control: _,  // not yet: its connection is in the middle of a question more often than not
-            opening: _,  // not yet: it names clients that wait
-            room: _,     // not yet: other workers' answers are under way
+            control,
+            opening,
+            room,
             reachability,
             facts,
             pending_facts,
@@ -74,6 +101,9 @@ impl Server {
             contention: contention.freeze(now),
             blockers: std::mem::take(blockers),
             lock_waits_denied: lock_waits_denied.take().map(|at| Distance::of(at, now)),
+            opening: opening.freeze(now),
+            room: room.freeze(now),
+            control: control.freeze(now).ok(),
         }
     }
 
@@ -87,6 +117,9 @@ impl Server {
             contention,
             blockers,
             lock_waits_denied,
+            opening,
+            room,
+            control,
         } = frozen;
         self.reachability = Reachability::thawed(reachability, now);
         self.facts = facts;
@@ -96,5 +129,13 @@ impl Server {
         self.contention.thaw(contention, now);
         self.blockers = blockers;
         self.lock_waits_denied = lock_waits_denied.map(|at| at.from(now));
+        self.opening.thaw(opening, now);
+        self.room.thaw(room, now);
+        if let Some(control) = control {
+            self.control.thaw(control, now);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

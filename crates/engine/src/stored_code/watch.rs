@@ -108,6 +108,11 @@ impl Watch {
         }
     }
 
+    /// Says whether that is under way.
+    pub(crate) fn is_being_read(&self) -> bool {
+        self.reading.is_some()
+    }
+
     /// How often it has been read.
     pub(crate) fn readings(&self) -> u64 {
         self.readings

@@ -31,6 +31,12 @@ impl AccountAffinity {
         self.taken_at = Some(now);
     }
 
+    /// When that was last; whoever freezes it puts it in its place again. Who waits stays with the clients.
+    pub(crate) fn take_place_taken(&mut self) -> Option<Instant> {
+        let Self { taken_at, waiting: _, entries: _ } = self;
+        taken_at.take()
+    }
+
     /// Says whether accounts take places from each other.
     pub(super) fn is_wanted(&self, now: Instant) -> bool {
         self.taken_at.is_some_and(|at| now.since(at) < SCARCE_FOR)

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::frozen::{Distance, distances, instants};
+
 /// For so long a user's backends log in after a change that did not work: a backend a minute is not much to lose.
 const LOGIN_ONLY: Duration = Duration::from_secs(60);
 
@@ -15,7 +17,7 @@ const MOST_REMEMBERED: usize = 1024;
 const MOST_WITHOUT_SUCCESS: usize = 8;
 
 /// The accounts whose changes have not worked of late.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct FailedChanges {
     /// Until when a user's backends log in.
     users: BTreeMap<Vec<u8>, Instant>,
@@ -23,6 +25,31 @@ pub(crate) struct FailedChanges {
     all: Option<Instant>,
     /// Some change has worked.
     worked: bool,
+}
+
+/// [`FailedChanges`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenFailedChanges {
+    users: Vec<(Vec<u8>, Distance)>,
+    all: Option<Distance>,
+    worked: bool,
+}
+
+plain!(struct FrozenFailedChanges { users, all, worked });
+
+impl FailedChanges {
+    pub(crate) fn freeze(self, now: Instant) -> FrozenFailedChanges {
+        let Self { users, all, worked } = self;
+        let all = all.map(|until| Distance::of(until, now));
+        FrozenFailedChanges { users: distances(users, now), all, worked }
+    }
+}
+
+impl FrozenFailedChanges {
+    pub(crate) fn thaw(self, now: Instant) -> FailedChanges {
+        let Self { users, all, worked } = self;
+        FailedChanges { users: instants(users, now), all: all.map(|until| until.from(now)), worked }
+    }
 }
 
 impl FailedChanges {

@@ -31,6 +31,7 @@ pub(crate) fn functions_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> Option<u64> {
 }
 
 /// Which reads may be sent again, and how many.
+#[derive(Debug)]
 pub(crate) struct Rescues {
     /// In answers, see [`ANSWERS_FOR_ONE`].
     saved: u32,

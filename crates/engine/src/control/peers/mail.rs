@@ -16,12 +16,16 @@
 //! - A letter says when its KILL was said, by the server's clock: what comes late ends no statement that has come since, and what is older than
 //!   anybody waits for ends nothing.
 
+mod frozen;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Bound;
 use std::time::Duration;
 
 use seam::Instant;
+
+pub(crate) use frozen::FrozenMail;
 
 use super::questions::PeersQuestion;
 use super::sealed::{BITS, Bits, Content, LetterKey, set};
@@ -120,7 +124,7 @@ struct Sent {
 }
 
 /// What is from one peer.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Incoming {
     /// The number of the latest letter; they begin at 1.
     latest: u32,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::frozen::Distance;
+
 /// An Onramp whose statements have waited is at work for so long: loads come in bursts, and each change of the permits is a new start for
 /// those who find their limit.
 const AT_WORK_FOR: Duration = Duration::from_secs(10);
@@ -32,6 +34,44 @@ pub(super) struct Work {
     /// The server knows it.
     says_at_work: bool,
     says_saturated: bool,
+}
+
+/// [`Work`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(super) struct FrozenWork {
+    until: Option<Distance>,
+    is_saturated: bool,
+    seen: Option<(Distance, u64)>,
+    says_at_work: bool,
+    says_saturated: bool,
+}
+
+plain!(struct FrozenWork { until, is_saturated, seen, says_at_work, says_saturated });
+
+impl Work {
+    pub(super) fn freeze(self, now: Instant) -> FrozenWork {
+        let Self { until, is_saturated, seen, says_at_work, says_saturated } = self;
+        FrozenWork {
+            until: until.map(|until| Distance::of(until, now)),
+            is_saturated,
+            seen: seen.map(|(at, waited)| (Distance::of(at, now), waited)),
+            says_at_work,
+            says_saturated,
+        }
+    }
+}
+
+impl FrozenWork {
+    pub(super) fn thaw(self, now: Instant) -> Work {
+        let Self { until, is_saturated, seen, says_at_work, says_saturated } = self;
+        Work {
+            until: until.map(|until| until.from(now)),
+            is_saturated,
+            seen: seen.map(|(at, waited)| (at.from(now), waited)),
+            says_at_work,
+            says_saturated,
+        }
+    }
 }
 
 impl Work {

@@ -1,0 +1,157 @@
+//! The service account's connection to a server as plain data ([`crate::frozen`]), and back: the connection stays, with the locks that it holds
+//! there, and goes on to be asked when it would have been.
+//!
+//! Only one that has nothing under way can be frozen: no login, no question, no letter to or from a peer.
+
+use seam::{ConnectionId, Instant};
+use wire::Capabilities;
+
+use super::account_changes::Changes;
+use super::defaults::FrozenDefaults;
+use super::peers::FrozenPeers;
+use super::position::FrozenPosition;
+use super::room::{FrozenRoom, Room};
+use super::state::{Control, State};
+use crate::frozen::{Distance, NotFrozen};
+
+/// [`Control`] as plain data.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenControl {
+    /// As the driver names it; `None` where the service account is not connected, and nobody has begun to.
+    connection: Option<ConnectionId>,
+    /// Of the latest attempt: the next one has another.
+    token: u64,
+    capabilities: Capabilities,
+    since: Distance,
+    asked: u64,
+    came: u64,
+    wanted: bool,
+    last_copy: Distance,
+    accounts_seen: Vec<u8>,
+    probe_seen: Vec<u8>,
+    changes: Changes,
+    rights_hidden: bool,
+    defaults: FrozenDefaults,
+    room: FrozenRoom,
+    peers: FrozenPeers,
+    position: FrozenPosition,
+}
+
+plain!(struct FrozenControl {
+    connection, token, capabilities, since, asked, came, wanted, last_copy, accounts_seen, probe_seen, changes,
+    rights_hidden, defaults, room, peers, position,
+});
+
+impl Control {
+    /// # Errors
+    ///
+    /// Where something is under way.
+    pub(crate) fn can_be_frozen(&self) -> Result<(), NotFrozen> {
+        let rests = match self.state {
+            State::Idle => self.connection.is_some(),
+            State::Away => self.connection.is_none(),
+            State::Connecting | State::LoggingIn(_) | State::Asking { .. } => false,
+        };
+        match rests && self.out.is_empty() && self.peers.rest() && !self.code.is_being_read() {
+            true => Ok(()),
+            false => Err(NotFrozen::Asks),
+        }
+    }
+
+    /// Takes all of it out; it is away then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::can_be_frozen`].
+    pub(crate) fn freeze(&mut self, now: Instant) -> Result<FrozenControl, NotFrozen> {
+        self.can_be_frozen()?;
+        let Self {
+            state,
+            connection,
+            token,
+            capabilities,
+            since,
+            asked,
+            came,
+            wanted,
+            last_copy,
+            out: _, // nothing
+            accounts_seen,
+            probe_seen,
+            changes,
+            rights_hidden,
+            lock_waits: _, // of a question that is under way
+            code: _,       // not yet: the code is read anew, and until then nothing of it counts as known
+            defaults,
+            room,
+            peers,
+            position,
+        } = self;
+        *state = State::Away;
+        Ok(FrozenControl {
+            connection: connection.take(),
+            token: *token,
+            capabilities: std::mem::replace(capabilities, Capabilities::NONE),
+            since: Distance::of(std::mem::take(since), now),
+            asked: std::mem::take(asked),
+            came: std::mem::take(came),
+            wanted: std::mem::take(wanted),
+            last_copy: Distance::of(std::mem::take(last_copy), now),
+            accounts_seen: std::mem::take(accounts_seen),
+            probe_seen: std::mem::take(probe_seen),
+            changes: std::mem::take(changes),
+            rights_hidden: std::mem::take(rights_hidden),
+            defaults: std::mem::take(defaults).freeze(now),
+            room: std::mem::take(room).freeze(now),
+            peers: peers.freeze(now),
+            position: std::mem::take(position).freeze(now),
+        })
+    }
+
+    /// It goes on from plain data. Whoever thaws it says to the driver's side whose the connection is.
+    pub(crate) fn thaw(&mut self, frozen: FrozenControl, now: Instant) {
+        let FrozenControl {
+            connection,
+            token,
+            capabilities,
+            since,
+            asked,
+            came,
+            wanted,
+            last_copy,
+            accounts_seen,
+            probe_seen,
+            changes,
+            rights_hidden,
+            defaults,
+            room,
+            peers,
+            position,
+        } = frozen;
+        self.state = if connection.is_some() { State::Idle } else { State::Away };
+        self.connection = connection;
+        self.token = token;
+        self.capabilities = capabilities;
+        self.since = since.from(now);
+        self.asked = asked;
+        self.came = came;
+        self.wanted = wanted;
+        self.last_copy = last_copy.from(now);
+        self.accounts_seen = accounts_seen;
+        self.probe_seen = probe_seen;
+        self.changes = changes;
+        self.rights_hidden = rights_hidden;
+        self.defaults = defaults.thaw(now);
+        self.room = Room::thawed(room, now);
+        self.peers.thaw(peers, now);
+        self.position = position.thaw(now);
+    }
+
+    /// All that is frozen, but for what the server has said of its accounts.
+    pub(crate) fn shown(&self) -> String {
+        let Self { connection, token, capabilities, since, asked, came, wanted, last_copy, .. } = self;
+        let Self { changes, rights_hidden, defaults, room, peers, position, .. } = self;
+        let of_connection = (connection, token, capabilities, since, asked, came, wanted, last_copy);
+        format!("{:?}", (of_connection, changes, rights_hidden, defaults, room, peers, position))
+    }
+}
