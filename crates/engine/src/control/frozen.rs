@@ -13,6 +13,7 @@ use super::position::FrozenPosition;
 use super::room::{FrozenRoom, Room};
 use super::state::{Control, State};
 use crate::frozen::{Distance, NotFrozen};
+use crate::stored_code::watch::FrozenWatch;
 
 /// [`Control`] as plain data.
 #[derive(Debug, PartialEq)]
@@ -31,6 +32,7 @@ pub(crate) struct FrozenControl {
     probe_seen: Vec<u8>,
     changes: Changes,
     rights_hidden: bool,
+    code: FrozenWatch,
     defaults: FrozenDefaults,
     room: FrozenRoom,
     peers: FrozenPeers,
@@ -39,7 +41,7 @@ pub(crate) struct FrozenControl {
 
 plain!(struct FrozenControl {
     connection, token, capabilities, since, asked, came, wanted, last_copy, accounts_seen, probe_seen, changes,
-    rights_hidden, defaults, room, peers, position,
+    rights_hidden, code, defaults, room, peers, position,
 });
 
 impl Control {
@@ -81,7 +83,7 @@ impl Control {
             changes,
             rights_hidden,
             lock_waits: _, // of a question that is under way
-            code: _,       // not yet: the code is read anew, and until then nothing of it counts as known
+            code,
             defaults,
             room,
             peers,
@@ -101,6 +103,7 @@ impl Control {
             probe_seen: std::mem::take(probe_seen),
             changes: std::mem::take(changes),
             rights_hidden: std::mem::take(rights_hidden),
+            code: std::mem::take(code).freeze(now),
             defaults: std::mem::take(defaults).freeze(now),
             room: std::mem::take(room).freeze(now),
             peers: peers.freeze(now),
@@ -123,6 +126,7 @@ impl Control {
             probe_seen,
             changes,
             rights_hidden,
+            code,
             defaults,
             room,
             peers,
@@ -141,6 +145,7 @@ impl Control {
         self.probe_seen = probe_seen;
         self.changes = changes;
         self.rights_hidden = rights_hidden;
+        self.code = code.thaw(now);
         self.defaults = defaults.thaw(now);
         self.room = Room::thawed(room, now);
         self.peers.thaw(peers, now);
@@ -150,8 +155,11 @@ impl Control {
     /// All that is frozen, but for what the server has said of its accounts.
     pub(crate) fn shown(&self) -> String {
         let Self { connection, token, capabilities, since, asked, came, wanted, last_copy, .. } = self;
-        let Self { changes, rights_hidden, defaults, room, peers, position, .. } = self;
+        let Self { changes, rights_hidden, code, defaults, room, peers, position, .. } = self;
         let of_connection = (connection, token, capabilities, since, asked, came, wanted, last_copy);
-        format!("{:?}", (of_connection, changes, rights_hidden, defaults, room, peers, position))
+        format!("{:?}", (of_connection, changes, rights_hidden, code, defaults, room, peers, position))
     }
 }
+
+#[cfg(test)]
+mod tests;

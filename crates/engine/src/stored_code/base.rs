@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use sql::CodeEffects;
+use sql::{CodeEffects, StoredCode};
 
 use super::reach::{ByName, Layers, Places, Reach, Reached};
 use super::{Object, Runs, SYS, SYS_EFFECTS};
@@ -98,6 +98,20 @@ impl Base {
         }
         base.reached = Reached::new(relations, routines);
         base
+    }
+
+    /// The pieces of which this is made, but for the schemas in which each may have been defined: they say nothing of what a server has.
+    pub(super) fn objects(&self) -> impl Iterator<Item = Object> {
+        self.pieces.iter().map(|piece| {
+            let names = self.names[piece.names()].iter().map(|&name| self.word(name).into());
+            Object {
+                runs: piece.runs,
+                schema: piece.schema.map(|schema| self.word(schema).into()),
+                name: self.word(piece.name).into(),
+                code: StoredCode { effects: piece.effects, names: names.collect() },
+                defaults: Vec::new(),
+            }
+        })
     }
 
     /// Returns the names that lead to more, or to something else, with these pieces beside those of the server.

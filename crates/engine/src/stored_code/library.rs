@@ -4,6 +4,7 @@
 //! Over it lies what definitions have added that went through here since, which takes no look at what they do not lead to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use sql::{CodeEffects, LexMode, PreparedText};
@@ -33,7 +34,7 @@ impl Scope<'_> {
 }
 
 /// Which names lead to code that does more than read and write tables.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Library {
     base: Arc<Base>,
     over: Reached,
@@ -164,6 +165,13 @@ impl Library {
     pub(crate) fn unreadable(&self) -> u64 {
         let Known { routines, triggers, views, columns } = self.known;
         [routines, triggers, views, columns].iter().map(|&known| u64::from(!known)).sum()
+    }
+}
+
+impl fmt::Debug for Library {
+    /// Of two that are the same their layers may differ.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Library").field("known", &self.known).finish_non_exhaustive()
     }
 }
 

@@ -9,6 +9,7 @@
 //! code is taken for that of others, who are in schemas of their own.
 
 mod base;
+pub(crate) mod frozen;
 mod library;
 mod of_statements;
 pub(crate) mod questions;
@@ -188,14 +189,14 @@ struct State {
     beyond: CodeEffects,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Change {
     objects: Vec<Object>,
     ended: bool,
 }
 
 /// Definitions that are not told apart: too many, or in too long a text. They are counted.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Unknown {
     under_way: u32,
     begun: u64,

@@ -214,6 +214,8 @@ pub(crate) struct Rights {
     trigger: bool,
 }
 
+plain!(struct Rights { select, show_view, show_routine, trigger });
+
 impl Rights {
     /// From the answer to [`CodeQuestion::Rights`].
     pub(crate) fn of_rows(rows: &[Row]) -> Self {

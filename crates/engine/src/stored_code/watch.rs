@@ -9,6 +9,7 @@ use seam::Instant;
 
 use super::questions::{CodeQuestion, Rights};
 use super::{Known, Library};
+use crate::frozen::Distance;
 
 /// The servers count a definition before they make it, and it may wait for a lock in between. So a server whose count has
 /// changed is read again after this time, and after four times as long, and so on.
@@ -78,6 +79,55 @@ impl Default for Watch {
             rights: None,
             said: false,
             readings: 0,
+        }
+    }
+}
+
+/// [`Watch`] as plain data ([`crate::frozen`]), while nothing is read.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenWatch {
+    next: Distance,
+    counts: Option<[Vec<u8>; 2]>,
+    not_before: Distance,
+    due: Option<Distance>,
+    again: Option<(Distance, Duration)>,
+    rights: Option<Rights>,
+    said: bool,
+    readings: u64,
+}
+
+plain!(struct FrozenWatch { next, counts, not_before, due, again, rights, said, readings });
+
+impl Watch {
+    /// Where nothing [is being read](Self::is_being_read).
+    pub(crate) fn freeze(self, now: Instant) -> FrozenWatch {
+        let Self { next, counts, not_before, due, again, reading: _, rights, said, readings } = self; // none
+        FrozenWatch {
+            next: Distance::of(next, now),
+            counts,
+            not_before: Distance::of(not_before, now),
+            due: due.map(|due| Distance::of(due, now)),
+            again: again.map(|(at, pause)| (Distance::of(at, now), pause)),
+            rights,
+            said,
+            readings,
+        }
+    }
+}
+
+impl FrozenWatch {
+    pub(crate) fn thaw(self, now: Instant) -> Watch {
+        let Self { next, counts, not_before, due, again, rights, said, readings } = self;
+        Watch {
+            next: next.from(now),
+            counts,
+            not_before: not_before.from(now),
+            due: due.map(|due| due.from(now)),
+            again: again.map(|(at, pause)| (at.from(now), pause)),
+            reading: None,
+            rights,
+            said,
+            readings,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::frozen::plain::{bytes_of, read};
 use crate::learned::limit::FrozenMeter;
 use crate::learned::long_permits::FrozenLongPermits;
 use crate::learned::way::FrozenWay;
+use crate::stored_code::frozen::FrozenCode;
 
 /// What has been found, and until when what is so.
 #[derive(Debug, PartialEq)]
@@ -25,6 +26,7 @@ struct FrozenWorkers {
     long: FrozenLongPermits,
     places: FrozenPlaces,
     onramps: FrozenOnramps,
+    stored_code: FrozenCode,
     shared_reads: FrozenSharedReads,
     lock_waits_asked: Distance,
     crowded_until: Distance,
@@ -34,7 +36,8 @@ struct FrozenWorkers {
 }
 
 plain!(struct FrozenWorkers {
-    permits, way, long, places, onramps, shared_reads, lock_waits_asked, crowded_until, shut_out_until, arrivals,
+    permits, way, long, places, onramps, stored_code, shared_reads, lock_waits_asked, crowded_until, shut_out_until,
+    arrivals,
 });
 
 /// See [`SharedReads`].
@@ -54,10 +57,11 @@ impl Workers {
     ///
     /// If something is not what it was.
     pub(crate) fn freeze_and_thaw(&self, now: Instant) {
-        let before = format!("{self:?}");
+        let (before, (_, library, _)) = (format!("{self:?}"), self.stored_code.library());
         let bytes = bytes_of(&self.freeze(now));
         self.thaw(read(&bytes).expect("what was frozen comes out of its bytes"), now);
         assert_eq!(format!("{self:?}"), before, "nothing that has been found is lost");
+        assert!(self.stored_code.library().1 == library, "stored code leads to the same");
     }
 
     fn freeze(&self, now: Instant) -> FrozenWorkers {
@@ -71,8 +75,8 @@ impl Workers {
             queue_lengths: _, // by what waits
             passwords: _,     // with the identities, which are secrets
             failed_logins: _, // not yet
-            stored_code: _,   // not yet: it is read anew, and until then nothing counts as known
-            chosen: _,        // the checks find out again which server is the primary
+            stored_code,
+            chosen: _, // the checks find out again which server is the primary
             onramps,
             replicas: _, // each has readers of its own, whose workers' common ground goes with them
             connections: Connections { most: _, clients: _ }, // by the clients
@@ -90,6 +94,7 @@ impl Workers {
             long: long.freeze(now),
             places: places.freeze(now),
             onramps: onramps.freeze(now),
+            stored_code: stored_code.freeze(),
             shared_reads: FrozenSharedReads {
                 backends: backends.swap(0, SeqCst),
                 in_flight: in_flight.swap(0, SeqCst),
@@ -111,6 +116,7 @@ impl Workers {
             long,
             places,
             onramps,
+            stored_code,
             shared_reads: FrozenSharedReads { backends, in_flight, meter },
             lock_waits_asked,
             crowded_until,
@@ -122,6 +128,7 @@ impl Workers {
         self.long.thaw(long, now);
         self.places.thaw(&places, now);
         self.onramps.thaw(&onramps, now);
+        self.stored_code.thaw(stored_code);
         self.shared_reads.backends.store(backends, SeqCst);
         self.shared_reads.in_flight.store(in_flight, SeqCst);
         self.shared_reads.meter.thaw(meter, now);

@@ -1,0 +1,71 @@
+use std::time::Duration;
+
+use super::*;
+use crate::control::question::Question;
+use crate::frozen::plain::{bytes_of, read};
+use crate::ids::ServerKey;
+
+/// At rest, and with something in every place.
+fn used(now: Instant) -> Control {
+    let mut control = Control::new(ServerKey::at(1));
+    control.state = State::Idle;
+    control.connection = Some(ConnectionId { index: 3, generation: 5 });
+    control.token = 77;
+    control.capabilities = Capabilities::DEPRECATE_EOF;
+    control.since = now;
+    (control.asked, control.came, control.wanted, control.last_copy) = (9, 8, true, now);
+    (control.accounts_seen, control.probe_seen) = (b"accounts".to_vec(), b"probe".to_vec());
+    control.changes.take(Some(b"7".to_vec()));
+    control.changes.take(Some(b"8".to_vec()));
+    control.changes.take(None);
+    control.rights_hidden = true;
+    control.defaults.are_asked_for(now);
+    control.defaults.are_wanted();
+    control.defaults.are_refused();
+    control.room.is_asked_for(now);
+    control.position.of_galera = true;
+    control.position.of_replica = true;
+    control.position.is_asked(now, true);
+    control.position.answered(b"");
+    control.position.want(now + Duration::from_secs(1));
+    control
+}
+
+#[test]
+fn it_goes_on_by_another_clock() {
+    let (then, later) = (Instant::from_micros(90_000_000), Instant::from_micros(5_000_000_000));
+    let mut control = used(then);
+    let frozen = control.freeze(then).expect("it rests");
+    assert!(matches!(control.state, State::Away) && control.connection().is_none());
+    assert_eq!(control.changes.seen(), 0, "all of it is taken out");
+    let read = || read::<FrozenControl>(&bytes_of(&frozen)).expect("it is whole");
+    assert_eq!(read(), frozen);
+    let [mut same, mut other] = [(); 2].map(|()| Control::new(ServerKey::at(1)));
+    same.thaw(read(), then);
+    assert_eq!(same.shown(), used(then).shown());
+    other.thaw(read(), later);
+    assert_eq!((other.since, other.last_copy), (later, later));
+    assert!(matches!(other.state, State::Idle));
+    assert_eq!((&other.accounts_seen[..], &other.probe_seen[..]), (&b"accounts"[..], &b"probe"[..]));
+    assert_eq!(other.freeze(later).expect("it rests"), frozen);
+}
+
+#[test]
+fn what_is_under_way_stays() {
+    let now = Instant::from_micros(90_000_000);
+    let mut control = used(now);
+    control.out.push(1);
+    assert_eq!(control.can_be_frozen(), Err(NotFrozen::Asks));
+    control.out.clear();
+    assert_eq!(control.can_be_frozen(), Ok(()));
+    control.state = State::Connecting;
+    assert_eq!(control.can_be_frozen(), Err(NotFrozen::Asks));
+    let options = crate::backend::message::reply_options(Capabilities::NONE, Capabilities::NONE, 0, 1);
+    let reader = Box::new(wire::ReplyReader::new(wire::Expect::ResultSets, options));
+    control.state = State::Asking { question: Question::Probe, reader, answer: Default::default() };
+    assert_eq!(control.freeze(now), Err(NotFrozen::Asks));
+    control.leave();
+    let away = control.freeze(now).expect("it is away");
+    control.thaw(away, now);
+    assert!(matches!(control.state, State::Away));
+}
