@@ -123,6 +123,43 @@ impl Coalescing<'_> {
         Some(number)
     }
 
+    /// A client's statement leads again, as it did before it was frozen: a group that has stayed, or one in which nobody follows yet.
+    pub(crate) fn lead_again(&mut self, key: ClientKey, stayed: Option<u64>) {
+        let Some(mut request) = self.clients[key].request.take() else { return };
+        if stayed.is_some() {
+            request.turn.group = stayed;
+        } else {
+            let mut hash = self.hash_of(key, &request);
+            while self.scheduling.coalescer.waiting.contains_key(&hash) {
+                hash = hash.wrapping_add(1);
+            }
+            self.scheduling.found_group(key, hash, &mut request);
+        }
+        self.clients[key].request = Some(request);
+    }
+
+    /// The hash of the group that a client leads, while that waits.
+    pub(crate) fn group_led_by(&self, leader: ClientKey) -> Option<u64> {
+        let leader = self.clients.get(leader)?;
+        leader
+            .request
+            .as_ref()?
+            .turn
+            .group
+            .filter(|hash| self.scheduling.coalescer.waiting.contains_key(hash))
+    }
+
+    /// A client's statement follows in that group again, behind those that do.
+    pub(crate) fn follow_again(&mut self, key: ClientKey, hash: u64) {
+        let follower = self.clients.ref_to(key);
+        let Some(group) = self.scheduling.coalescer.waiting.get_mut(&hash) else { return };
+        // It has kept its place where the group has stayed.
+        if !group.followers.contains(&follower) {
+            group.followers.push_back(follower);
+        }
+        self.clients[key].follow(group.number);
+    }
+
     /// Says whether a read may run once for many: it means the same for all clients of a user, and its end tells all that it
     /// leaves behind.
     fn may_coalesce(&self, key: ClientKey, request: &Request) -> bool {

@@ -457,6 +457,8 @@ pub(crate) struct ServerError {
     pub(crate) message: Vec<u8>,
 }
 
+plain!(struct ServerError { code, sql_state, message });
+
 impl From<&MySqlError> for ServerError {
     fn from(error: &MySqlError) -> Self {
         Self { code: error.code, sql_state: *error.sql_state, message: error.message.clone().into_bytes() }

@@ -1,6 +1,7 @@
 //! A command of a client that the server has to execute, from its arrival to its dispatch.
 
 pub(crate) mod found_ahead;
+pub(crate) mod frozen;
 pub(crate) mod statement;
 
 use std::time::Duration;
@@ -102,7 +103,7 @@ pub(crate) struct RequestChanges {
 }
 
 /// What a request leaves for FOUND_ROWS() and the diagnostics.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct RequestRows {
     /// FOUND_ROWS() is the number of its rows.
     pub(crate) are_counted: bool,
@@ -136,7 +137,7 @@ pub(crate) struct RequestTurn {
 }
 
 /// What has come of a request before.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct RequestTries {
     /// Whether it was on a server already, and runs once more.
     pub(crate) sent_before: SentBefore,

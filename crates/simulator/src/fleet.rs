@@ -222,7 +222,7 @@ impl Subject for Fleet {
         self.engines[worker].take_finding(number, finding);
     }
 
-    fn freeze(&mut self, now: Instant, what: What, choice: u64) -> Option<Result<(), NotFrozen>> {
+    fn freeze(&mut self, now: Instant, what: What, choice: u64) -> Option<Result<bool, NotFrozen>> {
         let count = self.engines.len() as u64;
         let worker = usize::try_from(choice % count).unwrap_or_default();
         let runs = !self.finished[worker];

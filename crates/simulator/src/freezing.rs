@@ -41,6 +41,8 @@ pub struct Freezing {
 pub struct Frozen {
     /// Clients that went on from plain data.
     pub clients: u64,
+    /// Those of them whose statements waited in a queue.
+    pub queued: u64,
     /// Backends that did.
     pub backends: u64,
     /// How often what is known of servers did, and has been learned of statements.
@@ -79,7 +81,8 @@ impl Freezing {
 }
 
 impl Frozen {
-    fn count(&mut self, what: What, outcome: Result<(), NotFrozen>) {
+    fn count(&mut self, what: What, outcome: Result<bool, NotFrozen>) {
+        self.queued += u64::from(outcome == Ok(true));
         let frozen = u64::from(outcome.is_ok());
         match what {
             What::Client => self.clients += frozen,
@@ -98,6 +101,7 @@ impl Frozen {
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.clients += other.clients;
+        self.queued += other.queued;
         self.backends += other.backends;
         self.servers += other.servers;
         self.service_accounts += other.service_accounts;
@@ -112,8 +116,9 @@ impl fmt::Display for Frozen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "clients were frozen and thawed {} times, backends {}, what is known of servers {}, service accounts along with it {}",
-            self.clients, self.backends, self.servers, self.service_accounts
+            "clients were frozen and thawed {} times ({} while statements waited), backends {}, what is known of servers {}, service accounts \
+             along with it {}",
+            self.clients, self.queued, self.backends, self.servers, self.service_accounts
         )?;
         let mut between = "; not where ";
         for (why, times) in &self.not {

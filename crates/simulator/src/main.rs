@@ -26,8 +26,8 @@ const USAGE: &str =
                   many reads behind writes have been checked. One is a plain SELECT that a replica answered, or could have: outside of
                   transactions, of a login that holds nothing on a server and was promised its own writes, of a row that this login has
                   written and was told so
-  --freeze N      in N of 1,000 turns a client or a backend becomes plain data and what it was; each seed is run once more without that, and has to go
-                  the same way byte for byte
+  --freeze N      in N of 1,000 turns a client, a backend or what is known of servers becomes plain data and what it was; each seed is run once more
+                  without that, and has to go the same way byte for byte
   --pass-through  without the engine: clients straight on the server, to test the simulation itself
   --strict        ask for warnings and row counts at any time, not only right after the statement
   --keep-going    with --seeds: list all seeds that fail

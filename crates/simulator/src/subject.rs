@@ -86,8 +86,9 @@ pub trait Subject: Program {
         Origin::default()
     }
 
-    /// Freezes and thaws the client or backend of it that this number chooses, or what is known of servers; `None` where it has none.
-    fn freeze(&mut self, _now: Instant, _what: What, _choice: u64) -> Option<Result<(), NotFrozen>> {
+    /// Freezes and thaws the client or backend of it that this number chooses, or what is known of servers; `None` where it has none. Says
+    /// whether a statement of a client waits.
+    fn freeze(&mut self, _now: Instant, _what: What, _choice: u64) -> Option<Result<bool, NotFrozen>> {
         None
     }
 
@@ -123,12 +124,12 @@ impl Subject for Engine {
         self.take_finding(number, finding);
     }
 
-    fn freeze(&mut self, now: Instant, what: What, choice: u64) -> Option<Result<(), NotFrozen>> {
+    fn freeze(&mut self, now: Instant, what: What, choice: u64) -> Option<Result<bool, NotFrozen>> {
         let place = usize::try_from(choice).unwrap_or_default();
         match what {
             What::Client => self.freeze_and_thaw_client(now, place),
-            What::Backend => self.freeze_and_thaw_backend(now, place),
-            What::Servers => Some(self.freeze_and_thaw_servers(now)),
+            What::Backend => self.freeze_and_thaw_backend(now, place).map(|outcome| outcome.map(|()| false)),
+            What::Servers => Some(self.freeze_and_thaw_servers(now).map(|()| false)),
         }
     }
 

@@ -30,6 +30,7 @@ fn frozen(runs: impl IntoIterator<Item = Parameters>) -> Frozen {
 #[test]
 fn nobody_notices_that_a_client_has_been_frozen() {
     let frozen = frozen((1..=8).map(|seed| Parameters::draw(seed, 0)));
+    assert!(frozen.queued > 100, "{frozen}");
     assert!(frozen.clients > 300 && frozen.backends > 100, "{frozen}");
     assert!(frozen.servers > 50 && frozen.service_accounts > 10, "{frozen}");
     for why in [NotFrozen::LogsIn, NotFrozen::Waits, NotFrozen::Runs, NotFrozen::Asks] {

@@ -1,6 +1,6 @@
 //! Which statements are prepared on a backend.
 
-pub(super) mod frozen;
+pub(crate) mod frozen;
 
 use std::collections::BTreeMap;
 

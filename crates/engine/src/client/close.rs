@@ -5,7 +5,7 @@ use wire::{Command, StatusFlags};
 
 use super::attempt::Login;
 use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
-use super::frozen::{Common, FrozenClient};
+use super::frozen::{Aside, Common, FrozenClient};
 use super::session_memory::{ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, InFlight, Owner};
@@ -18,6 +18,7 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::io::Role;
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit};
+use crate::scheduler::frozen::FrozenWait;
 
 impl Engine {
     /// Closes a client for a reason that an operator may want to read, in the log and by kind among the metrics.
@@ -376,7 +377,8 @@ impl Engine {
     }
 
     /// Turns a client into bytes, and these into a client that takes its place; the one at this place in the order of the table, from the
-    /// first again behind the last. Nobody may notice. For tests: between two turns, at the time of the next one.
+    /// first again behind the last. Nobody may notice. Says whether a statement of it waits. For tests: between two turns, at the time of the
+    /// next one.
     ///
     /// `None` where there is no client.
     ///
@@ -387,18 +389,19 @@ impl Engine {
     /// # Panics
     ///
     /// If the bytes are not read as what they were made of, or something in them is unknown here.
-    pub fn freeze_and_thaw_client(&mut self, now: Instant, place: usize) -> Option<Result<(), NotFrozen>> {
+    pub fn freeze_and_thaw_client(&mut self, now: Instant, place: usize) -> Option<Result<bool, NotFrozen>> {
         let place = place.checked_rem(self.clients.len())?;
         let (key, client) = self.clients.iter().nth(place)?;
         // The identities go along as a table, also those that nobody but clients hold.
         let identity = client.identity.map(|identity| self.logins.identities.hold_again(identity));
-        let outcome = self.freeze_client(now, key).map(|(frozen, goes_on)| {
+        let outcome = self.freeze_client(now, key).map(|(frozen, aside)| {
             let bytes = bytes_of(&frozen);
-            self.thaw_client_at(now, key, &bytes, goes_on);
+            self.thaw_client_at(now, key, &bytes, aside);
             // What has been lost on the way is missing in the second plain form.
-            let (again, goes_on) = self.freeze_client(now, key).expect("it could be a moment ago");
+            let (again, aside) = self.freeze_client(now, key).expect("it could be a moment ago");
             assert_eq!(again, frozen, "nothing of a client is lost");
-            self.thaw_client_at(now, key, &bytes, goes_on);
+            self.thaw_client_at(now, key, &bytes, aside);
+            frozen.waits().is_some()
         });
         if let Some(identity) = identity {
             self.release_identity(identity);
@@ -407,20 +410,20 @@ impl Engine {
     }
 
     /// A client goes on from bytes in a place that is free, and the next to be taken.
-    fn thaw_client_at(&mut self, now: Instant, key: ClientKey, bytes: &[u8], goes_on: bool) {
+    fn thaw_client_at(&mut self, now: Instant, key: ClientKey, bytes: &[u8], aside: Aside) {
         let thawed = read::<FrozenClient>(bytes).ok_or(NotThawed::Unreadable);
-        let there = thawed.and_then(|thawed| self.thaw_client(now, thawed, goes_on));
+        let there = thawed.and_then(|thawed| self.thaw_client(now, thawed, aside));
         assert_eq!(there, Ok(key), "a client takes the place that is free");
     }
 
-    /// Takes a client out of everything, as plain data, and without a word to anybody. Returns also whether it has sent ahead more than
-    /// its share of a turn, so that it goes on in the next one.
+    /// Takes a client out of everything, as plain data, and without a word to anybody.
     pub(super) fn freeze_client(
         &mut self,
         now: Instant,
         key: ClientKey,
-    ) -> Result<(FrozenClient, bool), NotFrozen> {
+    ) -> Result<(FrozenClient, Aside), NotFrozen> {
         self.clients[key].can_be_frozen()?;
+        let (waits, aside) = self.scheduling.freeze_place(now, &self.clients, key)?;
         let client = self.clients.remove(key);
         if let Some(backend) = client.backend.and_then(|backend| self.servers.get_mut(backend)) {
             backend.holder = None;
@@ -432,17 +435,26 @@ impl Engine {
         self.ids.keys.remove(&client.id);
         self.pool.workers.give_client();
         self.io.set_role(client.connection, Role::Free);
-        let goes_on = self.resume.forget(key);
-        Ok((client.freeze(&mut self.common_of_clients(now)), goes_on))
+        let aside = Aside { goes_on: self.resume.forget(key), ..aside };
+        Ok((client.freeze(waits, &mut self.common_of_clients(now)), aside))
     }
 
-    /// A client goes on from plain data.
+    /// A client goes on from plain data: behind the one whose answer it waits for, where it waits for one.
     pub(super) fn thaw_client(
         &mut self,
         now: Instant,
         frozen: FrozenClient,
-        goes_on: bool,
+        aside: Aside,
     ) -> Result<ClientKey, NotThawed> {
+        let waits = frozen.waits();
+        let group = match waits {
+            Some(FrozenWait::Follows { leader }) => {
+                let leader = self.ids.keys.get(&leader).copied();
+                let group = leader.and_then(|leader| self.coalescing().group_led_by(leader));
+                Some(group.ok_or(NotThawed::UnknownLeader)?)
+            }
+            _ => None,
+        };
         let client = frozen.thaw(&mut self.common_of_clients(now))?;
         let (id, connection, backend) = (client.id, client.connection, client.backend);
         let has_logged_in = client.identity.is_some();
@@ -455,7 +467,17 @@ impl Engine {
         if let Some(backend) = backend.and_then(|backend| self.servers.get_mut(backend)) {
             backend.holder = Some(key);
         }
-        if goes_on {
+        if let Some(FrozenWait::InQueue { place, leads }) = waits {
+            self.clients[key].queue();
+            self.scheduling.scheduler.thaw(now, key, place, aside.next_in_queue);
+            if leads {
+                self.coalescing().lead_again(key, aside.group);
+            }
+        }
+        if let Some(group) = group {
+            self.coalescing().follow_again(key, group);
+        }
+        if aside.goes_on {
             self.resume.push_later(key);
         }
         Ok(key)
@@ -468,6 +490,7 @@ impl Engine {
             identities: &mut self.logins.identities,
             memory: &mut self.client_memory,
             servers: &self.servers,
+            holdups: &self.scheduling.holdups,
             arrivals: self.pool.workers.arrivals(),
             prepared_statement_memory: self.settings.prepared_statement_memory,
         }

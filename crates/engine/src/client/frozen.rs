@@ -4,8 +4,8 @@
 //! and has to decide: it goes along as it is, it goes along by value or by name where others have a part in it, or it is made anew where
 //! the client is thawed.
 //!
-//! Only a client that is idle can be frozen. That may hold a backend, for a transaction or a pin: the backend stays where it is, and is
-//! named by its token. What a turn has put out for the client is with the driver by then, which goes by the connection's name.
+//! Only a client that is idle can be frozen, or one whose statement waits in a queue of the scheduler, or for the answer to one that does. It may hold a backend, for a transaction
+//! or a pin: the backend stays where it is, and is named by its token. What a turn has put out for the client is with the driver by then, which goes by the connection's name.
 
 mod statements;
 
@@ -22,7 +22,10 @@ use super::{Activity, Backpressure, Client, ClientLogin, ClientSession, Loss, Lo
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
 use crate::frozen::{Distance, NotFrozen, NotThawed};
-use crate::ids::BackendKey;
+use crate::ids::{BackendKey, ClientKey};
+use crate::outside::waits::Holdups;
+use crate::request::frozen::{Common as CommonOfRequests, FrozenRequest};
+use crate::scheduler::frozen::FrozenWait;
 use crate::servers::Servers;
 use crate::session::aftermath::{Aftermath, Diagnostics, InsertId};
 use crate::session::gtid::Gtid;
@@ -53,6 +56,8 @@ pub(crate) struct FrozenClient {
     backend: Option<BackendName>,
     tickets: u32,
     priority: Priority,
+    /// Its statement, where that waits in a queue.
+    queued: Option<FrozenQueued>,
     input: Box<[u8]>,
     /// What of its input counts against `statement_memory` and `login_memory`.
     counted: (usize, usize),
@@ -65,9 +70,19 @@ pub(crate) struct FrozenClient {
 }
 
 plain!(struct FrozenClient {
-    connection, peer, tls, id, capabilities, login, identity, session, backend, tickets, priority, input, counted,
+    connection, peer, tls, id, capabilities, login, identity, session, backend, tickets, priority, queued, input, counted,
     backpressure, activity, loss, transaction, wrote,
 });
+
+/// A statement that waits.
+#[derive(Debug, PartialEq)]
+struct FrozenQueued {
+    request: FrozenRequest,
+    waits: FrozenWait,
+}
+
+plain!(struct FrozenQueued { request, waits });
+
 plain!(struct Backpressure { too_far_ahead, server_is_slow, paused });
 plain!(struct Loss { lost, wants_end, killed });
 plain!(enum Lost {
@@ -154,6 +169,17 @@ struct FrozenTransaction {
 
 plain!(struct FrozenTransaction { since, unstarted, arrivals_since, holds_locks, blocks_others, contends });
 
+/// What of a client is no plain data, and is only of use where it is thawed in the same turn and process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Aside {
+    /// It has sent ahead more than its share of a turn, and goes on in the next one.
+    pub(crate) goes_on: bool,
+    /// Whose statement stands behind its own in the same queue.
+    pub(crate) next_in_queue: Option<ClientKey>,
+    /// The hash of the group that it leads, where others follow.
+    pub(crate) group: Option<u64>,
+}
+
 /// What clients have in common with others, and at which moment.
 pub(crate) struct Common<'a> {
     pub(crate) now: Instant,
@@ -161,6 +187,7 @@ pub(crate) struct Common<'a> {
     pub(crate) identities: &'a mut Identities,
     pub(crate) memory: &'a mut ClientMemory,
     pub(crate) servers: &'a Servers,
+    pub(crate) holdups: &'a Holdups,
     /// How many statements have arrived, of all workers.
     pub(crate) arrivals: u64,
     /// `prepared_statement_memory`.
@@ -179,6 +206,11 @@ impl Common<'_> {
     fn distance(&self, instant: Instant) -> Distance {
         Distance::of(instant, self.now)
     }
+
+    fn of_requests(&mut self) -> CommonOfRequests<'_> {
+        let Self { now, sessions, memory, holdups, .. } = self;
+        CommonOfRequests { now: *now, sessions, memory: &mut memory.statements, holdups }
+    }
 }
 
 impl Client {
@@ -191,6 +223,9 @@ impl Client {
             Phase::AwaitingServer => return Err(NotFrozen::NotGreeted),
             Phase::Login(_) => return Err(NotFrozen::LogsIn),
             Phase::Reading(_) => return Err(NotFrozen::IsRead),
+            Phase::Queued | Phase::Following { .. } if let Some(request) = &self.request => {
+                request.can_be_frozen(self.session.statements.as_deref())?;
+            }
             Phase::Idle | Phase::Queued | Phase::Following { .. } => return Err(NotFrozen::Waits),
             Phase::Preparing | Phase::Running(_) | Phase::Settling => return Err(NotFrozen::Runs),
             Phase::Killing(_) => return Err(NotFrozen::Kills),
@@ -203,15 +238,17 @@ impl Client {
         }
     }
 
-    /// Makes plain data of one that [can be frozen](Self::can_be_frozen), and gives back what it has held of what is common to all.
-    pub(crate) fn freeze(self, common: &mut Common<'_>) -> FrozenClient {
-        debug_assert_eq!(self.can_be_frozen(), Ok(()), "its state and its request are left out");
+    /// Makes plain data of one that [can be frozen](Self::can_be_frozen), and gives back what it has held of what is common to all. Where it has a
+    /// statement, that waits so.
+    pub(crate) fn freeze(self, waits: Option<FrozenWait>, common: &mut Common<'_>) -> FrozenClient {
+        debug_assert_eq!(self.can_be_frozen(), Ok(()), "its state is left out");
+        debug_assert_eq!(waits.is_some(), self.request.is_some(), "a statement waits, or there is none");
         let Self {
             connection,
             peer,
             security,
             id,
-            state: _, // idle
+            state: _, // idle, or its request waits
             capabilities,
             login,
             identity,
@@ -219,7 +256,7 @@ impl Client {
             backend,
             tickets,
             priority,
-            request: _, // none
+            request,
             input,
             memory,
             backpressure,
@@ -229,6 +266,11 @@ impl Client {
             wrote,
         } = self;
         let tls = if let Security::Plain(tls) = security { tls } else { ClientTls::Off };
+        // It needs the statements that the client has prepared.
+        let queued = request.zip(waits).map(|(request, waits)| FrozenQueued {
+            request: request.freeze(&mut common.of_requests()),
+            waits,
+        });
         let session = session.freeze(common);
         FrozenClient {
             connection,
@@ -246,6 +288,7 @@ impl Client {
             backend: backend.and_then(|backend| common.name_of(backend)),
             tickets,
             priority,
+            queued,
             input: input.into_boxed_slice(),
             counted: memory.freeze(common),
             backpressure,
@@ -258,8 +301,13 @@ impl Client {
 }
 
 impl FrozenClient {
-    /// The client that it was. Its place in the tables, and what there is counted of clients, is its caller's affair; so is the backend
-    /// that it holds.
+    /// What its statement waits for, where it has one.
+    pub(crate) fn waits(&self) -> Option<FrozenWait> {
+        self.queued.as_ref().map(|queued| queued.waits)
+    }
+
+    /// The client that it was, idle. Its place in the tables, that of its statement, and what there is counted of clients, is its caller's affair;
+    /// so is the backend that it holds.
     ///
     /// # Errors
     ///
@@ -277,6 +325,7 @@ impl FrozenClient {
             backend,
             tickets,
             priority,
+            queued,
             input,
             counted,
             backpressure,
@@ -294,6 +343,10 @@ impl FrozenClient {
             None => None,
         };
         let session = session.thaw(backend, common);
+        let request = queued.map(|queued| {
+            let statements = session.statements.as_deref();
+            Box::new(queued.request.thaw(statements, &mut common.of_requests()))
+        });
         let mut client = Client {
             connection,
             peer,
@@ -307,7 +360,7 @@ impl FrozenClient {
             backend,
             tickets,
             priority,
-            request: None,
+            request,
             input: input.into_vec(),
             memory: MemoryOfClient::thawed(counted, common),
             backpressure,

@@ -29,7 +29,7 @@ pub(crate) mod delay;
 pub(crate) mod delegation;
 pub(crate) mod diagnostics;
 pub(crate) mod execution;
-mod frozen;
+pub(crate) mod frozen;
 pub(crate) mod held_answer;
 pub(crate) mod kill;
 pub(crate) mod killing;

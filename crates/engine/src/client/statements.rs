@@ -122,6 +122,11 @@ impl ClientStatements {
         self.statements.binary_search_by_key(&number, |statement| statement.number).ok()
     }
 
+    /// The definition of the one of this number.
+    pub(crate) fn definition(&self, number: u32) -> Option<DefinitionId> {
+        self.place(number).map(|place| self.statements[place].definition)
+    }
+
     fn get_mut(&mut self, number: u32) -> Option<&mut ClientStatement> {
         self.place(number).map(|place| &mut self.statements[place])
     }

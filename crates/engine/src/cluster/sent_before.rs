@@ -3,7 +3,7 @@
 use crate::errors::ServerError;
 
 /// Whether a statement was on a server before, and waits to be sent once more.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) enum SentBefore {
     #[default]
     No,
@@ -12,6 +12,8 @@ pub(crate) enum SentBefore {
     /// The server has refused it for what it is to the others. The client gets this where that says nothing of the server.
     Refused(Box<ServerError>),
 }
+
+plain!(enum SentBefore { 0 => No, 1 => Lost, 2 => Refused(error) });
 
 impl SentBefore {
     pub(crate) fn is_so(&self) -> bool {

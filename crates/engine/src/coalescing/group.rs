@@ -43,6 +43,16 @@ impl Group {
 }
 
 impl Coalescer {
+    /// Who leads the group with this number, where that still waits.
+    pub(crate) fn leader_of(&self, number: u64) -> Option<ClientKey> {
+        self.waiting.values().find(|group| group.number == number).map(|group| group.leader)
+    }
+
+    /// A group in which nobody follows is none for now.
+    pub(crate) fn forget(&mut self, hash: u64) {
+        self.waiting.remove(&hash);
+    }
+
     /// Bytes of all waiting groups. The nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
         self.waiting.values().map(|group| group.bytes() + size_of::<(u64, Group)>()).sum()

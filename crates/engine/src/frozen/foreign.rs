@@ -3,9 +3,10 @@
 use seam::{ConnectionId, Peer};
 use sql::{
     CharsetSetting, CodeEffects, Effects, KillTarget, Kind, LexMode, PoolVariable, PreparedText, ReadHint,
-    Reads, ServerKind, SessionCall, SessionFunction, TableName, TrackerVariable, TransactionCommand, Whom,
+    Reads, ResourceChange, ServerKind, SessionCall, SessionFunction, TableName, TrackerVariable,
+    TransactionCommand, VariableUse, Whom,
 };
-use wire::{Capabilities, StatusFlags};
+use wire::{Capabilities, Expect, StatusFlags};
 
 use super::plain::Plain;
 use crate::settings::{ClientTls, HighPrioMode, PoolPriority};
@@ -45,6 +46,17 @@ plain!(enum Kind {
     9 => Use, 10 => Show, 11 => ShowWarnings, 12 => ShowDiagnostics, 13 => Explain, 14 => Begin, 15 => Commit,
     16 => Rollback, 17 => Savepoint, 18 => LockTables, 19 => UnlockTables, 20 => Ddl, 21 => Prepare, 22 => Execute,
     23 => Deallocate, 24 => Handler, 25 => Load, 26 => Kill(target), 27 => Xa, 28 => Admin, 29 => Other,
+});
+
+plain!(enum ResourceChange {
+    0 => Unchanged, 1 => CreatesTable(name), 2 => DropsTables(names), 3 => LocksTables, 4 => LocksAllTables,
+    5 => LocksInstance, 6 => UnlocksTables, 7 => UnlocksInstance, 8 => TakesLock(name), 9 => FreesLock(name),
+    10 => FreesAllLocks, 11 => Prepares { name, text }, 12 => Executes(name), 13 => ExecutesHarmless(text),
+    14 => Deallocates(name), 15 => OpensHandler(name), 16 => ClosesHandler(name),
+});
+plain!(enum VariableUse { 0 => Reads, 1 => Sets(assignments) });
+plain!(enum Expect {
+    0 => Simple, 1 => ResultSets, 2 => Rows, 3 => Events, 4 => Prepare, 5 => FieldList, 6 => Statistics,
 });
 
 impl Plain for Effects {

@@ -65,7 +65,8 @@ pub enum NotFrozen {
     LogsIn,
     /// Another thread of this process reads a client's large text.
     IsRead,
-    /// A client's statement waits for its turn, or for another's answer.
+    /// A client's statement waits elsewhere than in a queue of the scheduler: for its user's share, for its delay, for the answer to another one that
+    /// runs; or it is more than plain data, as what ends another client's.
     Waits,
     /// A client's statement is at a server: its answer comes to this process.
     Runs,
@@ -89,7 +90,7 @@ impl fmt::Display for NotFrozen {
             Self::NotGreeted => "it has not been greeted",
             Self::LogsIn => "it is in its login",
             Self::IsRead => "another thread reads its text",
-            Self::Waits => "its statement waits",
+            Self::Waits => "its statement waits elsewhere than in a queue",
             Self::Runs => "its statement runs",
             Self::Kills => "it waits for another worker to kill a client",
             Self::IsLent => "a reader has its statement",
@@ -110,4 +111,6 @@ pub(crate) enum NotThawed {
     UnknownIdentity,
     /// The backend that a client holds is not there.
     UnknownBackend,
+    /// No statement waits of the client whose answer another one waits for.
+    UnknownLeader,
 }

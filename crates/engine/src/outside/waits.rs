@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::frozen::Distance;
+
 use crate::outside::histogram::Histogram;
 use crate::scheduler::lane::Lane;
 
@@ -166,7 +168,39 @@ pub(crate) struct Arrival {
     totals: Totals,
 }
 
+/// [`Arrival`] as plain data ([`crate::frozen`]).
+#[derive(Debug, PartialEq)]
+pub(crate) struct FrozenArrival {
+    at: Distance,
+    long: bool,
+    /// What has held it up since then.
+    held_up: Totals,
+}
+
+plain!(struct FrozenArrival { at, long, held_up });
+
+impl FrozenArrival {
+    pub(crate) fn of(arrival: Arrival, holdups: &Holdups, now: Instant) -> Self {
+        let Arrival { at, long, totals } = arrival;
+        let mut held_up = holdups.of(long).totals(now);
+        held_up.iter_mut().zip(totals).for_each(|(after, before)| *after = after.saturating_sub(before));
+        Self { at: Distance::of(at, now), long, held_up }
+    }
+
+    /// What has held it up for longer than anything has here is not told of.
+    pub(crate) fn thaw(self, holdups: &Holdups, now: Instant) -> Arrival {
+        let Self { at, long, held_up } = self;
+        let mut totals = holdups.of(long).totals(now);
+        totals.iter_mut().zip(held_up).for_each(|(total, held_up)| *total = total.saturating_sub(held_up));
+        Arrival { at: at.from(now), long, totals }
+    }
+}
+
 impl Holdups {
+    fn of(&self, long: bool) -> &Holdup {
+        if long { &self.long } else { &self.others }
+    }
+
     /// Notes what holds the long queue up from now on, and what the others; `None` where nothing does.
     pub(crate) fn note(&mut self, now: Instant, others: Option<WaitReason>, long: Option<WaitReason>) {
         self.others.note(now, others);
@@ -181,8 +215,7 @@ impl Holdups {
 
     /// A statement arrives in the long queue or another.
     pub(crate) fn arrival(&self, now: Instant, long: bool) -> Arrival {
-        let queue = if long { &self.long } else { &self.others };
-        Arrival { at: now, long, totals: queue.totals(now) }
+        Arrival { at: now, long, totals: self.of(long).totals(now) }
     }
 
     /// A statement that arrived then goes on waiting in the long queue, or in another again.
@@ -196,8 +229,7 @@ impl Holdups {
         arrival: &Arrival,
         now: Instant,
     ) -> impl Iterator<Item = (WaitReason, Duration)> + use<> {
-        let queue = if arrival.long { &self.long } else { &self.others };
-        let parts = queue.totals(now).into_iter().zip(arrival.totals);
+        let parts = self.of(arrival.long).totals(now).into_iter().zip(arrival.totals);
         let waited = parts.map(|(after, before)| after.saturating_sub(before));
         let held_up = WaitReason::LACKS.into_iter().zip(waited).filter(|&(_, waited)| waited > 0);
         held_up.map(|(reason, waited)| (reason, Duration::from_micros(waited)))

@@ -62,15 +62,39 @@ impl<const QUEUES: usize> Lists<QUEUES> {
 
     /// Puts a client behind those that have arrived before it: at the end, but for late comers with an early place.
     pub(super) fn push(&mut self, queue: usize, client: ClientKey, arrival: u64, since: Instant) {
+        let neighbours = self.neighbours(queue, arrival);
+        if neighbours.1 != NOWHERE {
+            self.late[queue] = client;
+        }
+        self.put_between(queue, client, arrival, since, neighbours);
+    }
+
+    /// Puts one back that stood in front of another.
+    pub(super) fn push_before(
+        &mut self,
+        queue: usize,
+        client: ClientKey,
+        arrival: u64,
+        since: Instant,
+        next: ClientKey,
+    ) {
+        let neighbours = (self.node(next).previous, next);
+        self.put_between(queue, client, arrival, since, neighbours);
+    }
+
+    fn put_between(
+        &mut self,
+        queue: usize,
+        client: ClientKey,
+        arrival: u64,
+        since: Instant,
+        (previous, next): (ClientKey, ClientKey),
+    ) {
         let slot = client.slot();
         if self.nodes.len() <= slot {
             self.nodes.resize(slot + 1, None);
         }
         assert!(self.nodes[slot].is_none(), "a client has one statement at a time");
-        let (previous, next) = self.neighbours(queue, arrival);
-        if next != NOWHERE {
-            self.late[queue] = client;
-        }
         let queue_number = u8::try_from(queue).expect("a handful of queues");
         self.nodes[slot] = Some(Node { queue: queue_number, previous, next, arrival, since });
         match previous {
@@ -133,6 +157,12 @@ impl<const QUEUES: usize> Lists<QUEUES> {
     pub(super) fn place(&self, client: ClientKey) -> Option<(usize, Head)> {
         let node = self.nodes.get(client.slot())?.as_ref()?;
         Some((usize::from(node.queue), Head { client, arrival: node.arrival, since: node.since }))
+    }
+
+    /// Who stands behind a waiting client.
+    pub(super) fn behind(&self, client: ClientKey) -> Option<ClientKey> {
+        let next = self.nodes.get(client.slot())?.as_ref()?.next;
+        (next != NOWHERE).then_some(next)
     }
 
     /// The first of a queue, in order.

@@ -29,6 +29,7 @@
 //! only these two, and a worker is a group ([`group::Group`]).
 
 mod bounds;
+pub(crate) mod frozen;
 mod group;
 pub(crate) mod lane;
 mod list;

@@ -7,10 +7,15 @@ use seam::Instant;
 use super::Scheduling;
 use crate::backend::reserved_backends::record::FrozenReserve;
 use crate::backend::stall::record::FrozenStalls;
+use crate::client::frozen::Aside;
+use crate::client::{Client, Phase};
+use crate::frozen::NotFrozen;
 use crate::frozen::plain::{bytes_of, read};
+use crate::ids::{ClientKey, Table};
 use crate::learned::digests::frozen::FrozenDigests;
 use crate::learned::history::FrozenHistory;
 use crate::learned::long_permits::Pace;
+use crate::scheduler::frozen::FrozenWait;
 
 /// What has been learned.
 #[derive(Debug, PartialEq)]
@@ -41,16 +46,47 @@ impl Scheduling {
         assert_eq!(shown(self), before, "nothing of what has been learned is lost");
     }
 
+    /// Takes a client's statement, where it has one, out of its queue, without a word to anybody. Returns what it waits for. The group that it
+    /// leads, or is in, stays where others are in it.
+    ///
+    /// # Errors
+    ///
+    /// Where it waits in front of the queues, counts as a part of its user's share, or follows one that runs.
+    pub(crate) fn freeze_place(
+        &mut self,
+        now: Instant,
+        clients: &Table<ClientKey, Client>,
+        key: ClientKey,
+    ) -> Result<(Option<FrozenWait>, Aside), NotFrozen> {
+        let mut aside = Aside::default();
+        let Some(request) = clients[key].request.as_ref() else { return Ok((None, aside)) };
+        if let Phase::Following { group } = *clients[key].phase() {
+            let leader = self.coalescer.leader_of(group).ok_or(NotFrozen::Waits)?;
+            return Ok((Some(FrozenWait::Follows { leader: clients[leader].id }), aside));
+        }
+        if self.shares.counts(key) {
+            return Err(NotFrozen::Waits);
+        }
+        let (place, next) = self.scheduler.freeze(now, key).ok_or(NotFrozen::Waits)?;
+        aside.next_in_queue = next;
+        if self.coalescer.leads_others(clients, key) {
+            aside.group = request.turn.group;
+        } else if let Some(hash) = request.turn.group {
+            self.coalescer.forget(hash);
+        }
+        Ok((Some(FrozenWait::InQueue { place, leads: request.turn.group.is_some() }), aside))
+    }
+
     fn freeze_learned(&mut self, now: Instant) -> FrozenLearned {
         let Self {
-            delayed: _, // it goes with the clients that wait, as do the next ones
+            delayed: _, // a client goes by itself, and not while it waits here; likewise the next ones
             shares: _,
-            scheduler: _,
+            scheduler: _, // who waits here goes with their places, one by one
             urgent: _,
             lacking_since: _,
             stalls,
             reserve,
-            coalescer: _, // of reads that run, and of those that wait for them
+            coalescer: _, // by those that wait
             new_work: _,  // of what waits
             abandoned: _, // of statements that run
             to_be_cancelled: _,

@@ -26,7 +26,7 @@ plain!(struct FrozenDefinition { text, state, parameters, template });
 
 /// See [`Template`].
 #[derive(Debug, PartialEq)]
-struct FrozenTemplate {
+pub(crate) struct FrozenTemplate {
     statement: Statement,
     collation: Option<Box<[u8]>>,
     counts_rows: bool,
@@ -71,7 +71,7 @@ impl FrozenDefinition {
 }
 
 impl FrozenTemplate {
-    fn of(template: Template) -> Self {
+    pub(crate) fn of(template: Template) -> Self {
         let Template {
             statement,
             collation,
@@ -94,6 +94,11 @@ impl FrozenTemplate {
             mentions_schema,
             is_large: large.is_some(),
         }
+    }
+
+    /// Of a text that is not large.
+    pub(crate) fn thaw_small(self) -> Template {
+        self.thaw(|| LargeDefinition::of_text(&[], LexMode::default()))
     }
 
     fn thaw(self, large: impl FnOnce() -> LargeDefinition) -> Template {

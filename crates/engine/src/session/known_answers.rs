@@ -25,6 +25,7 @@ pub(crate) struct KnownAnswers {
 }
 
 /// A statement whose answer will be remembered.
+#[derive(Debug, PartialEq)]
 pub(crate) enum Question {
     /// A SET in the form of [`sql::plain_set`].
     Set(Box<[u8]>),
@@ -32,6 +33,8 @@ pub(crate) enum Question {
     /// columns their names.
     Show(Box<[u8]>),
 }
+
+plain!(enum Question { 0 => Set(text), 1 => Show(text) });
 
 impl Question {
     pub(crate) fn text(&self) -> &[u8] {

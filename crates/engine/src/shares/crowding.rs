@@ -253,7 +253,7 @@ fn stands_out(of_user: u64, all: u64, users: u64, waited: Duration) -> bool {
 
 impl Shares {
     /// Says whether a client's statement counts here.
-    fn counts(&self, client: ClientKey) -> bool {
+    pub(crate) fn counts(&self, client: ClientKey) -> bool {
         self.flow_of_ticket(client).is_some()
     }
 

@@ -7,6 +7,7 @@ use sql::LexMode;
 use super::{Entry, Prepared, Serves};
 use crate::session::SessionTables;
 use crate::session::frozen::FrozenDefinition;
+use crate::session::statements::DefinitionId;
 
 /// See [`Prepared`].
 #[derive(Debug, PartialEq)]
@@ -32,13 +33,38 @@ plain!(struct FrozenStatement { definition, serves, id, used, had_cursor });
 
 /// See [`Serves`]. Types are themselves, and not their place among those of a definition.
 #[derive(Debug, PartialEq)]
-enum FrozenServes {
+pub(crate) enum FrozenServes {
     All,
     Typed(Box<[u8]>),
     Own(u32),
 }
 
 plain!(enum FrozenServes { 0 => All, 1 => Typed(types), 2 => Own(number) });
+
+impl FrozenServes {
+    pub(crate) fn of(serves: Serves, definition: DefinitionId, sessions: &SessionTables) -> Self {
+        match serves {
+            Serves::All => Self::All,
+            Serves::Typed(types) => {
+                Self::Typed(Box::from(sessions.definitions.get(definition).types_of(types)))
+            }
+            Serves::Own(number) => Self::Own(number),
+        }
+    }
+
+    /// What had been remembered of types is remembered, whatever room there is.
+    pub(crate) fn thaw(self, definition: DefinitionId, sessions: &mut SessionTables) -> Serves {
+        let serves = match self {
+            Self::All => Some(Serves::All),
+            Self::Typed(types) => {
+                sessions.definitions.types(definition, &types, usize::MAX);
+                sessions.definitions.types_id(definition, &types).map(Serves::Typed)
+            }
+            Self::Own(number) => Some(Serves::Own(number)),
+        };
+        serves.expect("it was among those that are remembered, and so is now")
+    }
+}
 
 impl Prepared {
     /// Gives the definitions back, in the opposite order of [`Self::thawed`].
@@ -47,13 +73,7 @@ impl Prepared {
         let freeze = |((definition, serves), entry)| {
             let Entry { id, used, had_cursor } = entry;
             let frozen = FrozenDefinition::of(definition, sessions);
-            let serves = match serves {
-                Serves::All => FrozenServes::All,
-                Serves::Typed(types) => {
-                    FrozenServes::Typed(Box::from(sessions.definitions.get(definition).types_of(types)))
-                }
-                Serves::Own(number) => FrozenServes::Own(number),
-            };
+            let serves = FrozenServes::of(serves, definition, sessions);
             sessions.release_definition(definition);
             FrozenStatement { definition: frozen, serves, id, used, had_cursor }
         };
@@ -62,7 +82,7 @@ impl Prepared {
         FrozenPrepared { statements, uses }
     }
 
-    /// Holds the definitions once more. What had been remembered of types is remembered, whatever room there is.
+    /// Holds the definitions once more.
     pub(in crate::backend) fn thawed(
         frozen: FrozenPrepared,
         sessions: &mut SessionTables,
@@ -72,15 +92,7 @@ impl Prepared {
         let thaw = |statement| {
             let FrozenStatement { definition, serves, id, used, had_cursor } = statement;
             let definition = definition.thaw(sessions, server);
-            let serves = match serves {
-                FrozenServes::All => Some(Serves::All),
-                FrozenServes::Typed(types) => {
-                    sessions.definitions.types(definition, &types, usize::MAX);
-                    sessions.definitions.types_id(definition, &types).map(Serves::Typed)
-                }
-                FrozenServes::Own(number) => Some(Serves::Own(number)),
-            };
-            let serves = serves.expect("it was among those that are remembered, and so is now");
+            let serves = serves.thaw(definition, sessions);
             ((definition, serves), Entry { id, used, had_cursor })
         };
         let statements: BTreeMap<_, _> = statements.into_iter().map(thaw).collect();

@@ -3,18 +3,27 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use seam::{Instant, TlsSession, TlsVersion};
+use sql::{LexMode, ResourceChange, VariableUse};
+use wire::Expect;
 
 use super::*;
+use crate::backend::prepared::Serves;
 use crate::client::commands::tests;
+use crate::client::held_answer::Held;
 use crate::client::statement_counters::Counter;
 use crate::client::statements::{ClientStatements, LongData};
+use crate::cluster::sent_before::SentBefore;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::frozen::plain::{bytes_of, read};
 use crate::ids::{ClientKey, client_key};
-use crate::request::Request;
+use crate::request::statement::Statement;
+use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind};
+use crate::session::Charset;
 use crate::session::aftermath::List;
+use crate::session::known_answers::Question;
 use crate::settings::Settings;
+use crate::stored_code::{Base, Hidden, Known};
 
 const SECOND: u64 = 1_000_000;
 
@@ -40,7 +49,7 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     let mut state = SessionState { schema: Some((*b"shop").into()), ..SessionState::default() };
     state.set_variable(b"time_zone", b"+01:00");
     let held = engine.sessions.states.hold(state.clone());
-    let template = Request::of_prepare(b"SELECT ?, ROW_COUNT() FROM t", sql::LexMode::default(), 1);
+    let template = Request::of_prepare(b"SELECT ?, ROW_COUNT() FROM t", LexMode::default(), 1);
     let template = *template.changes.template.expect("what prepares has one");
     let session = engine.sessions.states.hold(state);
     let (definition, _) =
@@ -122,13 +131,205 @@ fn a_client_goes_on_in_another_engine_with_another_clock_as_it_was() {
     other.client_gone(key);
     let there = read::<FrozenClient>(&bytes_of(&frozen)).expect("they are whole");
     assert_eq!(there, frozen);
-    assert_eq!(other.thaw_client(later, there, false), Ok(key));
+    assert_eq!(other.thaw_client(later, there, Aside::default()), Ok(key));
     assert_eq!(counted(&other), full);
     let client = &other.clients[key];
     assert_eq!(client.activity.last_heard, Instant::from_micros(990 * SECOND), "ten seconds ago, as before");
     assert_eq!(client.schema(&other.sessions.states), Some(&b"shop"[..]));
     let (again, _) = other.freeze_client(later, key).expect("it is idle");
     assert_eq!(again, frozen, "nothing of it is lost");
+}
+
+/// A statement that has something in every place.
+fn full_request(engine: &Engine, key: ClientKey) -> Request {
+    let statements = engine.clients[key].session.statements.as_deref();
+    let definition = statements.and_then(|all| all.definition(1)).expect("the client has prepared one");
+    let types = engine.sessions.definitions.types_id(definition, b"\x08\0").expect("it has types");
+    let template = Request::of_prepare(b"SELECT 7, ?", LexMode::default(), 1).changes.template;
+    let mut request = Request::query("SET @a = 5");
+    request.expect = Expect::Rows;
+    request.command = RequestKind::Execute;
+    request.statement = Statement::of_text(b"SELECT DATABASE() FROM t", LexMode::default());
+    request.answer = 3;
+    request.bytes.growth = 11;
+    request.changes = RequestChanges {
+        collation: Some((*b"utf8mb4_bin").into()),
+        named_resource: Some(Box::new(ResourceChange::TakesLock((*b"lock").into()))),
+        variables: Some(Box::new(VariableUse::Sets(vec![((*b"a").into(), (*b"5").into())]))),
+        priority: Some(Priority::default()),
+        template,
+        globals: true,
+        hidden: Hidden::WORST,
+        library: None,
+        becomes: None,
+    };
+    request.rows.are_counted = true;
+    request.rows.without_tables = true;
+    request.turn.contends = true;
+    request.turn.started = true;
+    request.prepared = true;
+    request.tries.prepares = 2;
+    request.tries.came_back = true;
+    request.tries.sent_before = SentBefore::Lost;
+    request.attributes = QueryAttributes::OfText((*b"attributes").into());
+    let action = Action::Execute { cursor: true, long_data: true };
+    let about = About { number: 1, definition, serves: Serves::Typed(types), stays: true, action };
+    request.about = Some(Box::new(about));
+    request.remember = Some(Question::Show((*b"SELECT @@a").into()));
+    request
+}
+
+#[test]
+fn a_statement_that_waits_is_what_it_was() {
+    let [mut one, mut other] = [(); 2].map(|()| engine(2));
+    let key = client_key(0);
+    let (then, later) = (Instant::from_micros(60 * SECOND), Instant::from_micros(1_000 * SECOND));
+    give_it_everything(&mut one, key);
+    (one.now, other.now) = (then, later);
+    let request = full_request(&one, key);
+    one.queue_request(key, request);
+    let full = counted_but_identities(&one);
+    let (frozen, _) = one.freeze_client(then, key).expect("it waits in a queue");
+    assert!(frozen.waits().is_some());
+    assert_eq!(counted_but_identities(&one)[..2], [0, 0], "it has left nothing behind");
+    assert_eq!(one.scheduling.scheduler.waiting(), 0);
+    other.client_gone(key);
+    // How many have arrived goes along with what workers share.
+    assert_eq!(other.pool.workers.arrival(), 0);
+    let there = read::<FrozenClient>(&bytes_of(&frozen)).expect("they are whole");
+    assert_eq!(there, frozen);
+    assert_eq!(other.thaw_client(later, there, Aside::default()), Ok(key));
+    assert_eq!(counted_but_identities(&other), full);
+    assert!(matches!(other.clients[key].phase(), Phase::Queued));
+    assert_eq!(other.scheduling.scheduler.oldest_in_need(), Some((key, later)), "it came just now");
+    let request = other.clients[key].request.as_ref().expect("it waits");
+    assert_eq!((request.turn.arrival.at, request.server_answer()), (later, 1));
+    let (again, _) = other.freeze_client(later, key).expect("it waits in a queue");
+    assert_eq!(again, frozen, "nothing of it is lost");
+}
+
+/// See [`counted`].
+fn counted_but_identities(engine: &Engine) -> [usize; 4] {
+    let (memory, sessions) = (&engine.client_memory, &engine.sessions);
+    let statements = memory.statements.bytes();
+    [statements, memory.sessions.bytes(), sessions.states.len(), sessions.definitions.text_bytes()]
+}
+
+/// Who waits, in the order of the queue.
+fn queue(engine: &Engine) -> Vec<u32> {
+    let waiting = engine.scheduling.scheduler.first_in_need(usize::MAX);
+    waiting.into_iter().map(|key| engine.clients[key].id).collect()
+}
+
+#[test]
+fn those_that_wait_keep_their_order() {
+    const CLIENTS: u32 = 6;
+    // One more, who has the account.
+    let engine = || engine(CLIENTS + 1);
+    let (mut one, mut other) = (engine(), engine());
+    for (millis, place) in (1..).zip([3, 0, 5, 1, 4, 2]) {
+        one.now = Instant::from_micros(1_000 * millis);
+        one.queue_request(client_key(place), Request::query("SELECT 1"));
+    }
+    let order = queue(&one);
+    assert_eq!(order.len(), CLIENTS as usize);
+    // Each by itself, in the place where it stands.
+    let now = one.now;
+    for place in 0..CLIENTS {
+        let outcome = one.freeze_and_thaw_client(now, place as usize);
+        assert_eq!(outcome, Some(Ok(true)));
+        assert_eq!(queue(&one), order, "{place}");
+    }
+    // And all of them, for another process, in their order.
+    let keys = one.scheduling.scheduler.first_in_need(usize::MAX);
+    let frozen: Vec<_> =
+        keys.into_iter().map(|key| one.freeze_client(now, key).expect("it waits").0).collect();
+    assert_eq!(one.scheduling.scheduler.waiting(), 0);
+    (0..CLIENTS).for_each(|place| other.client_gone(client_key(place)));
+    for frozen in frozen {
+        let there = read(&bytes_of(&frozen)).expect("they are whole");
+        other.thaw_client(now, there, Aside::default()).expect("all of it is known there");
+    }
+    assert_eq!(queue(&other), order);
+}
+
+#[test]
+fn those_that_wait_for_one_answer_still_do() {
+    let engine = || {
+        let mut settings = Settings::default();
+        settings.coalescing.reads = true;
+        let mut engine = tests::engine(4, settings);
+        engine.views.measures.logged_in = 4;
+        // Nothing is stored that a read could run.
+        let known = Known { routines: true, triggers: true, views: true, columns: true };
+        engine.pool.workers.stored_code.take(Base::default(), known, &[]);
+        for place in 0..4 {
+            // Texts are read as the server does.
+            let charset = Charset::of_login(b"utf8mb4", b"");
+            let held = engine.sessions.states.hold(SessionState { charset, ..SessionState::default() });
+            let before = engine.clients[client_key(place)].session.id.replace(held);
+            engine.sessions.states.release(before.expect("it has logged in"));
+        }
+        engine
+    };
+    let (mut one, mut other) = (engine(), engine());
+    let now = one.now;
+    for place in 0..3 {
+        let mut request = Request::query("SELECT 1 FROM t");
+        request.statement = Statement::of_text(b"SELECT 1 FROM t", LexMode::default());
+        one.queue_request(client_key(place), request);
+    }
+    let phases = |engine: &Engine| {
+        let of = |key| format!("{:?}", engine.clients[key].phase());
+        [0, 1, 2].map(client_key).map(of)
+    };
+    let before = phases(&one);
+    assert!(
+        before[0] == "Queued" && before[1..].iter().all(|phase| phase.starts_with("Following")),
+        "{before:?}"
+    );
+    for place in 0..3 {
+        assert_eq!(one.freeze_and_thaw_client(now, place), Some(Ok(true)));
+        assert_eq!(phases(&one), before);
+    }
+    let leads = |engine: &Engine| engine.scheduling.coalescer.leads_others(&engine.clients, client_key(0));
+    assert!(leads(&one));
+    // Followers first, since whoever leads has to be there to say whom they follow.
+    let mut freeze = |place| one.freeze_client(now, client_key(place)).expect("it waits").0;
+    let [second, third, first] = [1, 2, 0].map(&mut freeze);
+    let ids = [&first, &second, &third].map(|frozen| frozen.id);
+    (0..3).rev().for_each(|place| other.client_gone(client_key(place)));
+    let mut thaw = |frozen: &FrozenClient| {
+        let there = read(&bytes_of(frozen)).expect("it is whole");
+        other.thaw_client(now, there, Aside::default())
+    };
+    assert_eq!(thaw(&second), Err(NotThawed::UnknownLeader));
+    let there = [&first, &second, &third].map(|frozen| thaw(frozen).expect("all of it is known there"));
+    assert_eq!(there, [0, 1, 2].map(client_key));
+    assert_eq!(ids, there.map(|key| other.clients[key].id));
+    assert!(leads(&other));
+    assert_eq!(queue(&other), [ids[0]]);
+    // The leader goes, and the next one takes its place.
+    other.client_gone(client_key(0));
+    assert_eq!(queue(&other), [ids[1]]);
+}
+
+#[test]
+fn what_is_more_than_plain_data_stays_where_it_waits() {
+    let mut engine = engine(1);
+    let key = client_key(0);
+    let mut why = |request: Request| {
+        engine.queue_request(key, request);
+        let outcome = engine.freeze_and_thaw_client(engine.now, 0);
+        engine.cancel_queued(key, &MySqlError::interrupted());
+        outcome.expect("there is a client")
+    };
+    assert_eq!(why(Request::query("SELECT 1")), Ok(true));
+    assert_eq!(why(Request::query("KILL 5").urgently()), Err(NotFrozen::Waits));
+    let held = Request { held: Some(Held::Counters), ..Request::query("SHOW STATUS") };
+    assert_eq!(why(held), Err(NotFrozen::Waits));
+    let counts = Request { counts_for_primary: Some(Instant::START), ..Request::query("SELECT 1") };
+    assert_eq!(why(counts), Err(NotFrozen::Waits));
 }
 
 #[test]
@@ -140,7 +341,7 @@ fn who_is_in_the_middle_of_something_stays() {
         engine.clients[key].set_phase(phase);
         engine.freeze_and_thaw_client(now, 5)
     };
-    assert_eq!(why(Phase::Idle), Some(Ok(())));
+    assert_eq!(why(Phase::Idle), Some(Ok(false)));
     assert_eq!(why(Phase::AwaitingServer), Some(Err(NotFrozen::NotGreeted)));
     assert_eq!(why(Phase::Queued), Some(Err(NotFrozen::Waits)));
     assert_eq!(why(Phase::Settling), Some(Err(NotFrozen::Runs)));
