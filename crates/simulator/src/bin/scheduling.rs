@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use simulator::scheduling::long_statements::{self, Load};
 use simulator::scheduling::mixes::{self, Mix};
 use simulator::scheduling::report::table::Table;
 use simulator::scheduling::report::{json, page};
@@ -22,7 +23,7 @@ use simulator::scheduling::turns::{self, Course};
 use simulator::scheduling::{self, Profile, Run, Scenario};
 
 const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... [--json FILE] [--docs FOLDER] [SCENARIO]...
-       scheduling --survey | --turns | --mixes
+       scheduling --survey | --turns | --mixes | --long
   --small         with fewer clients and less time
   --seed N        1 if not given
   --profile NAME  only this one; may be repeated
@@ -31,6 +32,7 @@ const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... 
   --survey        looks for the best number of permits on servers unlike each other, and what is found, on all cores
   --turns         the same where a server's load turns into another one, and others take cores for a while
   --mixes         what statements that compute and others that wait get beside each other
+  --long          what statements of a second get, alone and beside short ones
   SCENARIO        only these; `scheduling --list` names them";
 
 struct Arguments {
@@ -44,6 +46,7 @@ struct Arguments {
     survey: bool,
     turns: bool,
     mixes: bool,
+    long: bool,
 }
 
 fn main() -> ExitCode {
@@ -64,6 +67,11 @@ fn main() -> ExitCode {
     if arguments.mixes {
         let found = on_all_cores(&Mix::all(), |mix| (mix, mix.find()));
         print!("{}", mixes::to_markdown(&found));
+        return ExitCode::SUCCESS;
+    }
+    if arguments.long {
+        let found = on_all_cores(&Load::all(), |load| (load, load.find()));
+        print!("{}", long_statements::to_markdown(&found));
         return ExitCode::SUCCESS;
     }
     let mut scenarios = scenarios::all(arguments.scale);
@@ -96,6 +104,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         survey: false,
         turns: false,
         mixes: false,
+        long: false,
     };
     while let Some(argument) = given.next() {
         match argument.as_str() {
@@ -104,6 +113,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--survey" => arguments.survey = true,
             "--turns" => arguments.turns = true,
             "--mixes" => arguments.mixes = true,
+            "--long" => arguments.long = true,
             "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
                 let name = given.next()?;

@@ -13,6 +13,7 @@ pub mod client;
 pub mod figures;
 mod life;
 pub mod locks;
+pub mod long_statements;
 pub mod machine;
 pub mod mixes;
 pub mod profile;

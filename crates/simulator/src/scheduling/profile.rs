@@ -25,6 +25,13 @@ pub enum Profile {
     Fair,
     /// Onramp's own, but with this many permits.
     Fixed(u32),
+    /// Onramp's own, but with this many permits, and this many of them for long statements, which get no others.
+    Pair {
+        /// As `permits`.
+        permits: u32,
+        /// As `long_permits`, and no more than permits.
+        long: u32,
+    },
 }
 
 impl Profile {
@@ -59,6 +66,7 @@ impl Profile {
             Self::MariaDb => "mariadb".to_owned(),
             Self::MySql => "mysql".to_owned(),
             Self::Fixed(permits) => format!("{permits} permits"),
+            Self::Pair { permits, long } => format!("{permits} permits, {long} long"),
         }
     }
 
@@ -74,12 +82,15 @@ impl Profile {
             Self::Percona => engine::Profile::Percona,
             Self::MariaDb => engine::Profile::MariaDb,
             Self::MySql => engine::Profile::MySql,
-            Self::Native | Self::Bounded | Self::OldestFirst | Self::Fair | Self::Fixed(_) => {
-                engine::Profile::Native
-            }
+            Self::Native
+            | Self::Bounded
+            | Self::OldestFirst
+            | Self::Fair
+            | Self::Fixed(_)
+            | Self::Pair { .. } => engine::Profile::Native,
         };
         let permits = match self {
-            Self::Fixed(permits) => permits,
+            Self::Fixed(permits) | Self::Pair { permits, .. } => permits,
             _ => scenario.server.cores * 4,
         };
         let mut settings = Settings {
@@ -96,6 +107,9 @@ impl Profile {
             settings.overload.queue_wait_limit = Duration::from_millis(500);
             // Some hundred statements: what a burst of clients brings, and more than keeps the server busy.
             settings.overload.queue_delay_target = Duration::from_millis(50);
+        }
+        if let Self::Pair { long, .. } = self {
+            (settings.long_permits, settings.long_permits_max) = (long, long);
         }
         if self == Self::OldestFirst {
             settings.adaptive_lifo = false;
