@@ -248,6 +248,7 @@ impl Workers {
     fn take_up_limits(&self, [permits]: [Option<u32>; 1], [shared_backends, in_flight]: [Option<u32>; 2]) {
         // What is found is how many may be at the server.
         if let Some(found) = permits {
+            let found = found.max(self.permits_of_shared(shared_backends));
             self.permits.take_up(found.saturating_add(self.way.on_the_way()));
         }
         let change = |limit: &AtomicU32, found: Option<u32>| {
@@ -259,6 +260,14 @@ impl Workers {
         };
         change(&self.shared_reads.backends, shared_backends);
         change(&self.shared_reads.in_flight, in_flight);
+    }
+
+    /// How many permits the backends need that are shared, where it is found how many of these there should be: one each, while half of them or
+    /// more are at work. Reads that follow each other keep their backend's permit for as long as any come. With fewer permits than such
+    /// backends a trial of still fewer would change nothing, and a trial of more backends would find no permit for them: both limits would
+    /// stay where they are, on a server that can do twice as much.
+    fn permits_of_shared(&self, backends: Option<u32>) -> u32 {
+        backends.filter(|&backends| 2 * self.sharing() >= backends).unwrap_or(0)
     }
 
     /// Says whether a statement that ends now tells something about a limit that is to be found.

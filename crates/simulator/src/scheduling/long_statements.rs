@@ -198,4 +198,16 @@ mod tests {
         // And the fixed pair is one: four at a time are no more than that.
         assert!(load.rates_with(64, 4).long < 5.0);
     }
+
+    /// They follow each other on as many backends as are found to be right, each of which has a permit: these must not be found to be too few
+    /// for that.
+    #[test]
+    fn short_reads_alone_keep_all_cores_busy() {
+        let load = Load { cores: 64, sleepers: 0, scans: 0, readers: 500 };
+        let outcome = run(&load.scenario(8), Profile::Native, 1).outcome;
+        // A core does 500 of them a second.
+        let most = f64::from(64 * 500);
+        let found = load.rates(&outcome, 6, 8).reads;
+        assert!(found >= 0.9 * most, "{found} of {most}");
+    }
 }
