@@ -494,7 +494,7 @@ impl Engine {
         self.leave_control(self.servers.primary().key);
     }
 
-    /// Takes a client of an account that it [`Self::admits`], and queues its statement.
+    /// Takes a client of an account that the server admits (`Server::admits`), and queues its statement.
     pub(super) fn take_guest(&mut self, mut guest: Guest) {
         let account = self.servers.primary().own_account(&guest.account).unwrap_or(&guest.account).clone();
         let identity = self.logins.identities.hold(&account, &guest.user, guest.secret.clone());

@@ -1,7 +1,7 @@
 //! Reads on replicas.
 //!
 //! Each replica has an engine of its own here, a *reader*: with backends, permits, limits, queues and facts of its own, all of which
-//! find themselves as on any server. The engine of the clients lends it a client for one statement ([`guest`]), and decides which may go,
+//! find themselves as on any server. The engine of the clients lends it a client for one statement ([`guests`]), and decides which may go,
 //! where, and when ([`lending`]). The reader's answer goes to the client's own connection. Whatever keeps a statement from being answered
 //! comes back with the client, and the statement goes to the primary.
 //!
