@@ -160,7 +160,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
               of what a user has each of its session states, at least one. Where a user has more than twice as many states, those that differ \
               in their schema alone share all of these, and a read chooses its schema in one text with it. As many as the server has cores is a good number: more make its threads sleep and wake more often for the same \
               work. A kind of read that was stuck in the last ten seconds (20 ms or more) has as many of its own. With 0 the number \
-              finds itself between 4 and 64, as permits does, but that twice as many have to bring a fifth more.",
+              finds itself between 4 and 64, as permits does, but that twice as many have to bring a fifth more; while half of \
+              them or more are at work, permits that are found are no fewer.",
         section: Section::Scheduling,
         limit: always(
             ByEngine(Limit::SharedBackends),

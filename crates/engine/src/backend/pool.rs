@@ -1,4 +1,4 @@
-//! Which backend serves a client's statement.
+//! Which backend serves a client's statement. Those start here that follow others on one, and those that wait in the contended lane.
 
 use sql::Effects;
 use wire::{CommandKind, Expect};

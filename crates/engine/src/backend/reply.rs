@@ -1,4 +1,5 @@
-//! From the server back to the client: relays an answer, and draws the consequences at its end.
+//! From the server back to the client: relays an answer, and draws the consequences at its end, also for clients that wait for the same
+//! answer ([`crate::coalescing`]).
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -193,16 +193,15 @@ impl Figures<'_> {
     }
 
     fn in_use(&self, queued: &Queued) -> [(Limit, u64); 10] {
-        let client_memory = self.client_memory;
         let long = queued.of(Queue::Long);
         [
             (Limit::StatementMemory, self.client_memory.statements.bytes() as u64),
             // Each of the two has the bound.
-            (Limit::LoginMemory, client_memory.logins.bytes().max(client_memory.handshakes) as u64),
+            (Limit::LoginMemory, self.client_memory.logins.bytes().max(self.client_memory.handshakes) as u64),
             (Limit::SessionMemory, self.client_memory.session_memory_held(self.sessions) as u64),
             (Limit::HeldAnswerMemory, self.servers.held_answers() as u64),
             (Limit::PreparedStatementMemory, self.sessions.definitions.text_bytes() as u64),
-            (Limit::KeptWarningsMemory, client_memory.diagnostics as u64),
+            (Limit::KeptWarningsMemory, self.client_memory.diagnostics as u64),
             (Limit::MaxPreparedStmtCount, u64::from(self.sessions.statement_count)),
             (Limit::DigestsSize, self.scheduling.digests.len() as u64),
             (Limit::QueueLimit, (queued.all() - long) as u64),
