@@ -1,12 +1,15 @@
 //! A program that we run: its lines as they come, and its end with ours.
 
 use std::io::{BufRead as _, BufReader, Read};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child as Process, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, test_kill_process_group, waitid,
+    waitpgid,
+};
 
 use crate::error::{Error, ProgramFault};
 
@@ -15,6 +18,11 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// A program that has been told to end, and does not, is killed after this long. Onramp closes 100,000 connections and
 /// the load generator writes its report in a second or two.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long what was killed may take to be gone. The system gives back a server's memory in less than a second; where it takes longer, a
+/// disk does not answer, or the dead stay in the table of processes since nobody asks for them.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two looks whether all have ended. Short, as this is time between two steps.
+const END_LOOK: Duration = Duration::from_millis(10);
 /// Lines that are kept for the case that the program fails: a message is a few, a back trace some dozen.
 const KEPT_LINES: usize = 50;
 /// Warnings that are kept: the first ones name the cause, and what follows from it repeats itself.
@@ -23,6 +31,8 @@ const KEPT_WARNINGS: usize = 50;
 /// A running program. Dropping it ends it, and all that it started.
 pub(crate) struct Child {
     process: Process,
+    /// It has been ended, and has been waited for.
+    is_over: bool,
     lines: Receiver<(Instant, Line)>,
     said: Vec<String>,
     warnings: Vec<String>,
@@ -68,6 +78,7 @@ impl Child {
         }
         Ok(Self {
             process,
+            is_over: false,
             lines,
             said: Vec::new(),
             warnings: Vec::new(),
@@ -97,8 +108,8 @@ impl Child {
             std::thread::sleep(LOOK);
         }
         // What it said last is read first: as long as its streams are open, it has not ended for us.
-        match self.process.try_wait() {
-            Ok(Some(status)) if !self.streams_open => Waited::Ended(status),
+        match self.status() {
+            Some(status) if !self.streams_open => Waited::Ended(status),
             _ => Waited::Nothing,
         }
     }
@@ -127,23 +138,42 @@ impl Child {
 
     /// Ends the program, and what it has started: politely, then not. A script may end before what it runs does, which still writes.
     pub(crate) fn end(&mut self) {
-        let Some(group) = self.group() else { return };
-        // The group's number is the program's, and stays ours until it has been waited for.
-        if matches!(self.process.try_wait(), Ok(Some(_))) {
-            return;
-        }
+        self.end_within(PATIENCE);
+    }
+
+    fn end_within(&mut self, patience: Duration) {
+        let Some(group) = self.group().filter(|_| !self.is_over) else { return };
         let _ = kill_process_group(group, Signal::TERM);
-        let deadline = Instant::now() + PATIENCE;
-        // The number is nobody else's as long as one of the group is there.
-        while matches!(self.process.try_wait(), Ok(None)) || test_kill_process_group(group).is_ok() {
-            if Instant::now() >= deadline {
-                let _ = kill_process_group(group, Signal::KILL);
-                let _ = self.process.wait();
-                return;
-            }
-            // Short, as this is time between two steps.
-            std::thread::sleep(Duration::from_millis(10));
+        // The group's number is the program's, and nobody else's before that has been waited for.
+        self.is_over = true;
+        if !self.is_gone_within(group, patience) {
+            let _ = kill_process_group(group, Signal::KILL);
+            let _ = self.is_gone_within(group, DEATH_TIMEOUT);
         }
+    }
+
+    /// Whether the program and all of its group are gone in time.
+    fn is_gone_within(&mut self, group: Pid, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        // The number is nobody else's as long as one of the group is there.
+        while matches!(self.process.try_wait(), Ok(None)) || is_there(group) {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(END_LOOK);
+        }
+        true
+    }
+
+    /// How the program has ended, if it has. It stays in the table of processes until [`Self::end`], which needs its number.
+    fn status(&mut self) -> Option<ExitStatus> {
+        if self.is_over {
+            return self.process.try_wait().ok().flatten();
+        }
+        let ways = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(self.group()?), ways).ok()??;
+        let raw = ended.exit_status().map(|code| code << 8).or(ended.terminating_signal())?;
+        Some(ExitStatus::from_raw(raw))
     }
 
     fn group(&self) -> Option<Pid> {
@@ -168,6 +198,13 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Whether anybody is in the group, whose leader has been waited for.
+fn is_there(group: Pid) -> bool {
+    // Where we are the first process of a container, what a script leaves behind is ours to ask for.
+    let _ = waitpgid(group, WaitOptions::NOHANG);
+    test_kill_process_group(group).is_ok()
 }
 
 /// `2026-11-22T00:15:00Z  WARN client 5 ...`: the level is the second word. Further behind it may be a client's.
@@ -221,6 +258,42 @@ mod tests {
         assert!(test_kill_process_group(group).is_ok());
         child.end();
         assert!(test_kill_process_group(group).is_err(), "it still runs");
+    }
+
+    #[test]
+    fn what_a_script_has_left_behind_ends_too() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "sleep 1000 >/dev/null 2>&1 & exit 4"]);
+        let mut child = Child::start(command).unwrap();
+        let status = loop {
+            if let Waited::Ended(status) = child.wait_for_line() {
+                break status;
+            }
+        };
+        assert_eq!(status.code(), Some(4));
+        let group = child.group().unwrap();
+        child.end();
+        assert!(test_kill_process_group(group).is_err(), "it still runs");
+        assert!(matches!(child.wait_for_line(), Waited::Ended(again) if again == status));
+    }
+
+    #[test]
+    fn what_has_to_be_killed_is_gone_then() {
+        let mut command = Command::new("/bin/sh");
+        // The system takes some time for giving back so much memory, which the script does not have.
+        let script = "trap '' TERM; (head -c 500000000 /dev/zero; echo ready >&2; sleep 1000) | tail -c 500000000 >/dev/null";
+        command.args(["-c", script]);
+        let mut child = Child::start(command).unwrap();
+        while !matches!(child.wait_for_line(), Waited::Line(_)) {}
+        let group = child.group().unwrap();
+        child.end_within(LOOK);
+        assert!(test_kill_process_group(group).is_err(), "it is still there");
+    }
+
+    #[test]
+    fn a_program_that_was_killed_has_ended_so() {
+        let (_, status) = run("kill -KILL $$");
+        assert_eq!((status.code(), status.signal()), (None, Some(9)));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group, waitpgid,
+};
 
 use super::command_line;
 use super::folder::{Folder, PROGRESS_INTERVAL};
@@ -20,6 +22,11 @@ use crate::error::{Error, FileUse, ServerFault};
 
 /// How long we wait for a server to stop before we leave it to itself. It has been told; the next start waits for it.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long what was killed may take to be gone. The system gives back a server's memory in less than a second; where it takes longer, a
+/// disk does not answer, or the dead stay in the table of processes since nobody asks for them.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two looks whether it is gone.
+const DEATH_LOOK: Duration = Duration::from_millis(5);
 /// The greeting comes at once from a server that is up.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 /// The protocol version in a server's greeting: `protocol_version` in sql/auth/sql_authentication.cc of MySQL and
@@ -138,12 +145,18 @@ impl Process {
         Ending::Told
     }
 
-    /// Ends the process and all that it started, at once.
+    /// Ends the process and all that it started, at once, and waits until they are gone: a script's end says nothing about what it ran.
     pub(crate) fn kill(mut self) {
-        if let Some(group) = self.pid() {
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        }
+        let Some(group) = self.pid() else { return };
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
+        let begin = Instant::now();
+        // The number is nobody else's as long as one of the group is there.
+        while test_kill_process_group(group).is_ok() && begin.elapsed() < DEATH_TIMEOUT {
+            // Where we are the first process of a container, what a script leaves behind is ours to ask for.
+            let _ = waitpgid(group, WaitOptions::NOHANG);
+            std::thread::sleep(DEATH_LOOK);
+        }
     }
 
     fn terminate(&self) {
@@ -174,4 +187,23 @@ fn greets(socket: &Path) -> bool {
     stream.set_read_timeout(Some(GREETING_TIMEOUT)).is_ok()
         && stream.read_exact(&mut head).is_ok()
         && head[4] == PROTOCOL_VERSION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_script_has_started_is_gone_with_it() {
+        let mut command = Command::new("/bin/sh");
+        // The system takes some time for giving back so much memory, which the script does not have.
+        let script = "(head -c 500000000 /dev/zero; echo ready >&2; sleep 1000) | tail -c 500000000";
+        command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = Process::spawn(command).unwrap();
+        let mut said = [0; 6];
+        process.child.stderr.take().unwrap().read_exact(&mut said).unwrap();
+        let group = process.pid().unwrap();
+        process.kill();
+        assert!(test_kill_process_group(group).is_err(), "it is still there");
+    }
 }
