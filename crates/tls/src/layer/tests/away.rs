@@ -1,5 +1,7 @@
 //! Clients' handshakes while they are away from the layer.
 
+use seam::CloseReason;
+
 use super::*;
 
 /// A layer with clients whose first message has come.
