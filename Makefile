@@ -30,13 +30,15 @@ FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 DIFFERENTIAL_SECONDS ?= 120
 LEAK_SECONDS ?= 120
+# Which of the files run once more in `make test-rest`: 2/3 is the second of three parts.
+AGAIN ?= 1/1
 # Where cargo puts what it builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: help serve quick test test-all test-rest check fuzz simulate micro scheduling differential leaks conformance challenge
 .PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-page docs-options docs-admin image
 .PHONY: packages test-packages
-.PHONY: programs-built clients-installed programs end-to-end
+.PHONY: programs-built clients-installed programs end-to-end programs-rest end-to-end-rest
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -97,13 +99,18 @@ end-to-end:
 # kind of server, and without tests in which neither of them plays a part.
 test-all: test test-rest
 
-test-rest:
-	@.ci/install mysql || true
+test-rest: programs-rest end-to-end-rest
+
+programs-rest:
 	TMPDIR="$$($(PLACE))" cargo test --workspace --locked $(AT_LENGTH)
+	TMPDIR="$$($(PLACE))" ONRAMP_DRIVER=epoll cargo test --locked --package onramp --test serve
+
+end-to-end-rest:
+	@python3 -B tests/drivers/harness/parts.py "$(AGAIN)"
+	@.ci/install mysql || true
 	tests/drivers/run rest
 	tests/drivers/run ledger --connections 100 --seconds 10
-	TMPDIR="$$($(PLACE))" ONRAMP_DRIVER=epoll cargo test --locked --package onramp --test serve
-	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 ONRAMP_COALESCE_READS=on MYSQL_HOME= tests/drivers/run again
+	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 ONRAMP_COALESCE_READS=on MYSQL_HOME= ONRAMP_TEST_PART=$(AGAIN) tests/drivers/run again
 
 check:
 	cargo fmt --all --check

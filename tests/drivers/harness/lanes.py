@@ -4,6 +4,7 @@
 
 Each lane takes the next file that no other lane has taken. A file stays whole: its tests share servers, and the run through
 Onramp is held against the direct one. ONRAMP_TEST_LANES is their number, otherwise three for two cores, and no more than MOST.
+ONRAMP_TEST_PART=2/3 leaves two thirds of the files out (parts.py).
 """
 
 import math
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from . import folders
+from . import folders, parts
 from .server import end_in_order_on_sigterm
 
 # On two cores two lanes leave three fifths of the processors' time unused. Four take 55 % of the time of two, but beside the programs of tests they
@@ -44,6 +45,9 @@ class Lane:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
         """The longest files first, so that no lane is left alone with one at the end."""
+        files = sorted({item.path for item in items})
+        chosen = set(parts.part_of(files, parts.wanted()))
+        items[:] = [item for item in items if item.path in chosen]
         weights = Counter()
         for item in items:
             heavy = "own_server" in item.fixturenames or item.get_closest_marker("heavy")
@@ -88,6 +92,7 @@ def plugin():
 
 
 def main(arguments):
+    parts.parsed(parts.wanted())
     count = int(os.environ.get("ONRAMP_TEST_LANES") or min(math.ceil(LANES_PER_CORE * os.cpu_count()), MOST))
     with tempfile.TemporaryDirectory(prefix="onramp-lanes-", dir=folders.place()) as folder:
         announce = os.dup(1)
