@@ -163,9 +163,12 @@ def its_server_is_down(patient):
         patient.server.start()
 
 
-@case("OnrampNoPrimary", "OnrampDown")
+@case("OnrampNoPrimary", "OnrampDown", "OnrampServerDown")
 def no_primary(patient):
-    """Its server has two addresses, so that it looks for the primary, and takes no writes any more."""
+    """
+    Its server has two addresses, so that it looks for the primary, and takes no writes any more. It is started anew for that: until it has
+    reached its server, that one is down for it, which an alert may tell of for a moment longer.
+    """
     account = "{}:{}".format(*SERVICE)
     places = [f"{patient.server.host}:{patient.server.port}/", f"localhost/?socket={patient.server.socket}"]
     try:
