@@ -12,7 +12,7 @@ from harness.galera import Galera
 from harness.group import Group
 from harness.mysql_replicas import MySqlReplicas
 from harness.raw import Err, Ok
-from harness.reads import SERVER, Sessions, holding, server_of, until_split
+from harness.reads import BEHIND_IS_READ, SERVER, Sessions, holding, server_of, until_split, until_waiting
 from harness.server import ADMIN, SERVICE
 from harness.several import in_use
 from harness.waiting import in_background, until
@@ -140,7 +140,7 @@ def test_sessions_read_what_they_have_written_whatever_servers_are_late(kind, st
 
 
 def test_a_read_waits_for_a_server_and_goes_to_the_primary_in_the_end(kind, start, others):
-    onramp = start(read_wait_limit="1h")
+    onramp = start(**BEHIND_IS_READ)
     first, second = kind.others()
     with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp, schema="onramp_app") as reader:
         # On whatever worker each of them is.
@@ -153,7 +153,7 @@ def test_a_read_waits_for_a_server_and_goes_to_the_primary_in_the_end(kind, star
                 server, value = reader.query(SERVER).rows[0]
                 assert int(server) in others and value == b"0"
                 waiting = in_background(client.query, SERVER)
-                until(lambda: rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'"), "it does not wait")
+                until_waiting(onramp)
             assert waiting().rows == [(str(second + 1).encode(), b"7")]
             with holding(kind.servers[second]):
                 assert isinstance(client.query("UPDATE kept SET value = 8"), Ok)

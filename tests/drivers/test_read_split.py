@@ -6,7 +6,7 @@ import threading
 from harness import raw, several
 from harness.admin import count, rows
 from harness.raw import Err, Ok
-from harness.reads import SERVER, Sessions, cluster, server_of, start, until_split  # noqa: F401 (fixtures among them)
+from harness.reads import BEHIND_IS_READ, SERVER, Sessions, cluster, holding, server_of, start, until_split, until_waiting  # noqa: F401 (fixtures among them)
 from harness.server import SERVICE
 from harness.several import until_in_use
 from harness.waiting import in_background, until
@@ -46,23 +46,21 @@ def test_a_session_reads_what_it_has_written(cluster, start):
 
 
 def test_a_read_waits_for_a_replica_and_goes_to_the_primary_in_the_end(cluster, start):
-    onramp = start(read_wait_limit="1h")
+    onramp = start(**BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client)
-        # The other one takes part, so that commits do not wait.
-        cluster.order(1, "STOP SLAVE SQL_THREAD")
-        cluster.order(2, "STOP SLAVE SQL_THREAD")
-        assert isinstance(client.query("UPDATE kept SET value = 7"), Ok)
-        waiting = in_background(client.query, SERVER)
-        until(lambda: rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'"), "it does not wait")
-        cluster.order(2, "START SLAVE SQL_THREAD")
-        assert waiting().rows == [(b"3", b"7")]
-        cluster.order(2, "STOP SLAVE SQL_THREAD")
-        assert isinstance(client.query("UPDATE kept SET value = 8"), Ok)
-        rows(onramp, "SET GLOBAL read_wait_limit = '10ms'")
-        assert client.query(SERVER).rows == [(b"1", b"8")]
-        assert count(onramp, "Replica_reads_returned") == 1
+        with holding(cluster.servers[1]):
+            with holding(cluster.servers[2]):
+                assert isinstance(client.query("UPDATE kept SET value = 7"), Ok)
+                waiting = in_background(client.query, SERVER)
+                until_waiting(onramp)
+            assert waiting().rows == [(b"3", b"7")]
+            with holding(cluster.servers[2]):
+                assert isinstance(client.query("UPDATE kept SET value = 8"), Ok)
+                rows(onramp, "SET GLOBAL read_wait_limit = '10ms'")
+                assert client.query(SERVER).rows == [(b"1", b"8")]
+                assert count(onramp, "Replica_reads_returned") == 1
 
 
 def test_what_others_have_written_is_seen_where_that_is_asked_for(cluster, start):
@@ -245,25 +243,24 @@ def test_what_each_server_has_of_its_own_is_read_on_the_primary(cluster, start):
 
 
 def test_statements_that_wait_for_a_replica_end_with_onramp_in_order(cluster, start):
-    onramp = start(read_wait_limit="1h")
+    onramp = start(**BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp, schema="onramp_app") as other:
         until_split(client)
-        for number in (1, 2):
-            cluster.order(number, "STOP SLAVE SQL_THREAD")
-        assert isinstance(client.query("UPDATE kept SET value = 1"), Ok)
-        waiting = in_background(client.query, SERVER)
-        until(lambda: rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'"), "it does not wait")
-        rows(onramp, "PAUSE")
-        paused = in_background(other.query, "/* onramp: eventual */ " + SERVER)
-        until(lambda: len(rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'")) == 2, "they do not wait")
-        assert onramp.stop() == 0
+        with holding(cluster.servers[1]), holding(cluster.servers[2]):
+            assert isinstance(client.query("UPDATE kept SET value = 1"), Ok)
+            waiting = in_background(client.query, SERVER)
+            until_waiting(onramp)
+            rows(onramp, "PAUSE")
+            paused = in_background(other.query, "/* onramp: eventual */ " + SERVER)
+            until_waiting(onramp, 2)
+            assert onramp.stop() == 0
         for answer in (waiting(), paused()):
             assert isinstance(answer, Err) and answer.code == 1053, answer
 
 
 def test_a_client_and_a_statement_say_where_reads_go(cluster, start):
-    onramp = start()
+    onramp = start(**BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client)
@@ -272,11 +269,10 @@ def test_a_client_and_a_statement_say_where_reads_go(cluster, start):
         assert int(client.query("/* onramp: primary */ " + SERVER).rows[0][0]) == 1
         assert isinstance(client.query("SET onramp_reads = 'primary'"), Ok)
         assert shown() == [(b"primary",)] and server_of(client) == 1
-        cluster.order(1, "STOP SLAVE SQL_THREAD")
-        cluster.order(2, "STOP SLAVE SQL_THREAD")
-        assert isinstance(client.query("UPDATE kept SET value = 9"), Ok)
-        server, value = client.query("/* onramp: eventual */ " + SERVER).rows[0]
-        assert int(server) in (2, 3) and value == b"0"
+        with holding(cluster.servers[1]), holding(cluster.servers[2]):
+            assert isinstance(client.query("UPDATE kept SET value = 9"), Ok)
+            server, value = client.query("/* onramp: eventual */ " + SERVER).rows[0]
+            assert int(server) in (2, 3) and value == b"0"
         answer = client.query("SET onramp_reads = 'somewhere'")
         assert isinstance(answer, Err) and answer.code == 1231 and "onramp_reads" in answer.message, answer
         assert isinstance(client.query("SET SESSION onramp_reads = DEFAULT"), Ok)

@@ -7,7 +7,7 @@ from harness.admin import count, rows
 from harness.counted import load
 from harness.metrics import Metrics
 from harness.raw import Err, Ok
-from harness.reads import SERVER, address, cluster, until_both_are_read, until_split  # noqa: F401 (fixtures among them)
+from harness.reads import BEHIND_IS_READ, SERVER, address, cluster, holding, until_both_are_read, until_split  # noqa: F401 (fixtures among them)
 from harness.server import ADMIN, free_port
 from harness.several import until_in_use
 from harness.waiting import in_background, until
@@ -142,23 +142,22 @@ def test_a_client_whose_read_runs_or_waits_on_a_replica_is_shown_by_that(cluster
 
 
 def test_a_read_that_waits_for_a_replica_is_shown_as_waiting(cluster, start, connect):
-    onramp = start(read_wait_limit="1h")
+    onramp = start(**BEHIND_IS_READ)
     client = connect(onramp)
     until_both_are_read(onramp, client)
-    for number in (1, 2):
-        cluster.order(number, "STOP SLAVE SQL_THREAD")
-    assert isinstance(client.query("UPDATE kept SET value = 7"), Ok)
-    waiting = in_background(client.query, "SELECT value AS awaited FROM kept")
-    until(lambda: count(onramp, "Replica_reads_waiting") == 1, "it does not wait")
-    shown = one(onramp, "SELECT * FROM clients WHERE state = 'on_replica'")
-    assert shown["queued_us"] is not None and shown["queue"] is shown["server"] is shown["backend"] is None
-    assert shown["statement"] == "SELECT value AS awaited FROM kept"
-    process = one(onramp, f"SELECT state AS state FROM information_schema.PROCESSLIST WHERE id = {shown['id']}")
-    assert process["state"] == "waiting for a replica"
-    rows(onramp, f"KILL QUERY {shown['id']}")
-    assert isinstance(waiting(), Err) and count(onramp, "Replica_reads_waiting") == 0
-    rows(onramp, "SET GLOBAL read_wait_limit = '10ms'")
-    assert client.query("SELECT value AS awaited FROM kept").rows == [(b"7",)]
+    with holding(cluster.servers[1]), holding(cluster.servers[2]):
+        assert isinstance(client.query("UPDATE kept SET value = 7"), Ok)
+        waiting = in_background(client.query, "SELECT value AS awaited FROM kept")
+        until(lambda: count(onramp, "Replica_reads_waiting") == 1, "it does not wait")
+        shown = one(onramp, "SELECT * FROM clients WHERE state = 'on_replica'")
+        assert shown["queued_us"] is not None and shown["queue"] is shown["server"] is shown["backend"] is None
+        assert shown["statement"] == "SELECT value AS awaited FROM kept"
+        process = one(onramp, f"SELECT state AS state FROM information_schema.PROCESSLIST WHERE id = {shown['id']}")
+        assert process["state"] == "waiting for a replica"
+        rows(onramp, f"KILL QUERY {shown['id']}")
+        assert isinstance(waiting(), Err) and count(onramp, "Replica_reads_waiting") == 0
+        rows(onramp, "SET GLOBAL read_wait_limit = '10ms'")
+        assert client.query("SELECT value AS awaited FROM kept").rows == [(b"7",)]
     went = route(onramp, "AS awaited")
     assert (went["waited"], went["came_back"], went["to_primary"], went["to_replicas"]) == (2, 1, 1, 0)
     assert (went["reason"], went["for_reason"]) == ("not_in_time", 1) and "read_wait_limit" in went["explanation"]
@@ -248,12 +247,12 @@ def test_metrics_of_reads_on_replicas(cluster, start, connect):
     rows(onramp, f"KILL QUERY {one(onramp, 'SELECT id FROM clients WHERE digest IS NOT NULL')['id']}")
     assert isinstance(running(), Err)
     assert metrics.get("onramp_replica_reads_waiting") == 0
-    for number in (1, 2):
-        cluster.order(number, "STOP SLAVE SQL_THREAD")
     rows(onramp, "SET GLOBAL read_wait_limit = '10ms'")
-    client.query("UPDATE kept SET value = 3")
-    client.query(SERVER)
-    metrics.wait(1, "onramp_replica_reads_returned_total")
+    rows(onramp, "SET GLOBAL replica_max_lag = '1h'")
+    with holding(cluster.servers[1]), holding(cluster.servers[2]):
+        client.query("UPDATE kept SET value = 3")
+        client.query(SERVER)
+        metrics.wait(1, "onramp_replica_reads_returned_total")
     assert metrics.get("onramp_replica_reads_waited_total") >= 1
 
 

@@ -7,7 +7,7 @@ from harness import raw, several
 from harness.admin import count, rows
 from harness.metrics import Metrics
 from harness.raw import Ok
-from harness.reads import SERVER, address, cluster, server_of, start, until_both_are_read, until_split  # noqa: F401 (fixtures among them)
+from harness.reads import BEHIND_IS_READ, SERVER, address, cluster, holding, server_of, start, until_both_are_read, until_split, until_waiting  # noqa: F401 (fixtures among them)
 from harness.server import ADMIN, free_port
 from harness.several import until_in_use
 from harness.waiting import in_background, until
@@ -107,7 +107,7 @@ def test_reads_stay_in_the_zone_while_a_server_there_takes_them(cluster, start):
 
 def test_a_read_waits_for_its_zone_for_a_moment_and_then_for_anybody(cluster, start):
     # Whoever waited for the zone alone would wait for ever.
-    onramp = start(zone="a", server_zones=named(cluster, "b", "a", "b"), read_wait_limit="1h", replica_max_lag="1h")
+    onramp = start(zone="a", server_zones=named(cluster, "b", "a", "b"), **BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client, [2])
@@ -119,12 +119,12 @@ def test_a_read_waits_for_its_zone_for_a_moment_and_then_for_anybody(cluster, st
                 assert client.query(SERVER).rows == [(b"3", str(value).encode())]
             assert count(onramp, "Replica_reads_returned") == 0
             # Nobody has it, and then nobody is to take reads any more.
-            cluster.order(2, "STOP SLAVE SQL_THREAD")
-            assert isinstance(client.query("UPDATE kept SET value = 77"), Ok)
-            waiting = in_background(client.query, SERVER)
-            until(lambda: rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'"), "it does not wait")
-            rows(onramp, "SET GLOBAL read_weights = '*=0'")
-            assert waiting().rows == [(b"1", b"77")]
+            with holding(cluster.servers[2]):
+                assert isinstance(client.query("UPDATE kept SET value = 77"), Ok)
+                waiting = in_background(client.query, SERVER)
+                until_waiting(onramp)
+                rows(onramp, "SET GLOBAL read_weights = '*=0'")
+                assert waiting().rows == [(b"1", b"77")]
             rows(onramp, "SET GLOBAL read_weights = ''")
         until_split(client, [2])
         server, value = client.query(SERVER).rows[0]

@@ -15,6 +15,9 @@ from .waiting import until
 
 SERVER = "SELECT @@global.server_id, value FROM kept"
 
+# A replica that does not get on is waited for, however long it takes: see `holding`.
+BEHIND_IS_READ = {"read_wait_limit": "1h", "replica_max_lag": "1h"}
+
 
 @pytest.fixture
 def cluster(folder, template):
@@ -39,7 +42,10 @@ def start(cluster, own_onramp, monkeypatch):
 
 @contextmanager
 def holding(server, table="kept"):
-    """While a server carries out nothing of what it gets for a table: an administrator reads that, so that writes wait. Other readers go on."""
+    """While a server carries out nothing of what it gets for a table: an administrator reads that, so that writes wait. Other readers go on.
+
+    To its checks it is a replica as before; with a thread stopped it would be none from the next check on, and not be waited for.
+    """
     with raw.connect(server, *ADMIN, schema="onramp_app") as admin:
         answer = admin.query(f"LOCK TABLES {table} READ")
         assert isinstance(answer, Ok), answer
@@ -100,6 +106,11 @@ def until_split(client, wanted=(2, 3)):
     def goes():
         return {server_of(client) for _ in range(8)} <= set(wanted)
     until(goes, "reads do not go to replicas")
+
+
+def until_waiting(onramp, count=1):
+    """Until so many reads wait for a replica, or are there."""
+    until(lambda: len(rows(onramp, "SELECT * FROM clients WHERE state = 'on_replica'")) == count, f"not {count} wait")
 
 
 def address(cluster, number):
