@@ -296,6 +296,12 @@ def test_a_statement_that_ends_before_its_kill_arrives(own_server, own_onramp, k
     kill_that_comes_late(own_server, own_onramp, kind)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("kind", ["", "QUERY "])
+def test_a_text_goes_on_behind_a_kill_of_what_ends_before_it_arrives(own_server, own_onramp, kind, workers):
+    kill_that_comes_late(own_server, own_onramp, kind, "; SELECT 5", workers=workers)
+
+
 class LateKill(Relay):
     """The server hears of a KILL when the test says so."""
 
@@ -309,25 +315,36 @@ class LateKill(Relay):
             assert self.let_go.wait(PATIENCE)
 
 
-def kill_that_comes_late(server, own_onramp, kind):
+def pair(onramp, workers):
+    """Two clients, of which each is another worker's where there are two: their ids follow each other then."""
+    one, rest = raw.connect(onramp, capabilities=raw.USUAL | raw.MULTI_STATEMENTS), []
+    while not rest or (rest[-1].id - one.id) % workers != workers - 1:
+        rest.append(raw.connect(onramp))
+    for other in rest[:-1]:
+        other.close()
+    return one, rest[-1]
+
+
+def kill_that_comes_late(server, own_onramp, kind, rest="", **options):
     """What was to be ended has ended: that is no error, least of all one about a thread that the killer has not named."""
     relay = LateKill(server)
-    onramp = own_onramp(relay)
-    with raw.connect(server, "admin", "admin-secret") as admin, raw.connect(onramp) as killer, raw.connect(onramp) as victim:
+    onramp = own_onramp(relay, **options)
+    killer, victim = pair(onramp, options.get("workers", 1))
+    with raw.connect(server, "admin", "admin-secret") as admin, killer, victim:
         for text in ("DROP TABLE IF EXISTS onramp_app.late",
                      "CREATE TABLE onramp_app.late (a INT)", "INSERT INTO onramp_app.late VALUES (1)", "BEGIN", "SELECT a FROM onramp_app.late FOR UPDATE"):
             assert not isinstance(admin.query(text), Err)
         victim.command(raw.QUERY, b"SELECT 'ends', a FROM onramp_app.late FOR UPDATE")
         wait_until_running(admin, "'ends', a")
         thread = int(admin.value("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT ''ends'', a%'"))
-        killer.command(raw.QUERY, f"KILL {kind}{victim.id}".encode())
+        killer.command(raw.QUERY, f"KILL {kind}{victim.id}{rest}".encode())
         assert relay.asked.wait(PATIENCE)
         admin.query("COMMIT")
         assert isinstance(victim.result(), Rows)
         until(lambda: not admin.query(f"SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {thread}").rows, "it stays")
         relay.let_go.set()
-        answer = killer.result()
-        assert isinstance(answer, Ok), answer
+        answers = rows(killer.results())
+        assert isinstance(answers[0], Ok) and answers[1:] == ([[(b"5",)]] if rest else []), answers
         assert killer.value("SELECT @@warning_count") == b"0"
         assert victim.value("SELECT 'goes on'") == b"goes on" if kind else victim.at_end()
     relay.close()

@@ -6,6 +6,7 @@ mod asking;
 mod copies;
 pub(crate) mod defaults;
 pub(crate) mod facts;
+pub(crate) mod fresh_accounts;
 pub(crate) mod frozen;
 pub(crate) mod peers;
 pub(crate) mod position;
@@ -19,25 +20,27 @@ use seam::{ConnectionId, Instant};
 use std::sync::Arc;
 use zeroize::Zeroize;
 
-use crate::accounts::Accounts;
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::own_answers::rows_of;
-use crate::backend::reachability::{NO_ANSWER, connect_error};
+use crate::backend::reachability::NO_ANSWER;
 use crate::backend::rescue::allowance::functions_of_rows;
 use crate::control::answer::{Kept, NoAnswer};
-use crate::control::facts::{Facts, account_of_row};
+use crate::control::facts::Facts;
 use crate::control::peers::questions::PeersQuestion;
 use crate::control::question::Question;
 use crate::control::state::{CONTROL_TOKENS, State};
-use crate::engine::Engine;
 use crate::ids::ServerKey;
-use crate::io::Role;
+use crate::io::{Io, Role};
 use crate::learned::lock_waits::told::{LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
+use crate::outside::views::Views;
+use crate::pool::Pool;
+use crate::scheduling::Scheduling;
 use crate::server::Server;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
 use crate::servers::Servers;
+use crate::settings::Settings;
 use crate::stored_code::questions::{CodeQuestion, ReadCode};
 use crate::stored_code::watch::reading::AtHand;
 use crate::workers::letter::Letter;
@@ -46,7 +49,55 @@ use crate::workers::letter::Letter;
 /// in than run out of memory.
 const LARGEST_ANSWER: usize = 256 << 20;
 
+/// What the service account has heard of a server, where others have to do something.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Heard {
+    /// Nothing.
+    Nothing,
+    /// The connection is of no use any more, for this reason.
+    Lost(String),
+    /// A copy of the accounts, which is to be taken.
+    Accounts(Vec<u8>),
+    /// The copy that is there is as good as a new one.
+    Fresh,
+    /// The values that sessions begin with.
+    Defaults(Vec<u8>),
+    /// Who waits for whose locks. The other workers have been told.
+    LockWaits(Arc<LockWaits>),
+    /// Whether the primary has no functions that a view could call.
+    Functions { none: bool },
+    /// Other Onramps have come or gone.
+    Peers,
+}
+
 impl Server {
+    /// When the service account has something to do. `may_connect`: where it is away, it may come back.
+    pub(crate) fn next_control_turn(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        scheduling: &Scheduling,
+        pool: &Pool,
+        may_connect: bool,
+    ) -> Option<Instant> {
+        let control = &self.control;
+        match control.state {
+            State::Away if !may_connect => None,
+            State::Away => Some(self.reachability.next_attempt().unwrap_or(now)),
+            State::Idle => control
+                .next_refresh(settings.accounts_refresh)
+                .into_iter()
+                .chain(self.next_look_at_defaults(settings))
+                .chain(self.next_look_at_room(settings, pool))
+                .chain(self.next_look_at_peers(now, settings, pool))
+                .chain(control.position.next())
+                .chain(self.next_suspicion(now, settings, scheduling, pool))
+                .chain(self.next_code_turn(now, pool))
+                .min(),
+            _ => Some(control.since + control.limit(settings.backend_connect_timeout)),
+        }
+    }
+
     /// The service account's password has been encrypted for the server.
     pub(crate) fn control_finding(&mut self, connection: ConnectionId, finding: Finding) {
         let Finding::Encrypted(bytes) = finding else { return };
@@ -58,126 +109,96 @@ impl Server {
     }
 }
 
-impl Engine {
-    /// Connects the service account to each server, or asks for the accounts, when it is time.
-    pub(crate) fn control_turn(&mut self) {
-        self.take_from_peers();
-        for server in self.servers.keys() {
-            self.control_turn_at(server);
-        }
-    }
+/// The service account's connections, and all that is found out on them.
+pub(crate) struct ServiceAccounts<'a> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) scheduling: &'a Scheduling,
+    pub(crate) servers: &'a mut Servers,
+    pub(crate) views: &'a mut Views,
+    pub(crate) io: &'a mut Io,
+}
 
-    fn control_turn_at(&mut self, server: ServerKey) {
-        match self.servers[server].control.state {
-            State::Away
-                if self.servers[server].reachability.may_connect(self.now)
-                    && self.has_primary()
-                    && (self.orders.draining.is_none() || self.awaits_its_only_server()) =>
-            {
-                let control = &mut self.servers[server].control;
-                control.state = State::Connecting;
-                control.since = self.now;
-                // An attempt at a server that has been left meanwhile is another one's.
-                if self.settings.cluster.several {
-                    control.token = control.token.max(CONTROL_TOKENS) + 1;
-                }
-                let server = &self.servers[server];
-                let address = self.settings.server[server.reachability.address].clone();
-                self.io.outbox.connect(server.control.token, address);
+impl ServiceAccounts<'_> {
+    /// Connects the service account to a server, or asks for the accounts, when it is time. `may_connect`: where it is away, it may come back.
+    pub(crate) fn turn(&mut self, key: ServerKey, may_connect: bool) -> Heard {
+        match self.servers[key].control.state {
+            State::Away if self.servers[key].reachability.may_connect(self.now) && may_connect => {
+                self.connect(key);
             }
-            State::Idle
-                if let Some(question) =
-                    self.servers[server].due_question(self.now, &self.settings, &self.pool) =>
-            {
-                self.servers[server].ask(self.now, question);
-            }
-            State::Idle
-                if let Some(question) = self.servers[server].next_code_question(self.now, &self.pool) =>
-            {
-                self.servers[server].ask(self.now, Question::Code(question));
-            }
-            State::Idle if self.next_suspicion(server).is_some_and(|due| due <= self.now) => {
-                let (settings, scheduling) = (&self.settings, &self.scheduling);
-                let pace = self.servers[server].lock_wait_pace(self.now, settings, scheduling, &self.pool);
-                let pace = pace.unwrap_or_default();
-                if self.pool.workers.may_ask_for_lock_waits(self.now, pace) {
-                    self.servers[server].control.lock_waits = LockWaits::new(server, self.now);
-                    self.servers[server].ask(self.now, Question::LockGate);
-                }
-            }
+            State::Idle => self.ask_what_is_due(key),
             State::Connecting | State::LoggingIn(_) | State::Asking { .. }
-                if self.now.since(self.servers[server].control.since)
-                    > self.servers[server].control.limit(self.settings.backend_connect_timeout) =>
+                if self.now.since(self.servers[key].control.since)
+                    > self.servers[key].control.limit(self.settings.backend_connect_timeout) =>
             {
-                self.control_lost(server, NO_ANSWER);
+                return Heard::Lost(String::from(NO_ANSWER));
             }
             _ => {}
         }
         // Behind one that was just put, this comes behind all others.
-        let control = &self.servers[server].control;
+        let control = &self.servers[key].control;
         if matches!(control.state, State::Idle) && control.position.is_due(self.now) {
-            self.servers[server].ask(self.now, Question::Position);
+            self.servers[key].ask(self.now, Question::Position);
         }
-        if !self.servers[server].control.out.is_empty()
-            && let Some(connection) = self.servers[server].control.connection
+        let control = &mut self.servers[key].control;
+        if !control.out.is_empty()
+            && let Some(connection) = control.connection
         {
-            self.io.outbox.send(connection, &self.servers[server].control.out);
+            self.io.outbox.send(connection, &control.out);
             // The password may be among it.
-            self.servers[server].control.out.zeroize();
+            control.out.zeroize();
         }
+        Heard::Nothing
     }
 
-    /// When [`Self::control_turn`] has something to do.
-    pub(crate) fn next_control_turn(&self) -> Option<Instant> {
-        self.servers.keys().filter_map(|server| self.next_control_turn_at(server)).min()
+    fn connect(&mut self, key: ServerKey) {
+        let control = &mut self.servers[key].control;
+        control.state = State::Connecting;
+        control.since = self.now;
+        // An attempt at a server that has been left meanwhile is another one's.
+        if self.settings.cluster.several {
+            control.token = control.token.max(CONTROL_TOKENS) + 1;
+        }
+        let server = &self.servers[key];
+        let address = self.settings.server[server.reachability.address].clone();
+        self.io.outbox.connect(server.control.token, address);
     }
 
-    /// When to ask a server for lock waits.
-    fn next_suspicion(&self, server: ServerKey) -> Option<Instant> {
-        self.servers[server].next_suspicion(self.now, &self.settings, &self.scheduling, &self.pool)
-    }
-
-    fn next_control_turn_at(&self, server: ServerKey) -> Option<Instant> {
-        match self.servers[server].control.state {
-            State::Away if self.orders.draining.is_some() && !self.awaits_its_only_server() => None,
-            State::Away if !self.has_primary() => None,
-            State::Away => Some(self.servers[server].reachability.next_attempt().unwrap_or(self.now)),
-            State::Idle => {
-                let refresh = self.servers[server].control.next_refresh(self.settings.accounts_refresh);
-                let due = refresh
-                    .into_iter()
-                    .chain(self.servers[server].next_look_at_defaults(&self.settings))
-                    .chain(self.servers[server].next_look_at_room(&self.settings, &self.pool))
-                    .chain(self.servers[server].next_look_at_peers(self.now, &self.settings, &self.pool))
-                    .chain(self.servers[server].control.position.next());
-                due.chain(self.next_suspicion(server))
-                    .chain(self.servers[server].next_code_turn(self.now, &self.pool))
-                    .min()
-            }
-            _ => {
-                let control = &self.servers[server].control;
-                Some(control.since + control.limit(self.settings.backend_connect_timeout))
+    fn ask_what_is_due(&mut self, key: ServerKey) {
+        let (now, settings, scheduling) = (self.now, self.settings, self.scheduling);
+        let server = &mut self.servers[key];
+        if let Some(question) = server.due_question(now, settings, self.pool) {
+            server.ask(now, question);
+        } else if let Some(question) = server.next_code_question(now, self.pool) {
+            server.ask(now, Question::Code(question));
+        } else if server.next_suspicion(now, settings, scheduling, self.pool).is_some_and(|due| due <= now) {
+            let pace = server.lock_wait_pace(now, settings, scheduling, self.pool).unwrap_or_default();
+            if self.pool.workers.may_ask_for_lock_waits(now, pace) {
+                server.control.lock_waits = LockWaits::new(key, now);
+                server.ask(now, Question::LockGate);
             }
         }
     }
 
-    pub(crate) fn control_connected(&mut self, server: ServerKey, connection: ConnectionId) {
-        if !matches!(self.servers[server].control.state, State::Connecting) {
+    /// The connection of the service account to a server stands.
+    pub(crate) fn connected(&mut self, key: ServerKey, connection: ConnectionId) {
+        if !matches!(self.servers[key].control.state, State::Connecting) {
             return self.io.outbox.close(connection);
         }
-        self.servers[server].control.connection = Some(connection);
-        self.io.set_role(connection, Role::Control(server));
-        let header = self.servers[server].proxy_header(&self.settings, None);
-        self.servers[server].control.out.extend_from_slice(&header);
+        self.servers[key].control.connection = Some(connection);
+        self.io.set_role(connection, Role::Control(key));
+        let header = self.servers[key].proxy_header(self.settings, None);
+        self.servers[key].control.out.extend_from_slice(&header);
         let password = self.settings.service_password.as_bytes();
         let secret = Secret::of(password);
-        self.servers[server].control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
+        self.servers[key].control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
             user: self.settings.service_user.clone().into_bytes(),
             secret,
             methods: OF_SERVICE_ACCOUNT.into(),
-            way: self.servers[server].way_to_server(&self.settings),
+            way: self.servers[key].way_to_server(self.settings),
             known_keys: Arc::clone(&self.settings.server_keys),
-            tls: self.servers[server].wanted_server_tls(&self.settings),
+            tls: self.servers[key].wanted_server_tls(self.settings),
             // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
             collation: 45,
             extra: wire::Capabilities(0),
@@ -185,40 +206,38 @@ impl Engine {
         })));
     }
 
-    pub(crate) fn control_bytes(&mut self, server: ServerKey, bytes: &[u8]) {
-        let control = &mut self.servers[server].control;
+    /// Bytes of the server on its service account's connection.
+    pub(crate) fn bytes(&mut self, key: ServerKey, bytes: &[u8]) -> Heard {
+        let control = &mut self.servers[key].control;
         match &mut control.state {
             State::LoggingIn(login) => match login.read(bytes, &mut control.out) {
                 Ok(None) => {}
                 Ok(Some(Outcome::Established(established))) => {
-                    let connection =
-                        self.servers[server].control.connection.expect("its bytes have just come");
-                    self.servers[server].control.capabilities = established.capabilities;
+                    let connection = self.servers[key].control.connection.expect("its bytes have just come");
+                    self.servers[key].control.capabilities = established.capabilities;
                     self.io.start_server_compression(connection, established.capabilities);
-                    self.views.note_missing_compression(&self.settings, &self.pool, &established);
-                    self.servers[server].pending_facts = Some(Facts::new(&established));
-                    self.servers[server].control.changes.asked_anew();
-                    self.servers[server].control.code.asked_anew();
-                    self.servers[server].control.defaults.asked_anew();
-                    self.servers[server].control.room.asked_anew();
-                    let key = self.settings.letter_key.as_ref();
-                    self.servers[server].control.peers.asked_anew(key);
-                    self.servers[server].ask(self.now, Question::Limits);
+                    self.views.note_missing_compression(self.settings, self.pool, &established);
+                    self.servers[key].pending_facts = Some(Facts::new(&established));
+                    self.servers[key].control.changes.asked_anew();
+                    self.servers[key].control.code.asked_anew();
+                    self.servers[key].control.defaults.asked_anew();
+                    self.servers[key].control.room.asked_anew();
+                    let letter_key = self.settings.letter_key.as_ref();
+                    self.servers[key].control.peers.asked_anew(letter_key);
+                    self.servers[key].ask(self.now, Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
-                    let connection =
-                        self.servers[server].control.connection.expect("its bytes have just come");
+                    let connection = self.servers[key].control.connection.expect("its bytes have just come");
                     self.io.tasks.give(
-                        Asker::Control(server, connection),
+                        Asker::Control(key, connection),
                         Work::Encrypt { bytes, public_key },
                         None,
                     );
                 }
                 Ok(Some(Outcome::StartTls)) => {
-                    let connection =
-                        self.servers[server].control.connection.expect("its bytes have just come");
-                    let out = std::mem::take(&mut self.servers[server].control.out);
-                    self.servers[server].start_tls(&self.settings, &mut self.io, connection, &out);
+                    let connection = self.servers[key].control.connection.expect("its bytes have just come");
+                    let out = std::mem::take(&mut self.servers[key].control.out);
+                    self.servers[key].start_tls(self.settings, self.io, connection, &out);
                 }
                 Ok(Some(Outcome::Refused { code, message })) => {
                     let user = &self.settings.service_user;
@@ -226,67 +245,72 @@ impl Engine {
                     let reason = format!(
                         "it refused the service account '{user}' (see backend) with error {code}: {message}"
                     );
-                    self.control_lost(server, &reason);
+                    return Heard::Lost(reason);
                 }
                 Ok(Some(Outcome::Withheld(why))) => {
                     let user = &self.settings.service_user;
                     let reason = format!("the service account '{user}' cannot log in: {}", why.message());
-                    self.control_lost(server, &reason);
+                    return Heard::Lost(reason);
                 }
-                Err(error) => self.control_lost(server, &format!("its login broke the protocol: {error}")),
+                Err(error) => return Heard::Lost(format!("its login broke the protocol: {error}")),
             },
             State::Asking { question, reader, answer } => match reader.read(bytes, answer) {
                 Ok(progress) if progress.done => {
                     let (question, answer) = (*question, std::mem::take(answer));
-                    self.answered(server, question, answer);
+                    return self.answered(key, question, answer);
                 }
                 Ok(_) if answer.bytes.len() > LARGEST_ANSWER => {
-                    self.control_lost(server, "its answer has no end");
+                    return Heard::Lost(String::from("its answer has no end"));
                 }
                 Ok(_) => {}
-                Err(error) => self.control_lost(server, &format!("it broke the protocol: {error}")),
+                Err(error) => return Heard::Lost(format!("it broke the protocol: {error}")),
             },
-            State::Idle => self.control_lost(server, "the server closed the service account's connection"),
+            State::Idle => {
+                return Heard::Lost(String::from("the server closed the service account's connection"));
+            }
             State::Away | State::Connecting => {}
         }
+        Heard::Nothing
     }
 
     /// TLS stands on the service account's connection.
-    pub(crate) fn control_secured(&mut self, server: ServerKey) {
-        let control = &mut self.servers[server].control;
+    pub(crate) fn secured(&mut self, key: ServerKey) -> Heard {
+        let control = &mut self.servers[key].control;
         if let State::LoggingIn(login) = &mut control.state
             && let Err(error) = login.secured(&mut control.out)
         {
-            self.control_lost(server, &format!("its login broke the protocol: {error}"));
+            return Heard::Lost(format!("its login broke the protocol: {error}"));
         }
+        Heard::Nothing
     }
 
-    fn answered(&mut self, server: ServerKey, question: Question, answer: Kept) {
-        self.servers[server].control.state = State::Idle;
+    /// The server has answered a question of the service account's.
+    fn answered(&mut self, key: ServerKey, question: Question, answer: Kept) -> Heard {
+        self.servers[key].control.state = State::Idle;
         if let Some(error) =
             answer.error.filter(|_| !matches!(question, Question::Limits | Question::NoSyncWait))
         {
-            return self.refused(server, question, error);
+            return self.refused(key, question, error);
         }
         match question {
-            Question::Limits => self.servers[server].ask(self.now, Question::NoSyncWait),
-            Question::NoSyncWait if Server::counts_peers(&self.settings, &self.pool) => {
-                self.servers[server].ask(self.now, Question::Peers(PeersQuestion::Silence));
+            Question::Limits => self.servers[key].ask(self.now, Question::NoSyncWait),
+            Question::NoSyncWait if Server::counts_peers(self.settings, self.pool) => {
+                self.servers[key].ask(self.now, Question::Peers(PeersQuestion::Silence));
             }
-            Question::NoSyncWait => self.servers[server].ask(self.now, Question::Collations),
+            Question::NoSyncWait => self.servers[key].ask(self.now, Question::Collations),
             Question::Collations => {
                 let rows = rows_of(&answer.bytes);
-                let facts = self.servers[server].pending_facts.as_mut().expect("set at the login");
+                let facts = self.servers[key].pending_facts.as_mut().expect("set at the login");
                 for row in &rows {
                     let row: Vec<_> = row.iter().map(Option::as_deref).collect();
                     facts.take_collation_row(&row);
                 }
-                self.servers[server].ask(self.now, Question::Server);
+                self.servers[key].ask(self.now, Question::Server);
             }
             Question::Server => {
                 let rows = rows_of(&answer.bytes);
                 let row: Vec<_> = rows.first().into_iter().flatten().map(Option::as_deref).collect();
-                let known = &mut self.servers[server];
+                let known = &mut self.servers[key];
                 let (taken, is_new) = match (&mut known.pending_facts, &mut known.facts) {
                     (Some(facts), _) => (facts.take_server_row(&row), true),
                     (None, facts) => {
@@ -294,257 +318,209 @@ impl Engine {
                     }
                 };
                 if taken.is_none() {
-                    return self.control_lost(server, "it gave an unexpected answer about its settings");
+                    return Heard::Lost(String::from("it gave an unexpected answer about its settings"));
                 }
                 if is_new {
-                    self.servers[server].ask(self.now, Question::Changes);
+                    self.servers[key].ask(self.now, Question::Changes);
                 }
             }
-            Question::Defaults => self.defaults_answered(server, answer.bytes),
-            Question::Room => self.servers[server].take_room(&self.settings, &self.pool, Some(&answer.bytes)),
-            Question::Peers(question) => self.peers_answered(server, question, Ok(&answer.bytes)),
-            Question::Position => self.servers[server].control.position.answered(&answer.bytes),
+            Question::Defaults => return Heard::Defaults(answer.bytes),
+            Question::Room => self.servers[key].take_room(self.settings, self.pool, Some(&answer.bytes)),
+            Question::Peers(question) => return self.peers_answered(key, question, Ok(&answer.bytes)),
+            Question::Position => self.servers[key].control.position.answered(&answer.bytes),
             Question::Changes => {
-                self.servers[server].take_changes(self.now, &self.pool, &mut self.views, Ok(&answer.bytes));
+                self.servers[key].take_changes(self.now, self.pool, self.views, Ok(&answer.bytes));
             }
-            Question::Accounts => self.take_accounts(server, answer.bytes),
+            Question::Accounts => return Heard::Accounts(answer.bytes),
             // The accounts that are read now may be newer than what the probe saw, never older.
-            Question::Probe if answer.bytes != self.servers[server].control.probe_seen => {
-                self.servers[server].control.probe_seen = answer.bytes;
-                self.servers[server].ask(self.now, Question::Accounts);
+            Question::Probe if answer.bytes != self.servers[key].control.probe_seen => {
+                self.servers[key].control.probe_seen = answer.bytes;
+                self.servers[key].ask(self.now, Question::Accounts);
             }
-            Question::Probe => self.accounts_are_fresh(server),
+            Question::Probe => return Heard::Fresh,
             Question::LockGate if waits_at_gate(&rows_of(&answer.bytes)) > 0 => {
-                self.servers[server].ask(self.now, Question::LockWaits);
+                self.servers[key].ask(self.now, Question::LockWaits);
             }
             // In `found_lock_waits` it ends, or with the other locks.
-            Question::LockGate => self.ask_for_other_waiters(server),
+            Question::LockGate => return self.ask_for_other_waiters(key),
             Question::LockWaits => {
-                self.servers[server].control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
-                self.ask_for_other_waiters(server);
+                self.servers[key].control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
+                return self.ask_for_other_waiters(key);
             }
             Question::OtherWaiters => {
-                self.servers[server].control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
-                self.lock_waits_are_known(server);
+                self.servers[key].control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
+                return self.lock_waits_are_known(key);
             }
-            Question::Code(question) => self.code_told(server, question, answer.bytes, None),
+            Question::Code(question) => self.code_told(key, question, answer.bytes, None),
             Question::Functions => {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
-                self.functions_are_known(server, count);
+                return self.functions_are_known(key, count);
             }
         }
+        Heard::Nothing
     }
 
     /// The server has answered a question of its stored code, or refused to.
     fn code_told(
         &mut self,
-        server: ServerKey,
+        key: ServerKey,
         question: CodeQuestion,
         answer: Vec<u8>,
         refusal: Option<String>,
     ) {
-        let (mut at_hand, servers) = self.reading_code();
-        if servers[server].code_answered(&mut at_hand, question, answer, refusal) {
-            self.leave_control(server);
+        let Self { now, settings, pool, io, views, .. } = self;
+        let mut at_hand = AtHand { now: *now, settings, pool, io, views };
+        if self.servers[key].code_answered(&mut at_hand, question, answer, refusal) {
+            self.leave(key);
         }
     }
 
-    /// The code that a server has told has been looked through.
-    pub(crate) fn code_is_read(&mut self, server: ServerKey, task: u64, read: Option<ReadCode>) {
-        let (mut at_hand, servers) = self.reading_code();
-        if servers[server].code_is_read(&mut at_hand, task, read) {
-            self.renew_backends();
-            self.pool.write_to_others(&Letter::CodeFound);
-        }
-    }
-
-    fn reading_code(&mut self) -> (AtHand<'_>, &mut Servers) {
-        let Self { now, settings, pool, io, views, servers, .. } = self;
-        (AtHand { now: *now, settings, pool, io, views }, servers)
+    /// The code that a server has told has been looked through. True where more has been found than was known.
+    pub(crate) fn code_is_read(&mut self, key: ServerKey, task: u64, read: Option<ReadCode>) -> bool {
+        let Self { now, settings, pool, io, views, .. } = self;
+        let mut at_hand = AtHand { now: *now, settings, pool, io, views };
+        self.servers[key].code_is_read(&mut at_hand, task, read)
     }
 
     /// The server has answered a question with an error. Much can be done without.
-    fn refused(&mut self, server: ServerKey, question: Question, error: NoAnswer) {
+    fn refused(&mut self, key: ServerKey, question: Question, error: NoAnswer) -> Heard {
         match question {
             Question::LockGate | Question::LockWaits | Question::OtherWaiters => {
-                let event = self.servers[server].lock_waits_cannot_be_seen(self.now, error.to_string());
+                let event = self.servers[key].lock_waits_cannot_be_seen(self.now, error.to_string());
                 event.filter(|_| self.pool.worker == 0).into_iter().for_each(|event| self.views.event(event));
             }
             Question::Functions => {
-                self.functions_are_known(server, None);
+                return self.functions_are_known(key, None);
             }
             Question::Code(question) => {
-                self.code_told(server, question, Vec::new(), Some(error.to_string()));
+                self.code_told(key, question, Vec::new(), Some(error.to_string()));
             }
             Question::Changes => {
-                self.servers[server].take_changes(self.now, &self.pool, &mut self.views, Err(error));
+                self.servers[key].take_changes(self.now, self.pool, self.views, Err(error));
             }
-            Question::Defaults => self.servers[server].control.defaults.are_refused(),
-            Question::Room => self.servers[server].take_room(&self.settings, &self.pool, None),
+            Question::Defaults => self.servers[key].control.defaults.are_refused(),
+            Question::Room => self.servers[key].take_room(self.settings, self.pool, None),
             // A server counts as behind as long as it does not say how far it is.
             Question::Position => {}
-            Question::Peers(question) => self.peers_answered(server, question, Err(error)),
+            Question::Peers(question) => return self.peers_answered(key, question, Err(error)),
             Question::Accounts | Question::Probe
-                if self.servers[server].rights_cannot_be_read(&self.pool, &mut self.views, &error) =>
+                if self.servers[key].rights_cannot_be_read(self.pool, self.views, &error) =>
             {
-                self.servers[server].ask(self.now, Question::Accounts);
+                self.servers[key].ask(self.now, Question::Accounts);
             }
             _ => {
                 let user = &self.settings.service_user;
-                self.control_lost(server, &format!(
+                return Heard::Lost(format!(
                     "the service account '{user}' may not read what it needs (docs/ACCOUNTS.md has the statements): {error}"
                 ));
             }
         }
+        Heard::Nothing
     }
 
     fn peers_answered(
         &mut self,
-        server: ServerKey,
+        key: ServerKey,
         question: PeersQuestion,
         answer: Result<&[u8], NoAnswer>,
-    ) {
+    ) -> Heard {
         let present = self.pool.workers.onramps.present();
-        let found = &mut self.servers[server];
-        found.take_peers(self.now, &self.settings, &self.pool, &mut self.views, question, answer);
-        if self.pool.workers.onramps.present() != present {
-            self.servers.ask_for_room();
-            self.readers.engines_mut().for_each(|reader| reader.servers.ask_for_room());
+        let found = &mut self.servers[key];
+        found.take_peers(self.now, self.settings, self.pool, self.views, question, answer);
+        if self.pool.workers.onramps.present() == present {
+            return Heard::Nothing;
         }
+        self.servers.ask_for_room();
+        Heard::Peers
     }
 
     /// Whether the server has functions that a view could call.
-    fn functions_are_known(&mut self, server: ServerKey, count: Option<u64>) {
-        let found = &mut self.servers[server];
+    fn functions_are_known(&mut self, key: ServerKey, count: Option<u64>) -> Heard {
+        let found = &mut self.servers[key];
         found.rescues.found_functions(found.control.since, count);
-        if server == self.servers.primary().key {
-            self.primary_is_known(count == Some(0));
+        match key == self.servers.primary().key {
+            true => Heard::Functions { none: count == Some(0) },
+            false => Heard::Nothing,
         }
     }
 
-    fn ask_for_other_waiters(&mut self, server: ServerKey) {
-        if self.servers[server].expects_waiters(self.now, &self.settings, &self.scheduling.stalls) {
-            self.servers[server].ask(self.now, Question::OtherWaiters);
-        } else {
-            self.lock_waits_are_known(server);
+    fn ask_for_other_waiters(&mut self, key: ServerKey) -> Heard {
+        if self.servers[key].expects_waiters(self.now, self.settings, &self.scheduling.stalls) {
+            self.servers[key].ask(self.now, Question::OtherWaiters);
+            return Heard::Nothing;
         }
+        self.lock_waits_are_known(key)
     }
 
-    fn lock_waits_are_known(&mut self, server: ServerKey) {
-        let found = Arc::new(self.servers[server].take_found_lock_waits(self.now));
+    fn lock_waits_are_known(&mut self, key: ServerKey) -> Heard {
+        let found = Arc::new(self.servers[key].take_found_lock_waits(self.now));
         self.pool.write_to_others(&Letter::LockWaits(Arc::clone(&found)));
         // The next answer says whose locks these are.
-        self.take_lock_waits(&found);
+        Heard::LockWaits(found)
     }
 
-    /// A server has said who waits for locks.
-    pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
-        self.servers[found.server].tell_holders(&found.waits, &self.clients, &mut self.pool);
-        let (scheduling, parties, clients, servers) = self.queues();
-        scheduling.take_lock_waits(&parties, clients, servers, found);
+    /// Has the server tell its settings once more.
+    pub(crate) fn ask_what_it_is(&mut self, key: ServerKey) {
+        self.servers[key].ask(self.now, Question::Server);
     }
 
-    /// Where sessions begin with other values, so do new backends alone, and the facts tell of them.
-    fn defaults_answered(&mut self, server: ServerKey, answer: Vec<u8>) {
-        let (sessions, views) = (&mut self.sessions, &mut self.views);
-        let says_so = self.pool.worker == 0;
-        if self.servers[server].control.defaults.take(answer, sessions, views, says_so) {
-            self.renew_backends_on(server);
-            self.servers[server].ask(self.now, Question::Server);
-        }
-    }
-
-    /// The copy that is there is as good as a new one.
-    fn accounts_are_fresh(&mut self, server: ServerKey) {
-        self.servers[server].control.came = self.servers[server].control.asked;
-        self.servers[server].control.last_copy = self.now;
-        for backend in self.servers[server].judge_rights(self.now, &self.logins.identities) {
-            self.quit_backend(backend);
-        }
-        self.judge_again();
-    }
-
-    fn take_accounts(&mut self, server: ServerKey, bytes: Vec<u8>) {
-        let fresh = self.servers[server].pending_facts.take();
-        let news = fresh.is_some();
-        let before = fresh.and_then(|fresh| self.servers[server].facts.replace(fresh));
-        if news {
-            // Not at the login: a server of which too little may be read would be tried again and again without a pause.
-            self.servers[server].reachability.answered();
-            self.sessions.known_answers.clear(&mut self.sessions.states);
-        }
-        if news || bytes != self.servers[server].control.accounts_seen {
-            let accounts = rows_of(&bytes)
-                .iter()
-                .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
-                .collect();
-            self.servers[server].control.accounts_seen = bytes;
-            let facts = self.servers[server].facts.as_mut().expect("set above or earlier");
-            let accounts = Accounts::new(accounts, facts.lex_mode.server);
-            self.logins.identities.compare(&accounts);
-            facts.accounts = accounts;
-        }
-        if let Some(before) = before {
-            let facts = self.servers[server].facts.as_ref().expect("it has just been set");
-            let (is_another, disappoints) = (before.is_another(facts), before.disappoints_clients(facts));
-            if disappoints {
-                self.disappoint_clients();
-            }
-            if is_another {
-                self.renew_backends_on(server);
-            }
-        }
-        if news {
-            self.server_found(server);
-        }
-        self.accounts_are_fresh(server);
-    }
-
-    fn server_found(&mut self, server: ServerKey) {
-        let facts = self.servers[server].facts.as_ref().expect("set by the caller");
-        let event = Event::ServerFound {
-            address: self.settings.server[self.servers[server].reachability.address].clone(),
-            version: String::from_utf8_lossy(facts.version.text()).into_owned(),
-            accounts: facts.accounts.len(),
-        };
-        self.views.event(event);
+    /// Says of a server that it is there, and what it is.
+    pub(crate) fn say_found(&mut self, key: ServerKey) {
+        let facts = self.servers[key].facts.as_ref().expect("it has just been found");
+        let version = || String::from_utf8_lossy(facts.version.text()).into_owned();
+        let address = self.settings.server[self.servers[key].reachability.address].clone();
+        let accounts = facts.accounts.len();
+        self.views.event(Event::ServerFound { address, version: version(), accounts });
         if !facts.has_trackers() && self.pool.worker == 0 {
-            let version = String::from_utf8_lossy(facts.version.text()).into_owned();
-            self.views.event(Event::NoTrackers { version });
+            self.views.event(Event::NoTrackers { version: version() });
         }
-        if !self.knows_primary() {
-            self.servers[server].rescues.want_to_know();
-        }
-        let waiting: Vec<_> = self
-            .clients
-            .iter()
-            .filter(|(_, client)| matches!(client.phase(), crate::client::Phase::AwaitingServer))
-            .map(|(key, _)| key)
-            .collect();
-        self.renew_ids(&waiting);
-        for key in waiting {
-            self.greet(key);
-        }
-    }
-
-    pub(crate) fn control_connect_failed(&mut self, server: ServerKey, errno: i32) {
-        self.control_lost(server, &connect_error(errno));
     }
 
     /// Ends the service account's connection, where there is one.
-    pub(crate) fn leave_control(&mut self, server: ServerKey) {
-        if let Some(connection) = self.servers[server].control.leave() {
+    pub(crate) fn leave(&mut self, key: ServerKey) {
+        if let Some(connection) = self.servers[key].control.leave() {
             self.io.outbox.close(connection);
             self.io.set_role(connection, Role::Free);
         }
     }
+}
 
-    /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
-    /// the accounts as they were last.
-    pub(crate) fn control_lost(&mut self, server: ServerKey, reason: &str) {
-        self.leave_control(server);
-        self.servers[server].pending_facts = None;
-        self.server_failed(server, reason.to_owned());
-        self.judge_again();
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::commands::tests::{connection, engine};
+
+    #[test]
+    fn the_service_account_is_given_up_where_its_server_says_nothing() {
+        let mut engine = engine(1, Settings::default());
+        let server = engine.servers.primary().key;
+        assert_eq!(engine.service_accounts().turn(server, false), Heard::Nothing);
+        assert!(engine.io.outbox.poll().is_none(), "it may not connect");
+        assert_eq!(engine.service_accounts().turn(server, true), Heard::Nothing);
+        assert!(engine.io.outbox.poll().is_some());
+        engine.service_accounts().connected(server, connection(7));
+        engine.now = engine.now + engine.settings.backend_connect_timeout;
+        assert_eq!(engine.service_accounts().turn(server, true), Heard::Nothing);
+        engine.now = engine.now + std::time::Duration::from_micros(1);
+        assert_eq!(engine.service_accounts().turn(server, true), Heard::Lost(String::from(NO_ANSWER)));
+        engine.service_accounts().leave(server);
+        assert_eq!(
+            (engine.io.role(connection(7)), engine.servers[server].control.connection()),
+            (Role::Free, None)
+        );
+    }
+
+    #[test]
+    fn what_a_server_says_out_of_turn_ends_the_connection() {
+        let mut engine = engine(1, Settings::default());
+        let server = engine.servers.primary().key;
+        engine.service_accounts().turn(server, true);
+        assert_eq!(engine.service_accounts().bytes(server, b"?"), Heard::Nothing, "it does not stand yet");
+        engine.service_accounts().connected(server, connection(7));
+        // A greeting by a protocol that nobody speaks.
+        let heard = engine.service_accounts().bytes(server, &[2, 0, 0, 0, 9, 0]);
+        assert!(matches!(heard, Heard::Lost(_)), "{heard:?}");
+        engine.servers[server].control.state = State::Idle;
+        assert!(matches!(engine.service_accounts().bytes(server, b"?"), Heard::Lost(_)));
     }
 }

@@ -7,6 +7,8 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program, Sig
 
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Task};
+use crate::backend::reachability::connect_error;
+use crate::client::answer::Answers;
 use crate::client::bytes_held::ClientMemory;
 use crate::client::resume::Resume;
 use crate::client::{Client, Phase};
@@ -199,11 +201,8 @@ impl Engine {
     }
 
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {
-        if self.logins.identities.release(identity) {
-            self.logins.known_schemas.retain(|(known, _), _| *known != identity);
-            for server in self.servers.iter_mut() {
-                server.opening.affinity.forget(identity);
-            }
+        if self.logins.release(identity) {
+            self.servers.forget_identity(identity);
         }
     }
 
@@ -222,11 +221,18 @@ impl Engine {
         (views, Surroundings { now, settings, pool, clients, servers, logins, sessions, scheduling })
     }
 
+    /// What is answered to clients here.
+    pub(crate) fn answers(&mut self) -> Answers<'_> {
+        let Self { now, settings, clients, sessions, servers, client_memory, views, resume, io, .. } = self;
+        let (now, guests) = (*now, self.guests.as_mut());
+        Answers { now, settings, clients, sessions, servers, guests, client_memory, views, resume, io }
+    }
+
     fn connected(&mut self, token: u64, connection: ConnectionId) {
         if let Some(server) = self.servers.control_of(token) {
-            self.control_connected(server, connection);
+            self.service_accounts().connected(server, connection);
         } else if is_of_check(token) {
-            self.in_cluster(|cluster, step| cluster.check_connected(step, token, connection));
+            self.watching().connected(token, connection);
         } else {
             self.backend_connected(token, connection);
         }
@@ -234,9 +240,9 @@ impl Engine {
 
     fn connect_failed(&mut self, token: u64, errno: i32) {
         if let Some(server) = self.servers.control_of(token) {
-            self.control_connect_failed(server, errno);
+            self.control_lost(server, &connect_error(errno));
         } else if is_of_check(token) {
-            self.in_cluster(|cluster, step| cluster.check_connect_failed(step, token, errno));
+            self.watching().connect_failed(token, errno);
         } else {
             self.backend_connect_failed(token, errno);
         }
@@ -246,8 +252,11 @@ impl Engine {
         match self.io.role(connection) {
             Role::Client(key) => self.client_bytes(key, bytes),
             Role::Backend(key) => self.backend_bytes(key, bytes),
-            Role::Control(server) => self.control_bytes(server, bytes),
-            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_bytes(step, place, bytes)),
+            Role::Control(server) => {
+                let heard = self.service_accounts().bytes(server, bytes);
+                self.control_heard(server, heard);
+            }
+            Role::Check(place) => self.watching().bytes(place, bytes),
             Role::Free => {}
         }
     }
@@ -262,7 +271,7 @@ impl Engine {
             Role::Client(key) => self.client_ended(key, reason),
             Role::Backend(key) => self.backend_gone(key, &said),
             Role::Control(server) => self.control_lost(server, &said),
-            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_closed(step, place, &said)),
+            Role::Check(place) => self.watching().closed(place, &said),
             Role::Free => {}
         }
         self.io.set_role(connection, Role::Free);
@@ -288,8 +297,11 @@ impl Engine {
                     self.close_backend(key, &format!("its login broke the protocol: {error}"));
                 }
             }
-            Role::Control(server) => self.control_secured(server),
-            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_secured(step, place)),
+            Role::Control(server) => {
+                let heard = self.service_accounts().secured(server);
+                self.control_heard(server, heard);
+            }
+            Role::Check(place) => self.watching().secured(place),
             Role::Free => {}
         }
     }
@@ -305,7 +317,7 @@ impl Engine {
             }
             Role::Backend(key) => self.backend_gone(key, &reason),
             Role::Control(server) => self.control_lost(server, &reason),
-            Role::Check(place) => self.in_cluster(|cluster, step| cluster.check_closed(step, place, &reason)),
+            Role::Check(place) => self.watching().closed(place, &reason),
             Role::Free => {}
         }
         self.io.set_role(connection, Role::Free);
@@ -355,6 +367,7 @@ impl Engine {
         }
         let (scheduling, parties, clients, servers) = self.queues();
         scheduling.end_delays(&parties, clients, servers);
+        scheduling.end_waits_for_room(parties.now, clients, servers);
         self.pool.workers.adapt_limits(self.now, &mut self.scheduling.served);
         self.scheduling.scheduler.kick_up(self.now);
         self.wait_for_kills();
@@ -513,12 +526,14 @@ impl Engine {
             Timer::LoginTimeout => self.logins.by_deadline.front().map(|&(deadline, _)| deadline),
             Timer::LateRefusal => self.logins.next_refusal_to_tell(),
             Timer::KickUp => self.scheduling.scheduler.next_kick_up(),
-            Timer::EndOfDelay => self.scheduling.delayed.next_end(),
+            Timer::EndOfDelay => self.scheduling.next_end_of_delays(self.now, &self.servers),
             Timer::GroupTurn => self.scheduling.scheduler.next_group_turn(),
             Timer::LackOfBackends => self.next_giving_up(),
             Timer::Overload => self.scheduling.next_refusal(self.now, &self.settings),
             Timer::Shares => self.scheduling.next_release(self.now),
-            Timer::Overdue => self.next_ending(),
+            Timer::Overdue => {
+                self.scheduling.next_ending(self.now, &self.settings, &self.servers, &self.clients)
+            }
             Timer::KillUnderWay => self.orders.kills_under_way.next_end(),
             Timer::Stall => {
                 let identities = &self.logins.identities;

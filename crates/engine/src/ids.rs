@@ -245,7 +245,7 @@ mod tests {
         let [left, stays] = [1, 2].map(|number| engine.clients.ref_to(client_key(number)));
         engine.client_gone(left.key);
         assert!(engine.clients.find(left).is_none());
-        let id = engine.next_client_id();
+        let id = engine.ids.next(&engine.pool);
         let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());
         let key = engine.clients.insert(Client::new(connection(1), peer, id, Instant::START));
         assert_eq!(engine.clients.ref_to(key), ClientRef { key: left.key, id });

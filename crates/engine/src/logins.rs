@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use seam::Instant;
 
 use crate::accounts::{Identities, IdentityId};
-use crate::client::ClientLogin;
 use crate::client::delegation::claims::Claims;
+use crate::client::{Client, ClientLogin};
 use crate::errors::MySqlError;
-use crate::ids::ClientRef;
+use crate::ids::{ClientKey, ClientRef, Table};
 
 /// The logins of this worker's clients.
 #[derive(Default)]
@@ -51,6 +51,47 @@ impl Logins {
             login.until = Some(until);
             self.by_deadline.push_back((until, client));
         }
+    }
+
+    /// Those that are under way have no longer than this: `connect_timeout` is another one from now on. So they stay in order.
+    pub(crate) fn end_by(&mut self, latest: Instant, clients: &mut Table<ClientKey, Client>) {
+        for (until, client) in &mut self.by_deadline {
+            if *until <= latest {
+                continue;
+            }
+            if let Some(client) = clients.find_mut(*client)
+                && client.login.until == Some(*until)
+            {
+                client.login.until = Some(latest);
+            }
+            *until = latest;
+        }
+    }
+
+    /// Takes out the next client whose login has taken longer than `connect_timeout`.
+    pub(crate) fn next_expired(
+        &mut self,
+        now: Instant,
+        clients: &Table<ClientKey, Client>,
+    ) -> Option<ClientKey> {
+        let is_over = |&&(deadline, _): &&(Instant, ClientRef)| deadline <= now;
+        while let Some(&(deadline, client)) = self.by_deadline.front().filter(is_over) {
+            self.by_deadline.pop_front();
+            let is_its = |client: &&Client| client.login.until == Some(deadline);
+            if clients.find(client).filter(is_its).is_some() {
+                return Some(client.key);
+            }
+        }
+        None
+    }
+
+    /// One holder less has this identity. True where it was the last one, and nothing more is known of the identity here.
+    pub(crate) fn release(&mut self, identity: IdentityId) -> bool {
+        let was_last = self.identities.release(identity);
+        if was_last {
+            self.known_schemas.retain(|(known, _), _| *known != identity);
+        }
+        was_last
     }
 
     /// Clients that have not been greeted yet have other ids, by their former ones.

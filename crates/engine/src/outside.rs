@@ -3,6 +3,7 @@
 pub(crate) mod event;
 pub(crate) mod histogram;
 pub(crate) mod holders;
+pub(crate) mod kills;
 pub(crate) mod kills_under_way;
 pub(crate) mod limits_reached;
 pub(crate) mod measures;

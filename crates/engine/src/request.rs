@@ -134,6 +134,8 @@ pub(crate) struct RequestTurn {
     pub(crate) contends: bool,
     /// It has been counted as started.
     pub(crate) started: bool,
+    /// It waits no longer than that for the server to have room for what it prepares, if it has waited for that.
+    pub(crate) room_until: Option<Instant>,
 }
 
 /// What has come of a request before.

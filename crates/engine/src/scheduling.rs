@@ -7,13 +7,13 @@ use std::sync::Arc;
 use seam::Instant;
 use sql::LexMode;
 
-use crate::backend::Backend;
 use crate::backend::reserved_backends::record::Reserve;
 use crate::backend::stall::record::Stalls;
+use crate::backend::{Backend, Permit};
 use crate::client::Client;
 use crate::client::delay::DelayedStatements;
 use crate::coalescing::group::Coalescer;
-use crate::ids::{BackendKey, ClientKey, ClientRef};
+use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::learned::digests::{self, Digests};
 use crate::learned::history::History;
 use crate::learned::limit::Served;
@@ -23,6 +23,7 @@ use crate::overload::abandoned::Abandoned;
 use crate::overload::new_work::NewWork;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
+use crate::scheduler::lane::Lane;
 use crate::scheduler::{Grant, Scheduler};
 use crate::servers::Servers;
 use crate::settings::Settings;
@@ -89,6 +90,26 @@ impl Scheduling {
             self.scheduler.want(Some(key));
             self.scheduler.take_permit(key)
         })
+    }
+
+    /// While a statement that has waited too long waits for a permit before those who hold locks, one of these goes on at a
+    /// time: all permits may be with statements that wait for it.
+    pub(crate) fn next_holder(
+        &mut self,
+        clients: &Table<ClientKey, Client>,
+        servers: &Servers,
+    ) -> Option<(ClientKey, BackendKey, Grant)> {
+        let holder = self.scheduler.passed_over()?;
+        let backend = clients[holder].backend?;
+        let runs = |client: ClientKey| {
+            let request = clients[client].request.as_ref();
+            request.is_some_and(|request| request.turn.lane == Some(Lane::Holding))
+        };
+        let is_one = |backend: &Backend| backend.permit() == Permit::Held && backend.holder.is_some_and(runs);
+        if servers.backends().any(|(_, backend)| is_one(backend)) {
+            return None;
+        }
+        Some((holder, backend, self.scheduler.take_permit(holder)?))
     }
 
     /// What of its permit a client's statement leaves to others.

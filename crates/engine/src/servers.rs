@@ -2,6 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use crate::accounts::IdentityId;
 use crate::accounts::task::Finding;
 use crate::backend::Backend;
 use crate::client::Client;
@@ -105,6 +106,13 @@ impl Servers {
     pub(crate) fn longest_idle(&self) -> Option<BackendKey> {
         let longest = self.all.iter().filter_map(|server| server.idle.first().copied());
         longest.min_by_key(|&key| self[key].since)
+    }
+
+    /// Nobody has this identity any more: no backend comes for it first.
+    pub(crate) fn forget_identity(&mut self, identity: IdentityId) {
+        for server in &mut self.all {
+            server.opening.affinity.forget(identity);
+        }
     }
 
     /// Those of all servers that short reads share.

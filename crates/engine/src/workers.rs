@@ -305,12 +305,14 @@ impl Workers {
         self.shared_reads.meter.saturated(now, full);
     }
 
-    /// For how long statements have waited for a permit, or for room on backends that they share, in microseconds; the times at all servers
-    /// that are read from added up.
-    pub(crate) fn saturated_for(&self, now: Instant) -> u64 {
-        let own = self.permits.meter.saturated_for(now) + self.shared_reads.meter.saturated_for(now);
-        let replicas = self.replicas.shared().iter().map(|workers| workers.saturated_for(now));
-        own + replicas.sum::<u64>()
+    /// For how long statements have waited for a permit, or for room on backends that they share, in microseconds: at the server, and at
+    /// each of those that are read from.
+    pub(crate) fn saturated_for(&self, now: Instant) -> Vec<u64> {
+        let at = |workers: &Self| {
+            workers.permits.meter.saturated_for(now) + workers.shared_reads.meter.saturated_for(now)
+        };
+        let replicas = self.replicas.shared().iter().map(|workers| at(workers));
+        std::iter::once(at(self)).chain(replicas).collect()
     }
 
     /// How many statements may be in flight on a backend that is shared.
@@ -375,7 +377,7 @@ impl Workers {
     pub(crate) fn take_long_permit(&self, worker: usize, place: Place) -> Option<Allowed> {
         let allowed = self.long.take(worker, place, self.permits())?;
         if allowed == Allowed::WithPermit && !self.take_permit(worker, place, Extra::None) {
-            self.long.give();
+            self.long.give(allowed);
             return None;
         }
         Some(allowed)
@@ -401,9 +403,19 @@ impl Workers {
         self.long.may_have(worker, place, self.permits())
     }
 
-    /// A long statement has ended.
-    pub(crate) fn give_long_permit(&self) {
-        self.long.give();
+    /// Lets it start without a permit; false where it may not.
+    pub(crate) fn take_beyond(&self, worker: usize, place: Place) -> bool {
+        self.long.take_beyond(worker, place, self.permits())
+    }
+
+    /// Says whether [`Self::take_beyond`] would succeed now.
+    pub(crate) fn may_start_beyond(&self, worker: usize, place: Place) -> bool {
+        self.long.may_have_beyond(worker, place, self.permits())
+    }
+
+    /// A long statement has ended, which had started by this right.
+    pub(crate) fn give_long_permit(&self, allowed: Allowed) {
+        self.long.give(allowed);
     }
 
     /// Long statements that may still start.
@@ -411,10 +423,10 @@ impl Workers {
         self.long.free(self.permits())
     }
 
-    /// Says which is the first long statement of this worker, wherever it stands with regard to permits. A worker says it before
-    /// it finds no permit: another that gives one back in between looks at who wants one.
-    pub(crate) fn want_long(&self, worker: usize, place: Option<Place>) {
-        self.long.want(worker, place);
+    /// Says which is the first long statement of this worker, wherever it stands with regard to permits, and whether it could start
+    /// without one. A worker says it before it finds no room: another that makes some in between looks at who wants it.
+    pub(crate) fn want_long(&self, worker: usize, place: Option<Place>, without_permit: bool) {
+        self.long.want(worker, place, without_permit);
     }
 
     /// Says whether [`Self::take_permit`] would succeed now.
@@ -477,10 +489,14 @@ impl Workers {
     /// The worker, other than this one, that has waited longest for a permit, if one is free and that worker has not been
     /// woken yet. One that waited for a long statement to end, and for no permit, does not know yet that it does now.
     pub(crate) fn next_to_wake(&self, worker: usize) -> Option<usize> {
-        let running = self.running();
-        let could_start = |(other, seat): (usize, &Seat)| match seat.wants.load(SeqCst) {
-            NOBODY => self.long.could_use(other, self.permits()).map(|wants| (wants, other)),
-            wants => self.is_one_free(running, 0, Place(wants).extra()).then_some((wants, other)),
+        let (running, permits) = (self.running(), self.permits());
+        let could_start = |(other, seat): (usize, &Seat)| {
+            let wants = match seat.wants.load(SeqCst) {
+                NOBODY => self.long.could_use(other, permits),
+                wants if self.is_one_free(running, 0, Place(wants).extra()) => Some(wants),
+                _ => self.long.could_use_beyond(other, permits),
+            };
+            wants.map(|wants| (wants, other))
         };
         let (_, first) = self.others(worker).filter_map(could_start).min()?;
         self.wake(first).then_some(first)

@@ -17,8 +17,8 @@ const SEEDS: u64 = 60;
 /// Such runs in which many reads are checked, and which take longer.
 const READERS: u64 = 12;
 
-/// And those that only `make test-all` runs.
-const ALL_SEEDS: u64 = 200;
+/// And those that only `make test-all` runs. `make simulate` has more of those with one and three workers.
+const ALL_SEEDS: u64 = 100;
 
 /// Runs that once went wrong: seed and number of workers.
 const REGRESSIONS: &str = include_str!("../seeds/clusters.txt");

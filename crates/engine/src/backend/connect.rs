@@ -1,146 +1,210 @@
-//! A backend's beginning and orderly end.
+//! Backends are opened for statements that lack them, log in, come to rest, and end: in the orderly way, with their server, or where a change
+//! of the primary leaves them behind.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use seam::ConnectionId;
-use wire::{Capabilities, CommandKind, Expect};
+use seam::{ConnectionId, Instant};
+use wire::{CommandKind, Expect};
 
-use super::diagnostics_area::DiagnosticsArea;
-use super::own_statement::OwnStatement;
-use super::prepared::Prepared;
-use super::reachability::{NO_ANSWER, NO_PROOF, connect_error};
-use super::rights::taken_up::Rights;
-use super::state::State;
-use super::{
-    Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Owner, Phase,
-    Place, Shown, Summary,
-};
-use crate::accounts::IdentityId;
+use super::building::{AsWhom, Building};
+use super::lack::{Lack, WhyNoBackend};
+use super::logging_in::{LoggingIn, Step};
+use super::pool::{Rest, Resting};
+use super::reachability::connect_error;
+use super::refused::{Reason, Refusal, RefusedLogins};
+use super::sending::Sending;
+use super::taking_places::{Place, TakingPlaces};
+use super::{Owner, Phase, Summary};
 use crate::accounts::secret::Password;
-use crate::accounts::task::{Asker, Finding, Work};
 use crate::client::attempt::Answer;
 use crate::client::delegation::Unproved;
 use crate::client::delegation::claims::Claim;
 use crate::client::delegation::line::Guest;
-use crate::client::{self};
-use crate::control::facts::Facts;
+use crate::cluster::elsewhere::Elsewhere;
+use crate::cluster::taking_up::{Left, TakenUp, TakingUp};
+use crate::cluster::watching::Watching;
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef, ServerKey};
 use crate::io::Role;
 use crate::outside::event::Event;
-use crate::server::Server;
-use crate::server_login::{Credentials, Established, OF_BACKENDS, Outcome, ServerLogin};
-use crate::session::SessionState;
-use crate::stored_code::Hidden;
+use crate::stored_code::questions::ReadCode;
+use crate::workers::letter::Letter;
 use crate::workers::places::Origin;
 
-impl Server {
-    /// A backend's password has been encrypted for the server.
-    pub(crate) fn backend_finding(&mut self, key: BackendKey, finding: Finding) {
-        let Finding::Encrypted(bytes) = finding else { return };
-        let backend = &mut self.backends[key];
-        if let Some((login, out)) = backend.login() {
-            login.encrypted(bytes.as_deref(), out);
-            self.mark_dirty(key);
-        }
-    }
-}
-
 impl Engine {
+    /// The servers' backends, to begin others and to take them out.
+    pub(crate) fn building(&mut self) -> Building<'_> {
+        let Self { now, settings, pool, logins, sessions, scheduling, servers, io, .. } = self;
+        Building { now: *now, settings, pool, logins, sessions, scheduling, servers, io }
+    }
+
+    /// Clients and the backends on which their statements go to the servers.
+    pub(crate) fn sending(&mut self) -> Sending<'_> {
+        let Self { now, pool, logins, clients, servers, .. } = self;
+        Sending { now: *now, pool, logins, clients, servers }
+    }
+
     /// Begins a backend for a client's user, capabilities and character set. Its place has been taken.
     pub(crate) fn open_backend(&mut self, key: ClientKey, origin: Origin) {
         let client = &self.clients[key];
-        match client.identity {
-            Some(identity) => {
-                self.open_backend_as(
-                    self.servers.serving(&self.clients[key]),
-                    identity,
-                    client.class(),
-                    client.login.collation,
-                    origin,
-                );
+        let (server, whom) = (self.servers.serving(client), client.as_whom());
+        self.building().open(server, whom, origin);
+    }
+
+    /// Makes an idle backend one for a client.
+    pub(super) fn change_account(&mut self, key: BackendKey, client: ClientKey) {
+        let whom = self.clients[client].as_whom().expect("a client that waits for a backend has logged in");
+        self.building().change(key, whom);
+        self.views.totals.account_changes += 1;
+    }
+
+    /// Finds an idle backend for a client's statement.
+    pub(crate) fn idle_backend_for(&self, key: ClientKey) -> Option<BackendKey> {
+        let several = self.settings.cluster.several;
+        let may_send_again = self.following.may_send_again(several, &self.pool.workers.chosen);
+        self.servers.idle_for(&self.clients[key], &self.sessions, may_send_again)
+    }
+
+    /// Where the backends come from that statements lack.
+    fn taking_places(&mut self) -> TakingPlaces<'_> {
+        let knows_primary = self.following.knows_primary(self.settings.cluster.several);
+        let (_, parties, clients, servers) = self.queues();
+        TakingPlaces { parties, knows_primary, clients, servers }
+    }
+
+    /// Opens backends for those of waiting statements, in their order, that neither find an idle one nor will have one that is being
+    /// opened; in all no more than could run at once.
+    pub(super) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
+        for server in self.servers.keys() {
+            let free_permits = self.scheduling.scheduler.free_permits();
+            let mut to_come = self.taking_places().to_come(server, free_permits);
+            for &key in waiting {
+                match self.taking_places().place_for(key, waiting, &mut to_come) {
+                    None => continue,
+                    Some(Place::OfOtherWorker) => {
+                        self.pool.ask_for_backends();
+                        continue;
+                    }
+                    Some(Place::Free(origin)) => self.open_backend(key, origin),
+                    Some(Place::Of(other)) => self.change_account(other, key),
+                    Some(Place::Behind(idle)) => {
+                        self.quit_backend(idle);
+                        let Some(origin) = self.pool.take_place(self.now) else { continue };
+                        self.open_backend(key, origin);
+                    }
+                }
+                to_come.one_opens();
             }
-            None => self.pool.workers.places.give(self.pool.worker),
         }
     }
 
-    /// Begins a backend with such a login on a server. Its place has been taken.
-    pub(crate) fn open_backend_as(
-        &mut self,
-        server: ServerKey,
-        identity: IdentityId,
-        class: Capabilities,
-        collation: u8,
-        origin: Origin,
-    ) {
-        let Some(backend) = self.new_backend(server, identity, class, collation, origin) else {
-            return self.pool.workers.places.give(self.pool.worker);
-        };
-        let server = &mut self.servers[server];
-        server.backends.insert(backend);
-        let address = self.settings.server[server.reachability.address].clone();
-        self.io.outbox.connect(self.io.last_token, address);
+    /// Opens a backend for a statement that needs no permit, where there is a free place.
+    pub(super) fn open_backend_beside_others(&mut self, key: ClientKey) {
+        if let Some(origin) = self.taking_places().free_place_for(key) {
+            self.open_backend(key, origin);
+        }
     }
 
-    /// A backend that is yet to be connected and to log in; none as long as nobody knows the server.
-    pub(super) fn new_backend(
-        &mut self,
-        server: ServerKey,
-        identity: IdentityId,
-        class: Capabilities,
-        collation: u8,
-        origin: Origin,
-    ) -> Option<Backend> {
-        let server = &self.servers[server];
-        let facts = server.facts.as_ref()?;
-        let (collation, charset) = facts.charset_of_login(collation);
-        let state = SessionState { charset: charset.clone(), ..SessionState::default() };
-        let session = self.sessions.states.hold(state);
-        self.io.last_token += 1;
-        Some(Backend {
-            token: self.io.last_token,
-            connection: None,
-            state: State::new(self.now),
-            place: Place::At(server.reachability.address),
-            opened: Opened { origin, fresh: true, unproved: None, affinity_until: None },
-            since: self.now,
-            account: BackendAccount {
-                identity: self.logins.identities.hold_again(identity),
-                rights: Rights::Since(server.control.changes.seen()),
-                began_at: 0,
-            },
-            login: BackendLogin {
-                class,
-                thread_id: 0,
-                capabilities: Capabilities(0),
-                established: None,
-                has_no_role: false,
-                collation,
-                charset,
-            },
-            session: BackendSession {
-                id: session,
-                variables: None,
-                wait_timeout: None,
-                trackers: false,
-                multi_statements: true,
-                prepared: Prepared::default(),
-                failed: Hidden::NOTHING,
-                diagnostics_area: DiagnosticsArea::default(),
-            },
-            in_flight: VecDeque::new(),
-            first: First { since: self.now, is_alone: false },
-            abandoned_since: None,
-            shown: Shown::default(),
-            holder: None,
-            runs_long: false,
-            locks: Locks::default(),
-            only_kind: None,
-            paused: false,
-            afterwards: Afterwards::Keep,
-            out: Vec::new(),
-        })
+    /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
+    pub(crate) fn open_backend_for_urgent(&mut self, key: ClientKey) {
+        let client = &self.clients[key];
+        if let Some(whom) = client.as_whom() {
+            self.open_urgently(self.servers.serving(client), whom);
+        }
+    }
+
+    /// Opens a backend with the login of another one, likewise.
+    pub(crate) fn open_backend_like(&mut self, key: BackendKey) {
+        self.open_urgently(key.server(), self.servers[key].as_whom());
+    }
+
+    fn open_urgently(&mut self, server: ServerKey, whom: AsWhom) {
+        if !self.taking_places().may_open_urgently(server, (whom.identity, whom.class)) {
+            return;
+        }
+        let place = self.take_any_place().or_else(|| {
+            // A server that is full has no room for one more either, however urgent.
+            let places = &self.pool.workers.places;
+            (!places.server_is_full()).then(|| places.take(self.now, self.pool.worker, 1))?
+        });
+        if let Some(origin) = place {
+            self.building().open(server, Some(whom), origin);
+        }
+    }
+
+    /// A place for a backend: a free one, or that of the backend that has been idle longest.
+    fn take_any_place(&mut self) -> Option<Origin> {
+        if let Some(origin) = self.pool.take_place(self.now) {
+            return Some(origin);
+        }
+        let longest = self.servers.longest_idle()?;
+        self.quit_backend(longest);
+        self.pool.take_place(self.now)
+    }
+
+    /// Backends that come to rest, and who may need them.
+    pub(super) fn resting(&mut self) -> Resting<'_> {
+        let Self { now, pool, orders, scheduling, clients, servers, .. } = self;
+        Resting { now: *now, pool, orders, scheduling, clients, servers }
+    }
+
+    /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
+    pub(crate) fn free_backend(&mut self, key: BackendKey) {
+        match self.resting().free(key) {
+            Rest::Idle => {}
+            Rest::WaitTimeoutFirst => self.sending().restore_wait_timeout(key),
+            Rest::Reset => self.sending().reset(key),
+            Rest::Quit => self.quit_backend(key),
+        }
+    }
+
+    /// A client leaves a backend on which it may have left something. What still runs is waited for.
+    pub(crate) fn reset_backend(&mut self, key: BackendKey) {
+        if self.resting().left(key) {
+            self.free_backend(key);
+        }
+    }
+
+    /// All backends are replaced by others as soon as nobody needs them.
+    pub(crate) fn renew_backends(&mut self) {
+        for server in self.servers.keys() {
+            self.renew_backends_on(server);
+        }
+    }
+
+    /// The same of one server's.
+    pub(crate) fn renew_backends_on(&mut self, server: ServerKey) {
+        for key in self.servers[server].renew_backends() {
+            self.quit_backend(key);
+        }
+    }
+
+    /// The code that a server has told has been looked through.
+    pub(crate) fn code_is_read(&mut self, server: ServerKey, task: u64, read: Option<ReadCode>) {
+        if self.service_accounts().code_is_read(server, task, read) {
+            self.renew_backends();
+            self.pool.write_to_others(&Letter::CodeFound);
+        }
+    }
+
+    /// Where sessions begin with other values, so do new backends alone, and the facts tell of them.
+    pub(crate) fn take_defaults(&mut self, server: ServerKey, answer: Vec<u8>) {
+        let (defaults, says_so) = (&mut self.servers[server].control.defaults, self.pool.worker == 0);
+        if defaults.take(answer, &mut self.sessions, &mut self.views, says_so) {
+            self.renew_backends_on(server);
+            self.service_accounts().ask_what_it_is(server);
+        }
+    }
+
+    /// Closes backends that nobody needs, and those beyond what the server has room for.
+    pub(crate) fn sweep_backends(&mut self) {
+        for key in self.servers.needless(self.now, &self.settings, &self.logins.identities) {
+            self.quit_backend(key);
+        }
+        while let Some(surplus) = self.resting().next_surplus() {
+            self.quit_backend(surplus);
+        }
     }
 
     /// The driver's answer: the connection stands.
@@ -148,150 +212,44 @@ impl Engine {
         let Some(key) = self.servers.backend_of(token) else {
             return self.io.outbox.close(connection);
         };
-        self.io.set_role(connection, Role::Backend(key));
-        let credentials = self.credentials_of(key.server(), &self.servers[key]);
         // A reader's is for reads alone, of which the server's answers say how old they are.
         let unproved = (!self.is_reader()).then(|| self.pool.workers.chosen.proof.connected()).flatten();
         if unproved.is_some() && !self.cluster.is_watching() {
             self.pool.wake_worker(0);
         }
-        let backend = &mut self.servers[key];
-        backend.opened.unproved = unproved;
-        backend.connection = Some(connection);
-        backend.state.log_in(ServerLogin::new(credentials));
-        let address = self.logins.identities.identity(backend.account.identity).address;
-        let server = self.servers.of_mut(key);
-        let header = server.proxy_header(&self.settings, address);
-        server.put_to_backend(key, &header);
-    }
-
-    /// With what a backend logs in on its server.
-    pub(super) fn credentials_of(&self, server: ServerKey, backend: &Backend) -> Credentials {
-        let server = &self.servers[server];
-        let identity = self.logins.identities.identity(backend.account.identity);
-        let account = &identity.account;
-        // Its plugin may have changed since somebody logged in; for a change of account, which is more frequent, it is not looked up.
-        let accounts = server.facts.as_ref().map(|facts| &facts.accounts).filter(|_| !backend.is_changing());
-        let present = accounts.and_then(|accounts| accounts.named(&account.user, &account.host));
-        Credentials {
-            user: identity.user.clone(),
-            secret: identity.secret.clone(),
-            methods: present.unwrap_or(account).methods(),
-            way: server.way_to_server(&self.settings),
-            known_keys: Arc::clone(&self.settings.server_keys),
-            tls: server.wanted_server_tls(&self.settings),
-            collation: backend.login.collation,
-            extra: (backend.login.class & client::CLASS) | OF_BACKENDS,
-            compression: self.settings.server_compression,
-        }
+        self.building().connected(key, connection, unproved);
     }
 
     pub(crate) fn backend_connect_failed(&mut self, token: u64, errno: i32) {
         let Some(key) = self.servers.backend_of(token) else { return };
-        self.server_failed(key.server(), connect_error(errno));
+        self.logging_in().server_failed(key.server(), connect_error(errno));
         self.remove_backend(key);
+    }
+
+    /// Backends that log in.
+    pub(super) fn logging_in(&mut self) -> LoggingIn<'_> {
+        let Self { now, settings, pool, logins, servers, views, io, .. } = self;
+        LoggingIn { now: *now, settings, pool, logins, servers, views, io }
     }
 
     /// Bytes for a backend that is logging in.
     pub(crate) fn backend_login_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
-        let backend = &mut self.servers[key];
-        let Some((login, out)) = backend.login() else { return };
-        match login.read(bytes, out) {
-            Ok(None) => self.servers.of_mut(key).mark_dirty(key),
-            Ok(Some(Outcome::Established(established))) => {
-                if self.meets_another_server(key, &established) {
-                    return;
-                }
-                let backend = &mut self.servers[key];
-                backend.login.thread_id = established.thread_id;
-                self.pool.workers.serving.add(established.thread_id, &backend.shown.serves);
-                backend.login.capabilities = established.capabilities;
-                backend.state.set_up();
-                let connection = backend.connection.expect("its bytes have just come");
-                self.io.start_server_compression(connection, established.capabilities);
-                self.servers[key].login.established = Some(established);
-                self.servers.of_mut(key).reachability.answered();
-                self.send_setup(key);
+        match self.logging_in().read(key, bytes) {
+            Step::GoesOn => {}
+            Step::Asks(text, skipped) => {
+                let (command, expect) = (CommandKind::Query, Expect::ResultSets);
+                self.sending().send_own(key, Owner::Setup, command, text.as_bytes(), expect, skipped);
             }
-            Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
-                let asker = Asker::Backend(backend.token);
-                self.io.tasks.give(asker, Work::Encrypt { bytes, public_key }, None);
-            }
-            Ok(Some(Outcome::StartTls)) => {
-                let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));
-                let connection = connection.expect("its bytes have just come");
-                self.servers.of(key).start_tls(&self.settings, &mut self.io, connection, &out);
-            }
-            Ok(Some(Outcome::Refused { code, message })) => {
-                // Another server may not know the account, or not by this method.
-                let found = login.found().cloned();
-                if found.is_some_and(|found| self.meets_another_server(key, &found)) {
-                    return;
-                }
-                let message = String::from_utf8_lossy(&message).into_owned();
-                self.backend_refused(key, code, message);
-            }
-            Ok(Some(Outcome::Withheld(why))) => {
-                let found = login.found().cloned();
-                if found.is_some_and(|found| self.meets_another_server(key, &found)) {
-                    return;
-                }
-                let user = self.logins.identities.identity(self.servers[key].account.identity).user.clone();
-                if let Some(event) = self.servers.of_mut(key).note_withheld(self.now, &user, why) {
-                    self.views.event(event);
-                }
-                self.backend_refused(key, why.code(), why.message().to_owned());
-            }
-            Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
+            Step::AnotherServer(version) => self.another_server_met(key, &version),
+            Step::Refused(refusal) => self.backend_refused(key, refusal),
+            Step::Broken(reason) => self.close_backend(key, &reason),
         }
-    }
-
-    /// The trackers on, and the question who the server takes us for, since it sees our address instead of the client's, and whether
-    /// the account has a role.
-    fn send_setup(&mut self, key: BackendKey) {
-        let facts = self.servers.of(key).facts.as_ref();
-        let has_trackers = facts.is_some_and(Facts::has_trackers);
-        let who = if facts.is_some_and(Facts::is_mariadb) || !has_trackers {
-            "CURRENT_USER()"
-        } else {
-            // A MySQL server that maps proxy users (check_proxy_users) tells their own account here, in quotes.
-            "IFNULL(REPLACE(@@proxy_user,0x27,''),CURRENT_USER())"
-        };
-        let asks = self.settings.change_accounts && facts.is_some_and(Facts::has_roles);
-        let role = if asks { ",CURRENT_ROLE()" } else { "" };
-        let (ahead, skipped) = if has_trackers { (&*format!("{TRACKERS_ON};"), 1) } else { ("", 0) };
-        let text = format!("{ahead}SELECT {who}{role}");
-        self.send_own(key, Owner::Setup, CommandKind::Query, text.as_bytes(), Expect::ResultSets, skipped);
     }
 
     /// The answer to the setup.
     pub(crate) fn backend_set_up(&mut self, key: BackendKey, summary: &Summary) {
-        if let Some(error) = &summary.error {
-            let message = String::from_utf8_lossy(&error.message).into_owned();
-            return self.backend_refused(key, error.code, message);
-        }
-        let row = super::own_answers::rows_of(&summary.kept).into_iter().next().unwrap_or_default();
-        let mut fields = row.into_iter();
-        let found = fields.next().flatten().unwrap_or_default();
-        if self.note_role(key, fields.next()) && self.servers[key].is_changing() {
-            return self.backend_refused(
-                key,
-                0,
-                String::from("it has a role, which may be the former account's"),
-            );
-        }
-        let backend = &self.servers[key];
-        let account = &self.logins.identities.identity(backend.account.identity).account;
-        let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
-        if !found.eq_ignore_ascii_case(&expected) {
-            let message = format!(
-                "the client's account is {}, but for a connection from Onramp the server chooses {}: give both the \
-                 same rights by using one account whose host covers both",
-                String::from_utf8_lossy(&expected),
-                String::from_utf8_lossy(&found)
-            );
-            // ER_ACCESS_DENIED_ERROR: the client must not get another account's rights.
-            return self.backend_refused(key, 1045, message);
+        if let Err(refusal) = self.logging_in().take_setup(key, summary) {
+            return self.backend_refused(key, refusal);
         }
         if !self.claim_proved(key) {
             return;
@@ -314,83 +272,14 @@ impl Engine {
 
     /// Statements may run on a backend.
     fn backend_ready(&mut self, key: BackendKey) {
-        let changed = self.servers[key].is_changing();
-        if changed {
-            self.servers.of_mut(key).opening.failed_changes.one_worked();
-        } else {
-            self.servers.of_mut(key).full = None;
-        }
-        let backend = &mut self.servers[key];
-        backend.state.be_ready();
-        backend.session.trackers = true;
-        let took = self.now.since(backend.since);
-        self.servers.of_mut(key).opening.took(took, changed);
-        if !changed {
-            self.views.measures.backend_connects.record(took);
-        }
-        self.servers[key].opened.affinity_until = self.servers.of(key).affinity_ends(self.now, changed);
+        self.logging_in().ready(key);
         self.free_backend(key);
-    }
-
-    /// What a backend says of its role, where it was asked. True where there is one.
-    fn note_role(&mut self, key: BackendKey, answer: Option<Option<Vec<u8>>>) -> bool {
-        // MySQL's word for none; MariaDB says NULL.
-        let is_role = |role: Vec<u8>| !role.is_empty() && role != b"NONE";
-        let has_roles = self.servers.of(key).facts.as_ref().is_some_and(Facts::has_roles);
-        let backend = &mut self.servers[key];
-        let has_role = answer.map(|role| role.is_some_and(is_role));
-        backend.login.has_no_role = has_role.map_or(!has_roles, |has_role| !has_role);
-        if let Some(has_role) = has_role {
-            self.logins.identities.note_role(backend.account.identity, has_role);
-        }
-        has_role == Some(true)
-    }
-
-    /// Takes up statements of our own between clients' statements.
-    pub(crate) fn send_own(
-        &mut self,
-        key: BackendKey,
-        owner: Owner,
-        command: CommandKind,
-        argument: &[u8],
-        expect: Expect,
-        skip_results: u8,
-    ) {
-        let form = match owner {
-            // Kept for the client and sent to it as it is.
-            Owner::SaveDiagnostics { client } => self.clients[client].capabilities,
-            _ => Capabilities::DEPRECATE_EOF,
-        };
-        let own = OwnStatement { owner, command, argument, expect, skip_results, form };
-        self.servers.of_mut(key).send_own(self.now, key, &own);
-    }
-
-    /// COM_RESET_CONNECTION: rolls back, and frees temporary tables, locks, variables and prepared statements.
-    pub(crate) fn send_reset(&mut self, key: BackendKey) {
-        self.servers[key].afterwards = Afterwards::Keep;
-        self.send_own(key, Owner::Reset, CommandKind::ResetConnection, &[], Expect::Simple, 0);
     }
 
     /// Ends a backend on which nothing runs in the orderly way.
     pub(crate) fn quit_backend(&mut self, key: BackendKey) {
-        let in_login = matches!(self.servers[key].phase(), Phase::Connecting | Phase::LoggingIn(_));
-        if let Some(connection) = self.servers[key].connection {
-            // In the middle of a login the server would take it for a part of that.
-            if !in_login {
-                let mut packet = Vec::new();
-                wire::put_message(&mut packet, &mut 0, &[CommandKind::Quit as u8]);
-                self.io.outbox.send(connection, &packet);
-            }
-            self.io.outbox.close(connection);
-        }
+        self.building().say_goodbye(key);
         self.remove_backend(key);
-    }
-
-    /// See [`crate::servers::Servers::change_failed`].
-    pub(super) fn change_failed(&mut self, key: BackendKey) -> bool {
-        let failed = self.servers.change_failed(self.now, key, &self.logins.identities);
-        self.views.totals.failed_account_changes += u64::from(failed);
-        failed
     }
 
     /// Gives up a backend whose change has failed. Its connection has been closed.
@@ -401,32 +290,24 @@ impl Engine {
         self.views.event(Event::BackendClosed { thread_id, reason });
     }
 
-    /// A backend's login says what the server is. True where it is not the one that is known: then the backend is gone, and the
-    /// service account has to find out.
-    fn meets_another_server(&mut self, key: BackendKey, established: &Established) -> bool {
-        let Some(version) = self.servers.of(key).is_replaced_by(established) else { return false };
-        if let Some(connection) = self.servers[key].connection {
-            self.io.outbox.close(connection);
-        }
+    /// A backend's login says that the server is not the one that is known, but of this version: the backend goes, and the service account
+    /// has to find out.
+    fn another_server_met(&mut self, key: BackendKey, version: &str) {
+        self.building().hang_up(key);
         self.remove_backend(key);
         let reason = format!("it has been replaced by {version}");
         // Where the service account is just asking the new one, backends wait for that.
         if self.servers.of(key).control.can_refresh() && self.servers.of(key).pending_facts.is_none() {
             self.control_lost(key.server(), &reason);
         } else if self.servers.of(key).pending_facts.is_none() {
-            self.server_failed(key.server(), reason);
+            self.logging_in().server_failed(key.server(), reason);
         }
-        true
     }
 
     /// A place for a backend that asks the server about a client's password.
     pub(crate) fn place_for_claim(&mut self) -> Option<Origin> {
-        if !self.may_connect_now(self.servers.primary().key) {
-            return None;
-        }
-        self.pool
-            .take_place(self.now)
-            .or_else(|| self.close_idle_backend().then(|| self.pool.take_place(self.now))?)
+        let primary = self.servers.primary().key;
+        if self.taking_places().may_connect(primary) { self.take_any_place() } else { None }
     }
 
     /// Asks the server whether a client's password is right: a backend logs in with it.
@@ -444,7 +325,7 @@ impl Engine {
             return self.judge_claim(client, Answer::Nonsense);
         };
         let (server, class) = (self.servers.primary().key, self.clients[client.key].class());
-        self.open_backend_as(server, identity, class, collation, origin);
+        self.building().open(server, Some(AsWhom { identity, class, collation }), origin);
         self.logins.claims.asks(self.io.last_token, Claim { client, guest, password, question });
         // The backend alone holds it.
         self.release_identity(identity);
@@ -476,7 +357,7 @@ impl Engine {
 
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.
     pub(crate) fn remove_backend(&mut self, key: BackendKey) {
-        let backend = self.take_backend_out(key);
+        let backend = self.building().take_out(key);
         self.pool.workers.places.give(self.pool.worker);
         if let Some(connection) = backend.connection {
             self.io.set_role(connection, Role::Free);
@@ -484,72 +365,236 @@ impl Engine {
         self.claim_failed(backend.token, Unproved::Lost);
     }
 
-    /// Takes a backend out of all tables, but for its place and its connection.
-    pub(super) fn take_backend_out(&mut self, key: BackendKey) -> Backend {
-        self.forget_prepared(key);
-        self.servers[key].give_permit(&mut self.scheduling.scheduler);
-        let backend = self.servers.of_mut(key).backends.remove(key);
-        if backend.runs_long {
-            self.scheduling.scheduler.finish_long();
-        }
-        if backend.locks.contends {
-            self.servers.of_mut(key).contention.rests();
-        }
-        self.servers.of_mut(key).idle.remove(key);
-        self.servers.of_mut(key).sharing.remove(key);
-        self.servers.of_mut(key).dirty.retain(|&dirty| dirty != key);
-        self.release_identity(backend.account.identity);
-        self.sessions.states.release(backend.session.id);
-        backend
-    }
-
     /// Gives up attempts that have taken longer than `backend_connect_timeout`.
     pub(crate) fn expire_connects(&mut self) {
-        let limit = self.settings.backend_connect_timeout;
-        let over: Vec<_> = self
-            .servers
-            .backends()
-            .filter(|(_, backend)| !backend.is_ready() && self.now.since(backend.since) > limit)
-            .map(|(key, _)| key)
-            .collect();
-        for key in over {
-            let backend = &self.servers[key];
-            let reason = self.why_not_ready(backend);
-            if let Some(connection) = backend.connection {
-                self.io.outbox.close(connection);
-            }
-            if self.change_failed(key) {
+        for key in self.logging_in().too_slow() {
+            let reason = self.why_no_backend().why_not_ready(&self.servers[key]);
+            self.building().hang_up(key);
+            if self.logging_in().change_failed(key) {
                 self.change_ended(key, reason);
                 continue;
             }
-            self.server_failed(key.server(), String::from(reason));
+            self.logging_in().server_failed(key.server(), String::from(reason));
             self.remove_backend(key);
         }
     }
 
-    /// Why a backend is not ready, after too long a time.
-    pub(super) fn why_not_ready(&self, backend: &Backend) -> &'static str {
-        if self.following.waits_for_proof(backend.token) { NO_PROOF } else { NO_ANSWER }
+    /// Has the servers watched, and does what follows from the choice of a primary.
+    pub(crate) fn cluster_turn(&mut self) {
+        if !self.settings.cluster.several {
+            return;
+        }
+        self.watching().turn();
+        match self.taking_up().choice() {
+            TakenUp::Nothing => {}
+            TakenUp::Holds => self.tell_refused(),
+            TakenUp::Primary { place, moves } => {
+                self.end_left_open(Some(place));
+                if moves {
+                    self.move_to(place);
+                }
+            }
+        }
+        self.leave_backends();
+        self.take_up_proved();
+        self.taking_up().turn_ends();
     }
 
-    /// A server could not be reached, or hung up on a login.
-    pub(crate) fn server_failed(&mut self, server: ServerKey, reason: String) {
-        let server = &mut self.servers[server];
-        self.views.measures.connect_failures += 1;
-        let address = self.settings.server[server.reachability.address].clone();
-        // Without checks the addresses are those of one server: the next address gets its turn only when nothing stands on this one.
-        let is_there = |it: &Backend| !it.place.is_former() && (it.is_ready() || it.is_changing());
-        let stands = server.backends.iter().any(|(_, backend)| is_there(backend));
-        let next = (server.reachability.address + 1) % self.settings.server.len();
-        // Among several servers the checks say which one is next.
-        let next = (!stands && !self.settings.cluster.several).then_some(next);
-        if server.reachability.failed(self.now, reason.clone(), next) {
-            self.pool.workers.way.forget();
-            self.views.event(Event::ServerLost { address, reason });
+    /// The servers, where this worker watches them.
+    pub(crate) fn watching(&mut self) -> Watching<'_> {
+        let Self { now, settings, pool, cluster, views, io, .. } = self;
+        Watching { now: *now, settings, pool, cluster, views, io }
+    }
+
+    /// This worker's backends, and the choice that all workers follow.
+    pub(crate) fn taking_up(&mut self) -> TakingUp<'_> {
+        let Self { now, settings, pool, scheduling, servers, following, .. } = self;
+        TakingUp { now: *now, settings, pool, scheduling, servers, following }
+    }
+
+    /// Clients with statements on servers, and what is known of the primary.
+    pub(crate) fn elsewhere(&mut self) -> Elsewhere<'_> {
+        let Self { now, settings, pool, sessions, clients, servers, following, .. } = self;
+        Elsewhere { now: *now, settings, pool, sessions: &sessions.states, clients, servers, following }
+    }
+
+    /// The service account goes to another server, and backends behind it once it has found out what that is.
+    pub(crate) fn move_to(&mut self, place: usize) {
+        let for_all = self.cluster.is_watching();
+        self.taking_up().move_to(place, for_all);
+        self.logins.known_schemas.clear();
+        self.readers.primary_changes();
+        let primary = self.servers.primary().key;
+        self.service_accounts().leave(primary);
+        self.judge_again();
+    }
+
+    /// Closes backends on servers that are not the primary, or lets them go on for a while.
+    fn leave_backends(&mut self) {
+        let Some(leaving) = self.taking_up().leaving() else { return };
+        for &key in &leaving.backends {
+            match self.taking_up().leave(key, &leaving) {
+                Left::Later => {}
+                Left::InOrder => self.quit_backend(key),
+                Left::GivenUp => self.give_up_backend(key, "its server is not the primary"),
+            }
         }
+    }
+
+    /// The server has closed a backend, or the connection broke.
+    pub(crate) fn backend_gone(&mut self, key: BackendKey, reason: &str) {
+        let backend = &self.servers[key];
+        let in_login = !backend.is_ready() && !backend.is_changing();
+        self.servers[key].connection = self.servers[key].connection.take().inspect(|&connection| {
+            self.io.set_role(connection, Role::Free);
+        });
+        // What ends at a former address says nothing of the server where it is now.
+        let in_work = !self.servers[key].in_flight.is_empty() && !self.servers[key].place.is_former();
+        // Whoever waits for this login is told why.
+        if in_login {
+            self.logging_in().server_failed(
+                key.server(),
+                format!("it closed the connection in the middle of a login ({reason})"),
+            );
+        }
+        self.lose_backend(key, reason);
+        if in_work && self.settings.cluster.several && self.following.distrusts_idle(self.now) {
+            // If the server has died, those that are idle have too, and what goes on is not to meet them.
+            while let Some(&idle) = self.servers.of(key).idle.first() {
+                self.quit_backend(idle);
+            }
+        }
+    }
+
+    /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
+    /// the accounts as they were last.
+    pub(crate) fn control_lost(&mut self, server: ServerKey, reason: &str) {
+        self.service_accounts().leave(server);
+        self.servers[server].pending_facts = None;
+        self.logging_in().server_failed(server, reason.to_owned());
+        self.judge_again();
+    }
+
+    /// Gives a backend up: nobody can say any more which bytes are whose, or what state it is in.
+    pub(crate) fn close_backend(&mut self, key: BackendKey, reason: &str) {
+        self.building().hang_up(key);
+        self.lose_backend(key, reason);
+    }
+
+    /// Gives a backend up with its server. What is in flight is not to be carried out there once another one is known as the primary: the
+    /// system would go on trying to deliver it, and do so when the line is back.
+    pub(crate) fn give_up_backend(&mut self, key: BackendKey, reason: &str) {
+        let may_be_chosen_again = self.settings.cluster.several
+            && !self.why_no_backend().may_connect()
+            && !self.pool.workers.chosen.may_end();
+        let backend = &self.servers[key];
+        match backend.connection {
+            // Its end is all that is to arrive, and tells the server at once that the session is over, which frees its locks.
+            Some(connection) if backend.in_flight.is_empty() => self.io.outbox.close(connection),
+            Some(connection) if may_be_chosen_again => {
+                self.following.leave_open(connection, backend.place.clone());
+            }
+            Some(connection) => self.io.outbox.abort(connection),
+            None => {}
+        }
+        self.lose_backend(key, reason);
+    }
+
+    /// The primary is known again, or nobody will choose one any more: ends the connections that were left open until then. One to the same
+    /// server is closed: the end arrives behind what was in flight, and frees the locks of the session.
+    pub(crate) fn end_left_open(&mut self, primary: Option<usize>) {
+        for (connection, place) in self.following.take_left_open() {
+            match primary.is_some_and(|primary| place.is(primary)) {
+                true => self.io.outbox.close(connection),
+                false => self.io.outbox.abort(connection),
+            }
+        }
+    }
+
+    /// The server refused a login of ours for a user whose password was right a moment ago, or has no room.
+    pub(crate) fn backend_refused(&mut self, key: BackendKey, refusal: Refusal) {
+        debug_assert!(
+            !matches!(self.servers[key].phase(), Phase::Ready),
+            "a login is refused before its end"
+        );
+        let (server, code) = (key.server(), refusal.code);
+        let is_changing = self.servers[key].is_changing();
+        // Another server is the primary soon, or this one is back: who waits, waits for that.
+        if refusal.is_of_all() && self.settings.cluster.several && !is_changing {
+            self.logging_in()
+                .server_failed(server, format!("it lets nobody in: error {code}: {}", refusal.message));
+            self.claim_failed(self.servers[key].token, Unproved::NotNow);
+            return self.close_backend(key, &refusal.message);
+        }
+        self.building().hang_up(key);
+        if !refusal.has_room_soon() && self.logging_in().change_failed(key) {
+            return self.change_ended(key, &refusal.message);
+        }
+        // A client's wrong password is no failure of ours.
+        let how = refusal.of_claim(&self.servers[key]);
+        let says_wrong = matches!(how, Unproved::Wrong);
+        let is_wrong = self.claim_failed(self.servers[key].token, how) && says_wrong;
+        if !is_changing && !is_wrong {
+            self.views.measures.connect_failures += 1;
+        }
+        let reason = self.refused_logins().reason(key, &refusal);
+        self.remove_backend(key);
+        match reason {
+            Reason::ServerIsFull(origin) if !self.refused_logins().note_full(server, origin) => {}
+            Reason::ServerIsFull(_) | Reason::NoRoom => {
+                self.views.event(Event::NoRoom { reason: refusal.message });
+            }
+            Reason::Account(identity) => {
+                let error = MySqlError::from(refusal);
+                for client in self.refused_logins().who_hears(server, identity, code) {
+                    self.cancel_queued(client, &error);
+                }
+            }
+        }
+    }
+
+    pub(super) fn refused_logins(&mut self) -> RefusedLogins<'_> {
+        let Self { now, pool, logins, clients, servers, .. } = self;
+        RefusedLogins { now: *now, pool, logins, clients, servers }
+    }
+
+    /// What keeps statements from backends.
+    pub(crate) fn why_no_backend(&self) -> WhyNoBackend<'_> {
+        let Self { now, settings, pool, servers, following, .. } = self;
+        WhyNoBackend { now: *now, settings, pool, servers, following, guests: self.guests.as_ref() }
+    }
+
+    /// Remembers since when statements wait for a backend, and gives up those that have waited too long.
+    pub(crate) fn note_lack_of_backends(&mut self, lacking: bool) {
+        let Some(since) = self.scheduling.note_lack(self.now, &self.pool, lacking) else { return };
+        while let Some((key, queued)) = self.scheduling.scheduler.oldest_in_need() {
+            if self.why_no_backend().waits_until(queued.max(since)) > self.now {
+                break;
+            }
+            self.give_up_waiting(key);
+        }
+    }
+
+    /// A client's statement has waited too long for a backend.
+    pub(super) fn give_up_waiting(&mut self, key: ClientKey) {
+        let lack = self.why_no_backend().lack(self.servers.serving(&self.clients[key]));
+        self.give_up_for(key, lack);
+    }
+
+    /// It has done so for this reason.
+    pub(super) fn give_up_for(&mut self, key: ClientKey, Lack { error, limit }: Lack) {
+        if let Some((option, limit)) = limit {
+            self.views.limit_reached(self.now, option, limit);
+        }
+        self.cancel_queued(key, &error);
+    }
+
+    /// When the next statement will have waited too long for a backend.
+    pub(crate) fn next_giving_up(&self) -> Option<Instant> {
+        let why = self.why_no_backend();
+        self.scheduling.next_giving_up(&self.settings, |since| why.waits_until(since))
     }
 }
 
-/// What every backend needs, and loses with a reset. One statement, so that it fails or works as a whole.
-pub(crate) const TRACKERS_ON: &str = "SET @@session.session_track_system_variables='*',\
-    @@session.session_track_schema=1,@@session.session_track_state_change=1";
+#[cfg(test)]
+mod tests;

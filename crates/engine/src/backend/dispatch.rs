@@ -2,22 +2,25 @@
 
 use std::rc::Rc;
 
-use sql::Reads;
-use wire::{Capabilities, CommandKind, Expect, ReplyReader, StatusFlags};
+use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
+use super::ahead::Ahead;
+use super::contended::NextContended;
 use super::message::{LARGEST_JOINED, can_be_joined, reply_options};
 use super::opening::LONGEST_WAIT;
-use super::sharing::Sharing;
-use super::{Backend, Ends, InFlight, Owner, Permit, PreludeEffects, Summary};
+use super::preparing::ToPrepare;
+use super::sharing::{LOOK_FOR_FOLLOWERS, SharedReads, Sharing};
+use super::{Ends, InFlight, Owner, Summary, long::NextLong};
 use crate::client::prepared::put_statement_id;
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
+use crate::errors::{Bound, MySqlError};
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::Grant;
-use crate::scheduler::lane::Lane;
-use crate::session::pins::Pins;
+use crate::scheduler::lane::Class;
+use crate::session::statements::DefinitionId;
 
 /// How far down the queue statements of other users are looked for when the first one finds no backend.
 const LOOK_BEHIND: usize = 32;
@@ -76,7 +79,7 @@ impl Engine {
             self.scheduling.lend_stalled_permits(self.now, settings, pool, servers, clients, identities);
         self.scheduling.leave_long_lane(self.now, &self.settings, &mut self.clients);
         let mut wanting = self.start_contended();
-        self.scheduling.scheduler.want_long(true);
+        self.scheduling.want_long(&self.clients, true);
         let (mut backend_free, mut first_lacks_backend) = (true, false);
         let mut holdup = None;
         while let Some(key) = self.scheduling.scheduler.peek(backend_free) {
@@ -125,15 +128,76 @@ impl Engine {
                 }
             }
         }
+        self.start_long_without_permits(backend_free);
         let parts = (&self.servers, &self.pool);
         self.scheduling.note_holdup(self.now, parts, holdup, wanting, backend_free);
-        self.scheduling.scheduler.want_long(backend_free);
         let scheduler = &mut self.scheduling.scheduler;
         self.pool.note_want_of_permits(self.now, &self.settings, scheduler, wanting);
         let full = holdup == Some(WaitReason::StatementsInFlight) || self.shared_reads().wait();
         self.pool.workers.note_saturation(self.pool.worker, self.now, wanting, full);
         let lacking = !backend_free || first_lacks_backend || (wanting && self.still_lacks_backend());
         self.note_lack_of_backends(lacking);
+    }
+
+    /// Starts statements of contended kinds, as many as may be in work, or as find a backend. Returns whether one waits for nothing but a
+    /// permit.
+    pub(crate) fn start_contended(&mut self) -> bool {
+        let mut backend_free = true;
+        let wanting = loop {
+            let (scheduling, parties, clients, servers) = self.queues();
+            let (key, grant) = match scheduling.next_contended(&parties, clients, servers, backend_free) {
+                NextContended::Starts(key, grant) => (key, grant),
+                NextContended::WantsPermit => break true,
+                NextContended::None => break false,
+            };
+            if let Some(backend) = self.clients[key].backend.or_else(|| self.idle_backend_for(key)) {
+                self.servers.of_mut(backend).begin_contended(backend, grant);
+                self.start_alone(key, backend, grant);
+            } else {
+                let (scheduling, parties, clients, servers) = self.queues();
+                let waiting = scheduling.contended_lack_backend(&parties, clients, servers, grant);
+                self.open_backends_for(&waiting);
+                backend_free = false;
+            }
+        };
+        let (scheduling, parties, clients, servers) = self.queues();
+        scheduling.note_contended_room(&parties, clients, servers);
+        wanting
+    }
+
+    /// Reads that are to share backends.
+    pub(super) fn shared_reads(&mut self) -> SharedReads<'_> {
+        let (scheduling, parties, clients, servers) = self.queues();
+        SharedReads { parties, scheduling, clients, servers }
+    }
+
+    /// A short read follows others on a backend that is reading already, where it may.
+    pub(super) fn start_shared(&mut self, key: ClientKey) -> Sharing {
+        let sharing = self.shared_reads().place_of(key);
+        if let Sharing::With(backend) = sharing {
+            self.scheduling.scheduler.start(key, true);
+            self.send_request(key, backend);
+            self.views.totals.shared_reads += 1;
+            let sent = self.servers[backend].in_flight.back();
+            self.views.totals.schemas_brought += u64::from(sent.is_some_and(|sent| sent.preludes > 0));
+        }
+        sharing
+    }
+
+    /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account and state, which takes
+    /// neither.
+    pub(super) fn start_followers(&mut self, first: ClientKey) {
+        let mut followed = self.shared_reads().followed_beside(first);
+        if followed.is_empty() {
+            return;
+        }
+        for key in self.scheduling.scheduler.behind(first, LOOK_FOR_FOLLOWERS) {
+            let sharers = self.clients[key].sharers().filter(|sharers| followed.contains(sharers));
+            let Some(sharers) = sharers else { continue };
+            if !matches!(self.start_shared(key), Sharing::With(_)) {
+                followed.remove(&sharers);
+            }
+        }
     }
 
     /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
@@ -145,19 +209,36 @@ impl Engine {
             })
     }
 
+    /// Long statements that need no permit do not wait behind those that want one.
+    fn start_long_without_permits(&mut self, mut backend_free: bool) {
+        loop {
+            self.scheduling.want_long(&self.clients, backend_free);
+            let (scheduling, parties, clients, servers) = self.queues();
+            let key = match scheduling.next_long_without_permit(&parties, clients, servers, backend_free) {
+                NextLong::Starts(key) => key,
+                NextLong::Moved => continue,
+                NextLong::None => return,
+            };
+            let Some(backend) = self.clients[key].backend.or_else(|| self.idle_backend_for(key)) else {
+                backend_free = false;
+                self.open_backend_beside_others(key);
+                continue;
+            };
+            let Some(grant) = self.scheduling.scheduler.take_beyond(key) else { return };
+            self.start_alone(key, backend, grant);
+        }
+    }
+
     /// The statement, whose permit has been taken, leaves the queue.
     pub(crate) fn start_alone(&mut self, key: ClientKey, backend: BackendKey, grant: Grant) {
-        self.scheduling.scheduler.start(key);
-        let client = &self.clients[key];
-        if let Some(identity) = client.identity {
-            self.servers.of_mut(backend).opening.served((identity, client.class()));
-        }
+        self.scheduling.scheduler.start(key, grant.in_turn());
+        self.servers.note_served(backend, &self.clients[key]);
         if grant.has_permit() {
             self.pool.workers.way.note_start();
         }
         debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
         let spared = self.scheduling.spared_by(&self.settings, &self.clients[key], grant);
-        self.servers[backend].runs_long = grant.is_long();
+        self.servers[backend].runs_long = grant.long();
         let scheduler = &mut self.scheduling.scheduler;
         self.servers[backend].begin_with_permit(self.now, scheduler, grant.has_permit(), spared);
         self.send_request(key, backend);
@@ -181,25 +262,9 @@ impl Engine {
         self.scheduling.enter_long_lane(self.now, settings, workers, key, &mut self.clients[key])
     }
 
-    /// While a statement that has waited too long waits for a permit before those who hold locks, one of these goes on at a
-    /// time: all permits may be with statements that wait for it.
     fn start_one_holder(&mut self) -> bool {
-        let Some(holder) = self.scheduling.scheduler.passed_over() else { return false };
-        let Some(backend) = self.clients[holder].backend else { return false };
-        let runs = |client: ClientKey| {
-            self.clients[client]
-                .request
-                .as_ref()
-                .is_some_and(|request| request.turn.lane == Some(Lane::Holding))
-        };
-        let one_runs = self
-            .servers
-            .backends()
-            .any(|(_, backend)| backend.permit() == Permit::Held && backend.holder.is_some_and(runs));
-        if one_runs {
-            return false;
-        }
-        let Some(grant) = self.scheduling.scheduler.take_permit(holder) else { return false };
+        let next = self.scheduling.next_holder(&self.clients, &self.servers);
+        let Some((holder, backend, grant)) = next else { return false };
         self.start_alone(holder, backend, grant);
         true
     }
@@ -207,7 +272,7 @@ impl Engine {
     /// The first statement in need finds no backend (its user's are still being opened, or none may be): those of other users
     /// behind it go on where backends are idle for them, first those of the account that one was opened for, and for the rest backends are opened.
     fn start_behind(&mut self, first: ClientKey) -> Behind {
-        let may_wait = self.note_lack(first) < LONGEST_WAIT;
+        let may_wait = self.servers.note_lack(self.now, &self.clients[first]) < LONGEST_WAIT;
         let (settings, scheduling) = (&self.settings, &self.scheduling);
         if may_wait
             && let Some((client, backend)) =
@@ -259,18 +324,53 @@ impl Engine {
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => {
-                    self.note_own_kill(key, backend);
+                    self.outside_kills().note_own(key, backend);
                     self.send_request(key, backend);
                 }
-                None if self.now >= self.waits_until(since) => {
-                    let error = self.lack_error(self.servers.serving(&self.clients[key]));
-                    self.cancel_queued(key, &error);
-                }
+                None if self.now >= self.why_no_backend().waits_until(since) => self.give_up_waiting(key),
                 None => {
                     self.open_backend_for_urgent(key);
                     self.scheduling.urgent.push((client, since));
                 }
             }
+        }
+    }
+
+    /// Refuses what has waited too long, and what is too much. After dispatching.
+    pub(crate) fn refuse_overload(&mut self) {
+        self.give_up_held_up();
+        for class in Class::ALL {
+            while let Some((client, bound)) = self.scheduling.next_late(self.now, &self.settings, class) {
+                self.refuse_new(client, &bound);
+            }
+            while let Some((client, bound)) =
+                self.scheduling.next_surplus(&self.settings, &self.pool, &self.clients, class)
+            {
+                self.refuse_new(client, &bound);
+            }
+        }
+        if let Some(longest) = self.scheduling.unfair_patience(self.now, &self.settings) {
+            while let Some((client, bound)) =
+                self.scheduling.next_passed_over(self.now, &self.settings, longest)
+            {
+                self.refuse_new(client, &bound);
+            }
+        }
+    }
+
+    fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
+        self.note_refused(client, bound.reached());
+        let request = self.clients[client].request.as_ref();
+        let login = request.is_some_and(|request| request.command == RequestKind::LoginSchema);
+        let error = if login { MySqlError::login_refused(bound) } else { MySqlError::refused(bound) };
+        self.cancel_queued(client, &error);
+    }
+
+    /// Gives up what has waited too long for its user to use fewer backends.
+    fn give_up_held_up(&mut self) {
+        while let Some(key) = self.scheduling.held_up_too_long(self.now, &self.settings) {
+            let lack = self.why_no_backend().held_up(&self.clients[key], &self.logins);
+            self.give_up_for(key, lack);
         }
     }
 
@@ -298,8 +398,11 @@ impl Engine {
         self.pool.note_hidden_code(client, &self.sessions, primary, &mut request);
         let (servers, sessions) = (&self.servers, &self.sessions.states);
         self.clients[key].rewrite_calls(servers, sessions, &self.settings, &mut request);
-        let ahead =
-            if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
+        let (settings, tables, servers) = (&self.settings, &self.sessions, &self.servers);
+        let ahead = match request.prepared {
+            true => Ahead::default(),
+            false => self.clients[key].preludes(settings, tables, servers, backend_key, &request),
+        };
         // The state that a statement is prepared in has to be known: it may be prepared again elsewhere.
         if request.command == RequestKind::Prepare && self.clients[key].session.unreported.is_some() {
             return self.ask_unreported_first(key, backend_key, request);
@@ -317,17 +420,17 @@ impl Engine {
         let shared =
             follows && self.clients[key].backend.is_none() && self.shared_reads().may_share(key, &request);
         let only_kind = self.scheduling.only_kind(self.now, &request).filter(|_| shared);
-        self.begin_on(key, backend_key, shared, only_kind);
+        self.sending().begin_on(key, backend_key, shared, only_kind);
         if !ahead.texts.is_empty() && !joined {
             return self.apply_state_first(key, backend_key, request, &ahead);
         }
         if joined || several {
-            self.set_multi_statements(backend_key, joined || client_several);
+            self.sending().set_multi_statements(backend_key, joined || client_several);
         }
         let group = self.coalescing().begin_group(&mut request);
         self.pool.note_served(&mut request);
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
-            let id = self.prepared_statement_id(backend_key, about).expect("it is prepared there");
+            let id = self.prepared().id_on(backend_key, about).expect("it is prepared there");
             put_statement_id(&mut request.raw, id);
         }
         // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
@@ -347,6 +450,63 @@ impl Engine {
         self.client_memory.put_request_back(&mut self.clients[key], request);
     }
 
+    /// The next step on the way to a statement that is not prepared yet: the session state for it, or it itself.
+    fn prepare_first(
+        &mut self,
+        key: ClientKey,
+        backend_key: BackendKey,
+        request: Box<Request>,
+        definition: DefinitionId,
+        ahead: &Ahead,
+    ) {
+        if self.clients[key].session.unreported.is_some() {
+            return self.ask_unreported_first(key, backend_key, request);
+        }
+        self.sending().begin_on(key, backend_key, false, None);
+        let next = self.prepared().next_to_prepare(key, backend_key, definition, !ahead.is_empty());
+        if matches!(next, ToPrepare::StateOfClient) {
+            return self.apply_state_first(key, backend_key, request, ahead);
+        }
+        self.client_memory.put_request_back(&mut self.clients[key], request);
+        self.clients[key].prepare();
+        match next {
+            ToPrepare::StateOfClient => {}
+            ToPrepare::Statement(text) => {
+                self.views.totals.prepared_again += 1;
+                let owner = Owner::Prepare { client: key };
+                self.sending().send_own(
+                    backend_key,
+                    owner,
+                    CommandKind::StmtPrepare,
+                    &text,
+                    Expect::Prepare,
+                    0,
+                );
+            }
+            ToPrepare::State(text, preludes) => {
+                self.sending().set_multi_statements(backend_key, true);
+                let (owner, skip) = (Owner::ApplyDefinition { client: key }, preludes.saturating_sub(1));
+                self.sending().send_own(
+                    backend_key,
+                    owner,
+                    CommandKind::Query,
+                    &text,
+                    Expect::ResultSets,
+                    skip,
+                );
+            }
+        }
+    }
+
+    /// What is in doubt of the client's session state is asked for, and the request follows.
+    fn ask_unreported_first(&mut self, key: ClientKey, backend_key: BackendKey, request: Box<Request>) {
+        debug_assert_eq!(self.clients[key].backend, Some(backend_key), "no other backend has its values");
+        self.sending().begin_on(key, backend_key, false, None);
+        self.client_memory.put_request_back(&mut self.clients[key], request);
+        self.clients[key].prepare();
+        self.ask_unreported(backend_key, key);
+    }
+
     /// Sends what is missing of the session state by itself; the request follows when it stands.
     pub(crate) fn apply_state_first(
         &mut self,
@@ -362,130 +522,21 @@ impl Engine {
         }
         self.client_memory.put_request_back(&mut self.clients[key], request);
         self.clients[key].prepare();
-        self.set_multi_statements(backend_key, true);
-        self.wait_timeout_goes_ahead(key, backend_key, ahead);
+        self.sending().set_multi_statements(backend_key, true);
+        self.sending().wait_timeout_goes_ahead(key, backend_key, ahead);
         let preludes = ahead.count();
         let text = ahead.texts.join(&b';');
         let owner = Owner::ApplyState { client: key };
-        self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, preludes - 1);
+        self.sending().send_own(
+            backend_key,
+            owner,
+            CommandKind::Query,
+            &text,
+            Expect::ResultSets,
+            preludes - 1,
+        );
         if let Some(statement) = self.servers[backend_key].in_flight.back_mut() {
             statement.prelude_effects = ahead.effects;
-        }
-    }
-
-    /// The client takes the backend, alone or beside others.
-    pub(crate) fn begin_on(
-        &mut self,
-        key: ClientKey,
-        backend_key: BackendKey,
-        shared: bool,
-        only_kind: Option<u64>,
-    ) {
-        let server = self.servers.of_mut(backend_key);
-        let backend = &mut server.backends[backend_key];
-        if backend.shown.used.is_none() {
-            let usage = self.logins.identities.usage(backend.account.identity, &self.pool.workers.users);
-            backend.shown.used = Some(usage.begin(self.pool.worker));
-        }
-        backend.opened.fresh = false;
-        if backend.in_flight.is_empty() {
-            backend.account.began_at = server.control.changes.seen();
-        }
-        if backend.is_idle() {
-            backend.only_kind = only_kind;
-            server.idle.remove(backend_key);
-            if shared {
-                let session = self.clients[key].session.id.expect("a client with requests has logged in");
-                server.sharing.add(self.now, backend_key, (backend.account.identity, session));
-            }
-        }
-        if shared {
-            backend.shown.serves.nobody();
-        } else {
-            backend.holder = Some(key);
-            backend.shown.serves.set(self.clients[key].id);
-        }
-        self.clients[key].backend = Some(backend_key);
-    }
-
-    /// What has to be true on the backend before the request, as statements; empty where it is true already.
-    fn preludes(&self, key: ClientKey, backend_key: BackendKey, request: &Request) -> Ahead {
-        let (client, backend) = (&self.clients[key], &self.servers[backend_key]);
-        let mut ahead = Ahead::default();
-        if request.resets_session() {
-            return ahead;
-        }
-        if !backend.session.trackers {
-            ahead.texts.push(super::connect::TRACKERS_ON.as_bytes().to_vec());
-        }
-        if backend.must_be_cleared(client.id, request) {
-            ahead.effects.clear = true;
-            ahead.texts.push(super::diagnostics_area::CLEAR.to_vec());
-        }
-        if client.session.id != Some(backend.session.id) || self.sessions.others_come(backend) {
-            let wanted =
-                self.sessions.states.state(client.session.id.expect("a client with requests has logged in"));
-            let found = self.sessions.found_on(backend);
-            ahead.alone = found.iter().any(|found| wanted.changes_behind_text(found));
-            // A request for another schema has no use for the present one, which may have been dropped.
-            let other = found.iter().any(|found| wanted.schema != found.schema);
-            ahead.effects.schema = other && wanted.schema.is_some() && !request.chooses_schema();
-            let texts = super::difference::statements(wanted, &found, ahead.effects.schema);
-            ahead.of_state = texts.len();
-            ahead.texts.extend(texts);
-        }
-        let variables = self.clients[key].variables_ahead(&self.servers, backend_key, request);
-        if !variables.is_empty() {
-            ahead.texts.push(variables);
-        }
-        let pins = !self.pins_of(key, request).is_empty();
-        if let Some(set) = self.clients[key].wait_timeout_ahead(&self.servers[backend_key], request, pins) {
-            ahead.sets_wait_timeout = true;
-            ahead.texts.push(set);
-        }
-        // A pin makes the backend the client's own: LAST_INSERT_ID() has to be right there from now on. So it has to be
-        // ahead of an insert that may or may not change it, where the next statement will be asked there too. On a backend
-        // that nobody holds it is 0.
-        // LAST_INSERT_ID(0) cannot be told from no change where 0 stood before.
-        let reads_id =
-            request.statement.reads.contains(Reads::LAST_INSERT_ID) || request.statement.sets_last_insert_id;
-        let inserts = request.statement.inserts;
-        // Without autocommit an insert may begin a transaction itself.
-        let autocommit = client.session.status.contains(StatusFlags::AUTOCOMMIT);
-        let begun = client.in_transaction() || client.transaction.unstarted.is_some() || !autocommit;
-        let needed = pins || reads_id || (inserts && begun);
-        let there = client.session.aftermath.last_insert_id == 0
-            || client.session.aftermath.insert_id_at == Some(backend_key);
-        if needed && !there {
-            ahead.effects.set_insert_id = true;
-            ahead
-                .texts
-                .push(format!("SET last_insert_id={}", client.session.aftermath.last_insert_id).into_bytes());
-        }
-        // Preparing a statement has no part in a transaction, but for being refused in one that only reads.
-        let prepares = request.command == RequestKind::Prepare;
-        if let Some(unstarted) =
-            client.transaction.unstarted.filter(|unstarted| !prepares || unstarted.only_reads())
-        {
-            ahead.effects.begin = true;
-            ahead.texts.push(unstarted.text().to_vec());
-        }
-        ahead
-    }
-
-    /// Should it fail after all, the backend is closed.
-    fn wait_timeout_goes_ahead(&mut self, key: ClientKey, backend_key: BackendKey, ahead: &Ahead) {
-        if ahead.sets_wait_timeout {
-            self.servers[backend_key].session.wait_timeout = self.clients[key].session.wait_timeout;
-        }
-    }
-
-    /// COM_SET_OPTION, where the backend's setting is another one.
-    pub(crate) fn set_multi_statements(&mut self, backend_key: BackendKey, on: bool) {
-        if self.servers[backend_key].session.multi_statements != on {
-            self.servers[backend_key].session.multi_statements = on;
-            let option = u16::from(!on).to_le_bytes();
-            self.send_own(backend_key, Owner::SetOption, CommandKind::SetOption, &option, Expect::Simple, 0);
         }
     }
 
@@ -501,7 +552,7 @@ impl Engine {
         let Client { capabilities, .. } = self.clients[key];
         let status = self.clients[key].reader().status();
         let foreseen = self.clients[key].foreseen(request);
-        let known_metadata = self.known_metadata(key, request);
+        let known_metadata = self.prepared().known_metadata(key, request);
         // It looks at the text.
         let primary = self.servers.primary();
         let code_change = self.pool.code_change(&self.clients[key], &self.sessions, primary, request);
@@ -511,7 +562,7 @@ impl Engine {
         let first_sequence =
             handed_on.unwrap_or_else(|| backend.put_message(parameters, request, &ahead.texts));
         backend.note_last(self.clients[key].id);
-        self.wait_timeout_goes_ahead(key, backend_key, ahead);
+        self.sending().wait_timeout_goes_ahead(key, backend_key, ahead);
         let session = self.clients[key].session.id.filter(|_| shared && !ahead.is_empty());
         let brings = session.map(|session| Rc::clone(self.sessions.states.shared_state(session)));
         let backend = &mut self.servers[backend_key];
@@ -545,44 +596,5 @@ impl Engine {
             },
         );
         self.servers.of_mut(backend_key).mark_dirty(backend_key);
-    }
-
-    /// The reasons for which a client will hold its backend beyond the end of this request.
-    pub(crate) fn pins_of(&self, key: ClientKey, request: &Request) -> Pins {
-        self.clients[key].pins_of(request, &self.settings, &self.servers, &self.sessions.states)
-    }
-}
-
-/// What goes ahead of a request.
-#[derive(Default)]
-pub(crate) struct Ahead {
-    texts: Vec<Vec<u8>>,
-    /// So many of them set the client's session state.
-    of_state: usize,
-    effects: PreludeEffects,
-    /// The client's `wait_timeout` is among it.
-    sets_wait_timeout: bool,
-    /// It has to be a text of its own.
-    alone: bool,
-}
-
-impl Ahead {
-    fn is_state_alone(&self) -> bool {
-        self.texts.len() == self.of_state
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.texts.is_empty()
-    }
-
-    fn count(&self) -> u8 {
-        u8::try_from(self.texts.len()).expect("nine kinds of statements go ahead")
-    }
-}
-
-impl Backend {
-    /// Whether this client's statement is the one being answered now.
-    pub(crate) fn answers(&self, client: ClientKey) -> bool {
-        self.in_flight.front().is_some_and(|statement| statement.owner.client() == Some(client))
     }
 }

@@ -100,8 +100,10 @@ impl Backend {
     /// Where it is in use.
     pub(super) fn can_be_frozen(&self) -> Result<(), NotFrozen> {
         let is_of_now = matches!(self.place, Place::At(_));
-        let is_used =
-            self.shown.used.is_some() || self.runs_long || self.locks.contends || !self.out.is_empty();
+        let is_used = self.shown.used.is_some()
+            || self.runs_long.is_some()
+            || self.locks.contends
+            || !self.out.is_empty();
         match self.is_idle() && is_of_now && !is_used {
             true => Ok(()),
             false => Err(NotFrozen::IsUsed),
@@ -210,7 +212,7 @@ impl FrozenBackend {
             abandoned_since: abandoned_since.map(|since| since.from(common.now)),
             shown: Shown::default(),
             holder: None,
-            runs_long: false,
+            runs_long: None,
             locks: Locks::default(),
             only_kind,
             paused,

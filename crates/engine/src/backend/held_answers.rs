@@ -1,6 +1,6 @@
 //! What is kept here of answers until they are whole, of all together (`held_answer_memory`).
 
-use super::reply::LARGEST_KEPT;
+use super::relay::LARGEST_KEPT;
 use super::{InFlight, Summary};
 use crate::ids::BackendKey;
 use crate::pool::Pool;

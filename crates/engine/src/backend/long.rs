@@ -15,7 +15,18 @@ use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::{Settings, ThreadHandling};
+use crate::shares::Parties;
 use crate::workers::Workers;
+
+/// What becomes of the first long statement, where it needs no permit.
+pub(super) enum NextLong {
+    /// It starts.
+    Starts(ClientKey),
+    /// It waits elsewhere now, and another one is the first.
+    Moved,
+    /// None may start so.
+    None,
+}
 
 impl Scheduling {
     /// Says whether a statement belongs to the long lane: its like has been long lately, or is just now, and its client holds
@@ -87,6 +98,41 @@ impl Scheduling {
         }
     }
 
+    /// Tells other workers of the first long statement of this one.
+    pub(super) fn want_long(&self, clients: &Table<ClientKey, Client>, backend_free: bool) {
+        let first = self.scheduler.first_long(backend_free);
+        let keeps_time = first.is_some_and(|key| self.keeps_its_time(&clients[key]));
+        self.scheduler.want_long(backend_free, keeps_time);
+    }
+
+    /// Says whether a waiting statement is of a kind that waits rather than computes, as far as is known.
+    fn keeps_its_time(&self, client: &Client) -> bool {
+        let request = client.request.as_ref().expect("a queued client has a request");
+        self.digests.keeps_long_time(request.fingerprint())
+    }
+
+    /// The first long statement, where it may start without a permit, and waits for nobody who wants one: where its like wait rather than
+    /// compute, as far as is known. The others keep to their place.
+    pub(super) fn next_long_without_permit(
+        &mut self,
+        parties: &Parties<'_>,
+        clients: &mut Table<ClientKey, Client>,
+        servers: &Servers,
+        backend_free: bool,
+    ) -> NextLong {
+        let first = self.scheduler.peek_beyond(backend_free);
+        let Some(key) = first.filter(|&key| self.keeps_its_time(&clients[key])) else {
+            return NextLong::None;
+        };
+        if !self.is_still_long(parties.settings, &clients[key]) {
+            self.change_lane(parties.now, key, &mut clients[key], Lane::Low);
+            return NextLong::Moved;
+        }
+        let moved = self.enter_contended_lane(parties, clients, servers, key)
+            || self.leaves_room_for_others(parties, clients, servers, key);
+        if moved { NextLong::Moved } else { NextLong::Starts(key) }
+    }
+
     /// Says whether a client's waiting statement of the long lane still belongs there.
     pub(crate) fn is_still_long(&self, settings: &Settings, client: &Client) -> bool {
         let request = client.request.as_ref().expect("a queued client has a request");
@@ -107,7 +153,7 @@ impl Scheduling {
             return;
         }
         let few = workers.long_statements_have_been_few(now, time);
-        if !servers[key].runs_long {
+        if servers[key].runs_long.is_none() {
             let response = micros(statement.waited + time);
             let usual = self.digests.usual_response(statement.fingerprint, response, few);
             let limit = settings.long_statement_time;
@@ -118,7 +164,8 @@ impl Scheduling {
             return;
         }
         // Those that run for long outside of the lane are of kinds that were not known as long when they began.
-        let unknown = |(_, backend): (_, &Backend)| !backend.runs_long && backend.is_overdue(now, settings);
+        let unknown =
+            |(_, backend): (_, &Backend)| backend.runs_long.is_none() && backend.is_overdue(now, settings);
         let few = few && !servers.backends().any(unknown);
         let usual = self.digests.usual_long_time(statement.fingerprint, time, few);
         let others = std::mem::take(&mut self.others_pace);

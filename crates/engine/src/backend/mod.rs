@@ -2,24 +2,31 @@
 
 mod account_affinity;
 pub(crate) mod aftermath;
+mod ahead;
 mod beliefs;
 mod brought;
+pub(crate) mod building;
 mod change;
+mod cleaning;
 pub(crate) mod compression;
 pub(crate) mod connect;
-pub(crate) mod connection_loss;
 pub(crate) mod contended;
 pub(crate) mod contention;
 pub(crate) mod diagnostics_area;
 mod difference;
 pub(crate) mod dispatch;
+mod end_of_statement;
+mod executed;
 pub(crate) mod flow_control;
 mod frozen;
 pub(crate) mod full;
 mod held_answers;
+pub(crate) mod lack;
 mod literals;
+mod logging_in;
 pub(crate) mod long;
 pub(crate) mod message;
+pub(crate) mod moving;
 pub(crate) mod opening;
 pub(crate) mod own_answers;
 mod own_statement;
@@ -28,6 +35,8 @@ pub(crate) mod prepared;
 pub(crate) mod prepared_statement_room;
 pub(crate) mod preparing;
 pub(crate) mod reachability;
+pub(crate) mod refused;
+mod relay;
 pub(crate) mod replaced;
 pub(crate) mod reply;
 pub(crate) mod rescue;
@@ -35,6 +44,7 @@ pub(crate) mod reserved_backends;
 pub(crate) mod rights;
 pub(crate) mod room;
 pub(crate) mod security;
+pub(crate) mod sending;
 pub(crate) mod settle;
 pub(crate) mod shared_backends;
 pub(crate) mod sharing;
@@ -55,6 +65,7 @@ use crate::coalescing::group::Group;
 use crate::errors::ServerError;
 use crate::ids::ClientKey;
 use crate::learned::lock_waits::told::SeenWait;
+use crate::learned::long_permits::Allowed;
 use crate::outside::measures::Command;
 use crate::request::RequestKind;
 use crate::scheduler::Scheduler;
@@ -93,8 +104,8 @@ pub(crate) struct Backend {
     pub(crate) shown: Shown,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<ClientKey>,
-    /// What runs on it has one of the long statements' permits too, to its end.
-    pub(crate) runs_long: bool,
+    /// The right by which a long statement runs on it, to its end.
+    pub(crate) runs_long: Option<Allowed>,
     pub(crate) locks: Locks,
     /// Only reads of this kind share it, see [`crate::learned::digests::Digests::may_be_stuck`].
     pub(crate) only_kind: Option<u64>,
@@ -483,6 +494,11 @@ impl Backend {
     #[cfg(test)]
     pub(crate) fn set_phase(&mut self, phase: Phase) {
         self.state.set_phase(phase);
+    }
+
+    /// Whether this client's statement is the one being answered now.
+    pub(crate) fn answers(&self, client: ClientKey) -> bool {
+        self.in_flight.front().is_some_and(|statement| statement.owner.client() == Some(client))
     }
 
     pub(crate) fn is_ready(&self) -> bool {

@@ -11,6 +11,10 @@ use crate::ids::BackendKey;
 use crate::request::QueryAttributes;
 use crate::server::Server;
 
+/// What every backend needs, and loses with a reset. One statement, so that it fails or works as a whole.
+pub(super) const TRACKERS_ON: &str = "SET @@session.session_track_system_variables='*',\
+    @@session.session_track_schema=1,@@session.session_track_state_change=1";
+
 /// What a backend is sent that no client has asked for.
 pub(crate) struct OwnStatement<'a> {
     pub(crate) owner: Owner,

@@ -2,16 +2,24 @@
 //!
 //! The server refuses one more with error 1461. Then half of what is prepared on each backend is closed, the one that was used
 //! longest ago first, here and at the other workers, and the statement is prepared again. COM_STMT_CLOSE has no answer: on
-//! backends where nothing else runs a ping behind it tells when the server has come to it.
+//! backends where nothing else runs a ping behind it tells when the server has come to it, and on others the answer to what is in flight.
+//! Where that takes longer than a few attempts the statement goes back to where it waited, without its permit, until some room has come.
 
 use seam::Instant;
 
-use super::Owner;
 use super::own_statement::OwnStatement;
+use super::room::{MADE_WITHIN, Waiting};
+use super::{Afterwards, Owner};
+use crate::client::prepared::PreparedStatements;
 use crate::client::{Client, Phase};
-use crate::ids::{BackendKey, ClientKey, Table};
+use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::pool::Pool;
+use crate::request::Request;
+use crate::scheduler::Need;
+use crate::scheduler::lane::{Lane, Standing};
+use crate::scheduling::Scheduling;
 use crate::server::Server;
+use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::session::statements::DefinitionId;
 use crate::workers::letter::Letter;
@@ -20,40 +28,63 @@ use crate::workers::letter::Letter;
 /// milliseconds.
 const TRIES: u8 = 50;
 
-/// After so many more attempts room is made once more.
+/// After so many more attempts room is made once more, or waited for where some is to come.
 const MAKE_AGAIN: u8 = 8;
+
+/// What becomes of a statement for which the server had no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WithoutRoom {
+    /// It is tried again at once, so many attempts having been made.
+    TriedAgain(u8),
+    /// It waits for room, without a permit.
+    Waits,
+    /// Its client gets the server's error.
+    Refused,
+}
+
+/// Whether statements have been closed to make room.
+#[derive(Clone, Copy, Debug, Default)]
+struct Made {
+    some: bool,
+    /// The server comes to some of them at once, and says nothing of it.
+    at_once: bool,
+}
 
 impl Server {
     /// Another worker has made room.
     pub(crate) fn room_was_made(&mut self) {
         self.room.awaited = less(self.room.awaited);
+        self.room.comes();
     }
 
-    /// The server had no room for a statement on a backend, after so many attempts before this one: with which count to go on, if one more
-    /// makes sense.
-    pub(super) fn room_may_come(
+    /// The server had no room for the statement of a request on a backend, after so many attempts before this one.
+    pub(super) fn without_room(
         &mut self,
         now: Instant,
         pool: &mut Pool,
-        clients: &Table<ClientKey, Client>,
-        sessions: &mut SessionTables,
+        (clients, sessions): (&Table<ClientKey, Client>, &mut SessionTables),
         key: BackendKey,
-        tries: u8,
-    ) -> Option<u8> {
-        if tries > 0 && self.room.is_awaited(now) {
-            return Some(tries);
+        request: &Request,
+    ) -> WithoutRoom {
+        let (tries, until) = (request.tries.prepares, request.turn.room_until);
+        let may_wait = tries > 0 && until.is_none_or(|until| now < until);
+        // Where the backend is to go, a KILL QUERY may be on its way there, which is to meet this statement.
+        let stays = self.backends[key].afterwards != Afterwards::Close;
+        let is_due = tries % MAKE_AGAIN == 0;
+        if is_due && may_wait && stays && self.room.is_awaited(now) {
+            return WithoutRoom::Waits;
         }
-        if tries % MAKE_AGAIN == 0 {
-            let closed = self.make_room(now, clients, sessions, Some(key));
+        if is_due {
+            let made = self.make_room(now, clients, sessions, Some(key));
             let asked = self.ask_others_for_room(now, pool);
             // What others are preparing just now can be closed in a moment.
             let soon =
                 self.backends.iter().any(|(other, _)| other != key && self.is_preparing(clients, other));
-            if tries == 0 && !(closed || asked || soon) {
-                return None;
+            if tries == 0 && !(made.some || asked || soon) {
+                return WithoutRoom::Refused;
             }
         }
-        (tries + 1 < TRIES).then_some(tries + 1)
+        if tries + 1 < TRIES { WithoutRoom::TriedAgain(tries + 1) } else { WithoutRoom::Refused }
     }
 
     /// Another worker needs room on the server.
@@ -65,14 +96,32 @@ impl Server {
         sessions: &mut SessionTables,
         worker: usize,
     ) {
-        self.make_room(now, clients, sessions, None);
+        let made = self.make_room(now, clients, sessions, None);
         self.room.owed.push(worker);
-        self.answer_for_room(pool);
+        // Else the first answer tells of room.
+        if made.at_once || !self.room.stands_behind(now) {
+            self.answer_for_room(pool);
+        }
     }
 
     /// The server has come to what was closed on a backend, or that has gone.
     pub(crate) fn closing_ended(&mut self, pool: &mut Pool) {
         self.room.closing = less(self.room.closing);
+        self.room.comes();
+        self.answer_for_room(pool);
+    }
+
+    /// A statement in flight on a backend has been answered: the server has come to what was closed behind it.
+    pub(super) fn answered_before_closing(&mut self, pool: &mut Pool, key: BackendKey) {
+        if self.room.note_answer(key) {
+            self.room.comes();
+            self.answer_for_room(pool);
+        }
+    }
+
+    /// All that was prepared on a backend has gone, with it or with its session.
+    pub(super) fn all_is_closed(&mut self, pool: &mut Pool, key: BackendKey) {
+        self.room.note_gone(key);
         self.answer_for_room(pool);
     }
 
@@ -88,23 +137,25 @@ impl Server {
     fn ask_others_for_room(&mut self, now: Instant, pool: &mut Pool) -> bool {
         let others = pool.workers.count() as usize - 1;
         let from = pool.worker;
-        if others > 0 && self.room.awaited.is_none() {
-            self.room.awaited = Some((others, now));
+        // One that does not answer has a statement that does not end, perhaps, and may have others by now.
+        if others > 0 && !self.room.awaits_others(now) {
+            let unanswered = self.room.awaited.map_or(0, |(count, _)| count);
+            self.room.awaited = Some((unanswered + others, now));
             pool.write_to_others(&Letter::MakeRoom { server: self.key, from });
         }
         self.room.is_awaited(now)
     }
 
     /// Half of the statements on each backend go, but for what clients need that are about to execute one. Executions that are under way
-    /// come before COM_STMT_CLOSE. False where there are none.
+    /// come before COM_STMT_CLOSE.
     fn make_room(
         &mut self,
         now: Instant,
         clients: &Table<ClientKey, Client>,
         sessions: &mut SessionTables,
         on: Option<BackendKey>,
-    ) -> bool {
-        let mut closed = false;
+    ) -> Made {
+        let mut made = Made::default();
         let may_go = |&key: &BackendKey| Some(key) == on || !self.is_preparing(clients, key);
         let all: Vec<_> = self.backends.iter().map(|(key, _)| key).filter(may_go).collect();
         for backend in all {
@@ -112,16 +163,21 @@ impl Server {
             for _ in 0..self.backends[backend].session.prepared.common().div_ceil(2) {
                 some |= self.close_oldest(sessions, backend);
             }
-            // On the others what runs there comes first.
+            let in_flight = self.backends[backend].in_flight.len();
             if some && self.backends[backend].is_idle() {
                 self.idle.remove(backend);
                 self.send_own(now, backend, &OwnStatement::ping(Owner::Closing));
                 let (count, since) = self.room.closing.unwrap_or((0, now));
                 self.room.closing = Some((count + 1, since));
+            } else if some && in_flight > 0 {
+                self.room.note_behind(now, backend, in_flight);
+            } else {
+                // Its client has it, and would find a ping in what ROW_COUNT() says.
+                made.at_once |= some;
             }
-            closed |= some;
+            made.some |= some;
         }
-        closed
+        made
     }
 
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
@@ -152,7 +208,85 @@ impl Server {
     }
 }
 
+impl PreparedStatements<'_> {
+    /// A client's statement waits for room on the server of its backend, which it keeps where that has what is the client's alone.
+    pub(super) fn wait_for_room(&mut self, backend: BackendKey, key: ClientKey) {
+        let (server, client) = (self.servers.of_mut(backend), &mut self.clients[key]);
+        client.wait_for_room();
+        let lets_go = !client.has_own_on(backend);
+        let request = client.request.as_mut().expect("a statement that waits is there");
+        // As behind the first attempt: room has been made.
+        request.tries.prepares = 1;
+        let until = *request.turn.room_until.get_or_insert(self.now + MADE_WITHIN);
+        server.room.wait(Waiting { client: ClientRef { key, id: client.id }, until });
+        if lets_go {
+            request.prepared = false;
+            client.backend = None;
+            client.transaction.blocks_others = false;
+            server.backends[backend].holder = None;
+        }
+    }
+}
+
+impl Scheduling {
+    /// When the next statement that is delayed, or waits for room on its server, goes back to its place.
+    pub(crate) fn next_end_of_delays(&self, now: Instant, servers: &Servers) -> Option<Instant> {
+        let room = servers.iter().filter_map(|server| server.room.next_end(now)).min();
+        self.delayed.next_end().into_iter().chain(room).min()
+    }
+
+    /// Statements that have waited for room go back to their places in the queue, where some may be there by now.
+    pub(crate) fn end_waits_for_room(
+        &mut self,
+        now: Instant,
+        clients: &mut Table<ClientKey, Client>,
+        servers: &mut Servers,
+    ) {
+        let over: Vec<_> = servers.iter_mut().flat_map(|server| server.room.take_waiting(now)).collect();
+        for Waiting { client, until } in over {
+            let key = client.key;
+            // It may have been killed or have gone, and the client may have come to its next statement since.
+            let waits = clients.find(client).is_some_and(|client| {
+                let of_it = client.request.as_ref().is_some_and(|it| it.turn.room_until == Some(until));
+                of_it && matches!(client.phase(), Phase::Queued) && self.scheduler.waits_in(key).is_none()
+            });
+            if !waits {
+                continue;
+            }
+            let keeps_permit = clients[key].has_kept_permit(servers);
+            let client = &mut clients[key];
+            let (holds, began) = (client.backend.is_some(), client.transaction.began);
+            let request = client.request.as_mut().expect("looked at");
+            request.turn.urgent |= keeps_permit;
+            if request.turn.urgent {
+                self.urgent.push((ClientRef { key, id: client.id }, now));
+                continue;
+            }
+            request.turn.arrival = self.holdups.change_queue(&request.turn.arrival, now, false);
+            let (lane, need) =
+                (request.turn.lane.unwrap_or(Lane::Low), if holds { Need::Holds } else { Need::Any });
+            let standing = Standing { began, ..Standing::default() };
+            self.scheduler.enqueue(now, key, lane, need, standing);
+        }
+    }
+}
+
+impl Client {
+    /// Whether its backend has something that is its own: others may not have that, and it cannot have it elsewhere. Or it sends more than
+    /// the server takes there.
+    fn has_own_on(&self, backend: BackendKey) -> bool {
+        self.in_transaction()
+            || self.backpressure.server_is_slow
+            || !self.session.pins.is_empty()
+            || self.session.unreported.is_some()
+            || self.session.aftermath.insert_id_at == Some(backend)
+    }
+}
+
 /// One less to wait for.
 fn less(awaited: Option<(usize, Instant)>) -> Option<(usize, Instant)> {
     awaited.map(|(count, since)| (count - 1, since)).filter(|&(count, _)| count > 0)
 }
+
+#[cfg(test)]
+mod tests;

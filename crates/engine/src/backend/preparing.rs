@@ -7,20 +7,22 @@
 use std::rc::Rc;
 
 use sql::{Effects, Reads};
-use wire::{Capabilities, CommandKind, Expect, StatusFlags};
+use wire::{Capabilities, CommandKind, StatusFlags};
 
-use super::dispatch::Ahead;
+use super::Summary;
 use super::prepared::Serves;
-use super::{InFlight, Owner, Summary};
-use crate::engine::Engine;
+use super::prepared_statement_room::WithoutRoom;
+use crate::client::prepared::PreparedStatements;
 use crate::errors::{MySqlError, ServerError};
 use crate::ids::{BackendKey, ClientKey, ServerKey};
-use crate::outside::named::{ClosedFor, Limit};
+use crate::outside::named::Limit;
+use crate::pool::Pool;
 use crate::request::{About, Action, Request, RequestKind};
 use crate::server::Server;
-use crate::session::SessionState;
+use crate::servers::Servers;
 use crate::session::literals::Literals;
 use crate::session::statements::{Definition, DefinitionId};
+use crate::session::{SessionState, SessionTables};
 use crate::settings::Settings;
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED: the server has no room for one more.
@@ -99,60 +101,188 @@ impl Server {
     }
 }
 
-impl Engine {
-    /// The next step on the way to a statement that is not prepared yet: the session state for it, or it itself.
-    pub(crate) fn prepare_first(
-        &mut self,
+/// The next step on the way to a statement that is not prepared yet on a backend.
+pub(super) enum ToPrepare {
+    /// It is prepared, by this text.
+    Statement(Rc<[u8]>),
+    /// Its client's session state is set, in which it may be prepared too.
+    StateOfClient,
+    /// The session state is set in which it has to be prepared, by so many statements.
+    State(Vec<u8>, u8),
+}
+
+/// What has become of a statement that was prepared ahead of an execution.
+pub(super) enum PreparedAgain {
+    /// The execution goes on: the statement is there, or is tried once more.
+    GoesOn,
+    /// It waits for room on the server.
+    Waits,
+    /// The server has refused it.
+    Refused,
+    /// The server has not said which it is.
+    Unsaid,
+    /// There is no execution any more.
+    Unwanted,
+}
+
+/// What has become of a client's own COM_STMT_PREPARE.
+pub(super) enum Prepared {
+    /// It is over, with this answer for its client.
+    Ended(Vec<u8>),
+    /// The server had no room for it, and it is tried once more.
+    TriedAgain,
+    /// It waits for room on the server.
+    Waits,
+}
+
+impl PreparedStatements<'_> {
+    /// The next step on the way to a statement that is not prepared yet. `has_ahead`: something of its client's session state is missing.
+    pub(super) fn next_to_prepare(
+        &self,
         key: ClientKey,
         backend_key: BackendKey,
-        request: Box<Request>,
         definition: DefinitionId,
-        ahead: &Ahead,
-    ) {
-        if self.clients[key].session.unreported.is_some() {
-            return self.ask_unreported_first(key, backend_key, request);
-        }
-        self.begin_on(key, backend_key, false, None);
-        let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
+        has_ahead: bool,
+    ) -> ToPrepare {
+        let Definition { session, ref template, ref text, .. } = *self.sessions.definitions.get(definition);
         let (wanted, defines) = (self.sessions.states.state(session), template.defines());
         let client = self.clients[key].session.id.expect("a client with requests has logged in");
         let found = self.sessions.states.state(self.servers[backend_key].session.id);
-        let stands = found.prepares_like(wanted, defines);
-        let client_agrees = self.sessions.states.state(client).prepares_like(wanted, defines);
-        if !stands && client_agrees && !ahead.is_empty() {
-            return self.apply_state_first(key, backend_key, request, ahead);
+        if found.prepares_like(wanted, defines) {
+            return ToPrepare::Statement(Rc::clone(text));
         }
-        self.client_memory.put_request_back(&mut self.clients[key], request);
-        self.clients[key].prepare();
-        if stands {
-            self.views.totals.prepared_again += 1;
-            let text = Rc::clone(&self.sessions.definitions.get(definition).text);
-            let owner = Owner::Prepare { client: key };
-            return self.send_own(backend_key, owner, CommandKind::StmtPrepare, &text, Expect::Prepare, 0);
+        if has_ahead && self.sessions.states.state(client).prepares_like(wanted, defines) {
+            return ToPrepare::StateOfClient;
         }
         let target = self.state_to_prepare(key, backend_key, definition);
-        let found = self.sessions.states.state(self.servers[backend_key].session.id);
         let texts = super::difference::statements(&target, &[found], target.schema != found.schema);
         let preludes = u8::try_from(texts.len()).expect("three statements at most");
-        self.set_multi_statements(backend_key, true);
-        let owner = Owner::ApplyDefinition { client: key };
-        let text = texts.join(&b';');
-        let skip = preludes.saturating_sub(1);
-        self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, skip);
+        ToPrepare::State(texts.join(&b';'), preludes)
     }
 
-    /// What is in doubt of the client's session state is asked for, and the request follows.
-    pub(crate) fn ask_unreported_first(
+    /// The session state that was sent for a client's definition stands on its backend. False where the client does not need it any more.
+    pub(super) fn state_of_definition_stands(&mut self, key: BackendKey, client: ClientKey) -> bool {
+        let Some(about) = self.about(client) else { return false };
+        let state = self.state_to_prepare(client, key, about.definition);
+        self.state_stands(key, state);
+        // The client's own state may have stood before, and does no more.
+        if let Some(request) = &mut self.clients[client].request {
+            request.prepared = false;
+        }
+        true
+    }
+
+    /// This is a backend's session state now.
+    pub(super) fn state_stands(&mut self, key: BackendKey, state: SessionState) {
+        let session = self.sessions.states.hold(state);
+        self.servers.set_backend_session(key, session, &mut self.sessions.states);
+        self.sessions.states.release(session);
+    }
+
+    /// A statement was prepared ahead of an execution, or not.
+    pub(super) fn prepared_again(
         &mut self,
-        key: ClientKey,
-        backend_key: BackendKey,
-        request: Box<Request>,
-    ) {
-        debug_assert_eq!(self.clients[key].backend, Some(backend_key), "no other backend has its values");
-        self.begin_on(key, backend_key, false, None);
-        self.client_memory.put_request_back(&mut self.clients[key], request);
-        self.clients[key].prepare();
-        self.ask_unreported(backend_key, key);
+        key: BackendKey,
+        client: ClientKey,
+        summary: &Summary,
+    ) -> PreparedAgain {
+        let Some(about) = self.about(client) else { return PreparedAgain::Unwanted };
+        match (&summary.error, summary.prepared) {
+            (Some(error), _) if error.code != NO_ROOM => PreparedAgain::Refused,
+            (Some(_), _) => match self.without_room(key, client) {
+                WithoutRoom::TriedAgain(_) => PreparedAgain::GoesOn,
+                WithoutRoom::Waits => {
+                    self.wait_for_room(key, client);
+                    PreparedAgain::Waits
+                }
+                WithoutRoom::Refused => PreparedAgain::Refused,
+            },
+            (None, Some((id, _))) => {
+                let own = Serves::Own(about.number);
+                let serves = if about.serves == own { own } else { Serves::All };
+                self.keep_prepared(key, about.definition, serves, id);
+                PreparedAgain::GoesOn
+            }
+            (None, None) => PreparedAgain::Unsaid,
+        }
+    }
+
+    /// The server had no room for the statement of a request.
+    fn becomes_without_room(&mut self, key: BackendKey, request: &mut Request) -> WithoutRoom {
+        let (server, tables) = (self.servers.of_mut(key), (&*self.clients, &mut *self.sessions));
+        let becomes = server.without_room(self.now, self.pool, tables, key, request);
+        if let WithoutRoom::TriedAgain(tries) = becomes {
+            request.tries.prepares = tries;
+        }
+        becomes
+    }
+
+    /// The same for one that is with its client.
+    fn without_room(&mut self, key: BackendKey, client: ClientKey) -> WithoutRoom {
+        let Some(mut request) = self.clients[client].request.take() else { return WithoutRoom::Refused };
+        let becomes = self.becomes_without_room(key, &mut request);
+        self.clients[client].request = Some(request);
+        becomes
+    }
+
+    /// The answer to a client's own COM_STMT_PREPARE, with its own number for the statement, where there is one.
+    pub(super) fn answer_to_prepare(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &mut Request,
+        summary: &mut Summary,
+    ) -> Prepared {
+        let whole = summary.has_kept_all();
+        let mut answer = std::mem::take(&mut summary.kept);
+        if !whole {
+            answer = self.servers.of_mut(key).refuse_to_prepare(self.settings, key, request, summary);
+        }
+        match (&summary.error, summary.prepared) {
+            (None, Some((id, parameters))) => {
+                let number = self.note_prepared(key, client, request, (id, parameters));
+                // Behind the header and the byte that says OK.
+                let place = wire::HEADER_LEN + 1;
+                answer[place..place + 4].copy_from_slice(&number.to_le_bytes());
+                let caches = self.clients[client].capabilities.contains(Capabilities::CACHE_METADATA);
+                if let Some(digest) = caches.then(|| wire::digest_of_prepared(&answer)).flatten() {
+                    self.note_metadata(client, number, digest);
+                }
+            }
+            (error, _) => {
+                let lacks_room = error.as_ref().is_some_and(|error| error.code == NO_ROOM);
+                self.clients[client].session.statements.get_or_insert_default();
+                if lacks_room {
+                    match self.becomes_without_room(key, request) {
+                        WithoutRoom::TriedAgain(_) => return Prepared::TriedAgain,
+                        WithoutRoom::Waits => return Prepared::Waits,
+                        WithoutRoom::Refused => {}
+                    }
+                }
+                self.clients[client].session.statements.get_or_insert_default().note_failure();
+            }
+        }
+        Prepared::Ended(answer)
+    }
+
+    /// A client has prepared a statement, which the server knows by this number, and which has so many parameters. Returns the client's number.
+    fn note_prepared(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &Request,
+        (id, parameters): (u32, u16),
+    ) -> u32 {
+        self.clients[client].session.statements.get_or_insert_default();
+        let definition = self.definition_of(client, request, parameters);
+        let pins = self.clients[client].pins_of(request, self.settings, self.servers, &self.sessions.states);
+        let stays = pins.keeps_prepared();
+        self.sessions.statement_count += 1;
+        self.sessions.definitions.client_statement_added(definition);
+        let number = self.clients[client].session.statements.get_or_insert_default().add(definition, stays);
+        let serves = if stays { Serves::Own(number) } else { Serves::All };
+        self.keep_prepared(key, definition, serves, id);
+        number
     }
 
     /// The session state in which a definition is prepared for a client on its backend.
@@ -169,38 +299,13 @@ impl Engine {
         self.sessions.states.state(client).to_prepare(wanted, found, template.defines())
     }
 
-    /// A definition's session state was sent; now it may be prepared.
-    pub(crate) fn definition_state_applied(
-        &mut self,
+    /// The server has refused the definition's default schema and nothing else: what the backend's state is then.
+    pub(super) fn refused_schema(
+        &self,
         key: BackendKey,
         client: ClientKey,
-        statement: &InFlight,
-    ) {
-        if statement.summary.error.is_some() {
-            if let Some(schema) = self.refused_schema(key, client, &statement.summary) {
-                return self.definition_schema_refused(key, client, statement, schema);
-            }
-            // The backend's state is anybody's guess now, and so is what the client held there.
-            let Some(request) = self.take_request(client) else { return };
-            return self.preparation_lost(key, client, &request, &statement.summary);
-        }
-        if self.clients[client].loss.killed {
-            return self.close_client(client, ClosedFor::Killed, "killed");
-        }
-        let Some(about) = self.about(client) else { return };
-        let state = self.state_to_prepare(client, key, about.definition);
-        let session = self.sessions.states.hold(state);
-        self.servers.set_backend_session(key, session, &mut self.sessions.states);
-        self.sessions.states.release(session);
-        // The client's own state may have stood before, and does no more.
-        if let Some(request) = &mut self.clients[client].request {
-            request.prepared = false;
-        }
-        self.send_request(client, key);
-    }
-
-    /// The server has refused the definition's default schema and nothing else: what the backend's state is then.
-    fn refused_schema(&self, key: BackendKey, client: ClientKey, summary: &Summary) -> Option<SessionState> {
+        summary: &Summary,
+    ) -> Option<SessionState> {
         let refused = summary.error.as_ref().is_some_and(|error| SCHEMA_REFUSED.contains(&error.code));
         let about = self.about(client).filter(|_| refused && !summary.prelude_failed)?;
         let mut state = self.state_to_prepare(client, key, about.definition);
@@ -211,141 +316,8 @@ impl Engine {
         })
     }
 
-    /// The execution fails with the server's reason; nothing of the client's is lost.
-    fn definition_schema_refused(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        statement: &InFlight,
-        state: SessionState,
-    ) {
-        if self.clients[client].loss.killed {
-            return self.close_client(client, ClosedFor::Killed, "killed");
-        }
-        let session = self.sessions.states.hold(state);
-        self.servers.set_backend_session(key, session, &mut self.sessions.states);
-        self.sessions.states.release(session);
-        self.execution_refused(key, client, statement);
-    }
-
-    /// A statement was prepared ahead of an execution, or not.
-    pub(crate) fn prepared_ahead(&mut self, key: BackendKey, client: ClientKey, statement: &mut InFlight) {
-        let Some(about) = self.about(client) else { return };
-        let summary = &statement.summary;
-        match (&summary.error, summary.prepared) {
-            (Some(error), _) => {
-                if error.code != NO_ROOM || !self.tries_again(key, client) {
-                    return self.execution_refused(key, client, statement);
-                }
-            }
-            (None, Some((id, _))) => {
-                let own = Serves::Own(about.number);
-                let serves = if about.serves == own { own } else { Serves::All };
-                self.keep_prepared(key, about.definition, serves, id);
-            }
-            (None, None) => {
-                self.statement_lost(client, false);
-                return self.close_backend(key, "it prepared a statement and did not say which");
-            }
-        }
-        if self.clients[client].loss.killed {
-            return self.close_client(client, ClosedFor::Killed, "killed");
-        }
-        self.send_request(client, key);
-    }
-
     fn about(&self, client: ClientKey) -> Option<About> {
         self.clients[client].request.as_ref()?.about.as_deref().copied()
-    }
-
-    fn room_may_come(&mut self, key: BackendKey, tries: u8) -> Option<u8> {
-        let (now, pool, sessions) = (self.now, &mut self.pool, &mut self.sessions);
-        self.servers.of_mut(key).room_may_come(now, pool, &self.clients, sessions, key, tries)
-    }
-
-    /// The server had no room for the statement of a client's request: whether to try again.
-    fn tries_again(&mut self, key: BackendKey, client: ClientKey) -> bool {
-        let tries = self.clients[client].request.as_ref().map(|request| request.tries.prepares);
-        let next = tries.and_then(|tries| self.room_may_come(key, tries));
-        if let (Some(request), Some(next)) = (&mut self.clients[client].request, next) {
-            request.tries.prepares = next;
-        }
-        next.is_some()
-    }
-
-    /// The statement could not be prepared again: its execution fails with the server's reason.
-    fn execution_refused(&mut self, key: BackendKey, client: ClientKey, statement: &InFlight) {
-        let Some(request) = self.take_request(client) else { return };
-        let error = statement.summary.error.clone().expect("a refusal has an error");
-        self.answer_server_error(client, &request, &error);
-        self.note_ended(client, &request);
-        self.note_aftermath(key, client, &request, statement);
-        self.settle(key, client, true);
-    }
-
-    /// What goes ahead of preparing has failed.
-    fn preparation_lost(&mut self, key: BackendKey, client: ClientKey, request: &Request, summary: &Summary) {
-        let error = summary.error.clone().expect("a failure has an error");
-        self.servers[key].afterwards = super::Afterwards::Close;
-        self.answer_server_error(client, request, &error);
-        let Some(state) = self.clients.get(client) else { return };
-        if state.loss.killed || state.in_transaction() || !state.session.pins.is_empty() {
-            return self.close_client(
-                client,
-                ClosedFor::BackendLost,
-                "its session state or transaction was lost",
-            );
-        }
-        self.let_go(key, client);
-    }
-
-    /// The answer to a client's own COM_STMT_PREPARE is there, and goes to it with its own number for the statement. False
-    /// where it has been sent again, since the server had no room for it.
-    pub(crate) fn prepare_ended(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        mut request: Box<Request>,
-        summary: &mut Summary,
-    ) -> Option<Box<Request>> {
-        let whole = summary.has_kept_all();
-        let mut answer = std::mem::take(&mut summary.kept);
-        if !whole {
-            answer = self.servers.of_mut(key).refuse_to_prepare(&self.settings, key, &request, summary);
-        }
-        let statements = self.clients[client].session.statements.get_or_insert_default();
-        match (&summary.error, summary.prepared) {
-            (Some(error), _) if error.code == NO_ROOM => {
-                if let Some(tries) = self.room_may_come(key, request.tries.prepares) {
-                    request.tries.prepares = tries;
-                    self.client_memory.put_request_back(&mut self.clients[client], request);
-                    self.clients[client].try_again();
-                    self.send_request(client, key);
-                    return None;
-                }
-                self.clients[client].session.statements.get_or_insert_default().note_failure();
-            }
-            (Some(_), _) | (None, None) => statements.note_failure(),
-            (None, Some((id, parameters))) => {
-                let definition = self.definition_of(client, &request, parameters);
-                let stays = self.pins_of(client, &request).keeps_prepared();
-                self.sessions.statement_count += 1;
-                self.sessions.definitions.client_statement_added(definition);
-                let number =
-                    self.clients[client].session.statements.get_or_insert_default().add(definition, stays);
-                let serves = if stays { Serves::Own(number) } else { Serves::All };
-                self.keep_prepared(key, definition, serves, id);
-                // Behind the header and the byte that says OK.
-                let place = wire::HEADER_LEN + 1;
-                answer[place..place + 4].copy_from_slice(&number.to_le_bytes());
-                let caches = self.clients[client].capabilities.contains(Capabilities::CACHE_METADATA);
-                if let Some(digest) = caches.then(|| wire::digest_of_prepared(&answer)).flatten() {
-                    self.note_metadata(client, number, digest);
-                }
-            }
-        }
-        self.io.outbox.send(self.clients[client].connection, &answer);
-        Some(request)
     }
 
     /// The definition that a client has prepared, held for the client.
@@ -375,7 +347,7 @@ impl Engine {
         }
         while self.servers[key].session.prepared.common() > self.settings.backend_prepared_statements as usize
         {
-            if !self.servers.of_mut(key).close_oldest(&mut self.sessions, key) {
+            if !self.servers.of_mut(key).close_oldest(self.sessions, key) {
                 break;
             }
         }
@@ -398,10 +370,9 @@ impl Engine {
         let may_go = self
             .servers
             .backends()
-            .filter(|&(key, _)| is_there(key) && !self.servers.of(key).is_preparing(&self.clients, key));
+            .filter(|&(key, _)| is_there(key) && !self.servers.of(key).is_preparing(self.clients, key));
         let most = may_go.max_by_key(|(_, backend)| backend.session.prepared.common());
-        most.map(|(key, _)| key)
-            .is_some_and(|key| self.servers.of_mut(key).close_oldest(&mut self.sessions, key))
+        most.map(|(key, _)| key).is_some_and(|key| self.servers.of_mut(key).close_oldest(self.sessions, key))
     }
 
     /// Closes statements that no client has any more, or that can be prepared again, until their definitions leave room for
@@ -418,11 +389,11 @@ impl Engine {
     }
 
     fn prepared_is_closed(&mut self, key: BackendKey, definition: DefinitionId, id: u32) {
-        self.servers.of_mut(key).prepared_is_closed(&mut self.sessions, key, definition, id);
+        self.servers.of_mut(key).prepared_is_closed(self.sessions, key, definition, id);
     }
 
     /// The server's number for the statement that a request executes, which is prepared there.
-    pub(crate) fn prepared_statement_id(&mut self, backend_key: BackendKey, about: &About) -> Option<u32> {
+    pub(crate) fn id_on(&mut self, backend_key: BackendKey, about: &About) -> Option<u32> {
         let found = self.servers.of(backend_key).statement_for(backend_key, about)?;
         let wants_cursor = matches!(about.action, Action::Execute { cursor: true, .. });
         let own = Serves::Own(about.number);
@@ -528,23 +499,21 @@ impl Engine {
             self.prepared_is_closed(key, definition, id);
         }
     }
+}
 
-    /// A client has closed a statement, and with it its last cursor perhaps: then it needs its backend no more.
-    pub(crate) fn cursor_closed_between_statements(&mut self, client: ClientKey) {
-        self.note_cursors(client);
-        let Some(key) = self.clients[client].backend else { return };
-        if self.clients[client].session.pins.is_empty() && self.servers[key].in_flight.is_empty() {
-            self.settle(key, client, false);
-            self.backend_rests(key);
-        }
-    }
-
+impl Servers {
     /// All that is prepared on a backend is gone with its session.
-    pub(crate) fn forget_prepared(&mut self, key: BackendKey) {
-        for definition in self.servers[key].session.prepared.clear() {
-            self.servers.of_mut(key).room.taken -= 1;
-            self.sessions.release_definition(definition);
+    pub(super) fn forget_prepared_on(
+        &mut self,
+        key: BackendKey,
+        sessions: &mut SessionTables,
+        pool: &mut Pool,
+    ) {
+        for definition in self[key].session.prepared.clear() {
+            self.of_mut(key).room.taken -= 1;
+            sessions.release_definition(definition);
         }
+        self.of_mut(key).all_is_closed(pool, key);
     }
 }
 

@@ -1,222 +1,38 @@
 //! From the server back to the client: relays an answer, and draws the consequences at its end, also for clients that wait for the same
-//! answer ([`crate::coalescing`]).
+//! answer ([`crate::coalescing`]). And what becomes of statements in flight whose answer does not come: those that go elsewhere, and those
+//! of a backend that is lost.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use wire::{ReplyEvent, ReplySink, StatusFlags};
+use wire::StatusFlags;
 
+use super::executed::Ended;
 use super::preparing::LARGEST_ANSWER;
+use super::relay::{LARGEST_KEPT, Relay, Withholds};
+use super::rescue::Rescued;
 use super::unreported_variables::SessionOnBackend;
-use super::{Change, InFlight, Owner, Phase, Summary};
-use crate::client::Client;
-use crate::client::buffered_answer::LARGEST_HELD;
-use crate::client::known_answers::LARGEST_REMEMBERED;
+use super::{Ends, InFlight, Owner, Phase};
 use crate::client::trackers::told;
-use crate::cluster::refusal::is_refusal_by_role;
+use crate::client::{Client, Phase as ClientPhase};
+use crate::cluster::elsewhere::Fate;
+use crate::cluster::sent_before::SentBefore;
 use crate::coalescing::Coalescing;
 use crate::coalescing::followers::followers_of;
 use crate::coalescing::group::Group;
 use crate::engine::Engine;
-use crate::errors::{MySqlError, ServerError};
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
-use crate::outbox::Outbox;
+use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit};
+use crate::outside::slow_log::SlowEnd;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::Diagnostics;
-use crate::session::known_answers::Question;
-use crate::session::trackers::{self, Told};
 use crate::shares::Parties;
 
 /// An answer whose client has gone is read to its end up to this size, since a new backend costs more than that.
 const LARGEST_UNWANTED: u64 = 1 << 20;
-
-/// Answers to our own questions are small: the warnings of one statement (max_error_count, 64 by default).
-pub(super) const LARGEST_KEPT: usize = 64 << 10;
-
-/// Takes what a reply reader finds to its places.
-struct Relay<'a> {
-    outbox: &'a mut Outbox,
-    /// The client's connection; `None` where the answer is for us or for nobody.
-    to: Option<seam::ConnectionId>,
-    /// How many bytes are kept here.
-    keep: usize,
-    /// They go to the client at the end, from here, if there are no more than that.
-    holds: bool,
-    group: Option<&'a mut Group>,
-    /// What the client hears of changes of its session.
-    told: Option<Told<'a>>,
-    /// The changes are kept here as they come.
-    keeps_changes: bool,
-    /// That the server takes no writes is not for the client, whose statement goes to another one.
-    withholds: Withholds,
-    summary: &'a mut Summary,
-}
-
-impl Client {
-    /// How much of the answer to its statement is looked at here.
-    fn keeps(&self) -> usize {
-        match self.request.as_ref().and_then(|request| request.remember.as_ref()) {
-            _ if self.awaits_lock() => LARGEST_KEPT,
-            _ if self.holds_answer() => LARGEST_HELD,
-            Some(Question::Show(_)) => LARGEST_REMEMBERED,
-            _ => 0,
-        }
-    }
-
-    /// Whether the answer to its statement is held until it is whole.
-    fn holds_answer(&self) -> bool {
-        self.request.as_ref().is_some_and(|request| request.held.is_some() || request.kills.is_some())
-    }
-
-    /// Whether what its statement changes of the session is remembered.
-    fn keeps_changes(&self) -> bool {
-        let remember = self.request.as_ref().and_then(|request| request.remember.as_ref());
-        matches!(remember, Some(Question::Set(_)))
-    }
-}
-
-/// ER_QUERY_INTERRUPTED, MariaDB's ER_CONNECTION_KILLED and ER_STATEMENT_TIMEOUT, and MySQL's ER_QUERY_TIMEOUT.
-const ENDED: [u16; 4] = [1317, 1927, 1969, 3024];
-
-/// Errors that a client does not hear.
-#[derive(Clone, Copy)]
-enum Withholds {
-    Nothing,
-    /// Those by which a server says that it takes no writes.
-    Refusals,
-    /// All of the statement itself, but that it was interrupted: that is meant for the client.
-    Errors,
-}
-
-impl ReplySink for Relay<'_> {
-    fn relay(&mut self, bytes: &[u8]) {
-        if self.summary.withheld {
-            return;
-        }
-        let all_kept = self.summary.has_kept_all();
-        self.summary.relayed += bytes.len() as u64;
-        if self.summary.kept.len() + bytes.len() <= self.keep {
-            self.summary.kept.extend_from_slice(bytes);
-            if self.holds && all_kept {
-                return;
-            }
-        }
-        if let Some(connection) = self.to.filter(|_| self.holds && all_kept && !self.summary.kept.is_empty())
-        {
-            // More than is held: what there is goes ahead.
-            self.outbox.send(connection, &std::mem::take(&mut self.summary.kept));
-        }
-        if let Some(group) = &mut self.group {
-            group.collect(bytes);
-        } else if let Some(connection) = self.to {
-            self.outbox.send(connection, bytes);
-        }
-    }
-
-    fn told<'c>(&mut self, changes: &'c [u8]) -> Cow<'c, [u8]> {
-        let told = self.told.map_or(Cow::Borrowed(&[][..]), |told| told.of(changes));
-        if !told.is_empty() {
-            let mut length = Vec::new();
-            wire::put_lenenc_bytes(&mut length, &told);
-            // The length of an empty info stands before it.
-            self.summary.told += 1 + length.len() as u64;
-        }
-        told
-    }
-
-    fn event(&mut self, event: ReplyEvent<'_>) {
-        let summary = &mut *self.summary;
-        match event {
-            ReplyEvent::Ok(ok) => {
-                summary.take_status(ok.status);
-                summary.warnings = ok.warnings;
-                if ok.header == 0x00 {
-                    summary.affected_rows = ok.affected_rows;
-                    summary.counts.changed = summary.counts.changed.saturating_add(ok.affected_rows);
-                    summary.counts.copied = number_behind(b"Records: ", ok.info);
-                    summary.counts.matched = number_behind(b"Rows matched: ", ok.info);
-                    summary.counts.results = summary.counts.results.saturating_add(1);
-                    summary.counts.rows = None;
-                }
-                if ok.last_insert_id != 0 {
-                    summary.last_insert_id = ok.last_insert_id;
-                }
-                if self.keeps_changes {
-                    summary.raw_changes = trackers::without_counter(ok.session_changes);
-                }
-                summary.take_changes(ok.session_changes);
-            }
-            ReplyEvent::Eof(eof) => {
-                summary.take_status(eof.status);
-                summary.warnings = eof.warnings;
-            }
-            ReplyEvent::Err(error) | ReplyEvent::PreludeErr(error) => {
-                summary.prelude_failed = matches!(event, ReplyEvent::PreludeErr(_));
-                let is_first = summary.relayed == 0;
-                summary.withheld = is_first
-                    && match self.withholds {
-                        Withholds::Nothing => false,
-                        Withholds::Refusals => is_refusal_by_role(error.code, error.message),
-                        Withholds::Errors => !summary.prelude_failed && !ENDED.contains(&error.code),
-                    };
-                summary.error = Some(ServerError {
-                    code: error.code,
-                    sql_state: error.sql_state,
-                    message: error.message.to_vec(),
-                });
-            }
-            ReplyEvent::PreludeOk(_) => summary.preludes_done += 1,
-            ReplyEvent::LocalInfile { sequence } => summary.file.asked = Some(sequence),
-            ReplyEvent::LogBegins => summary.log_begun = true,
-            ReplyEvent::ResultSetEnd { rows } => {
-                summary.counts.results = summary.counts.results.saturating_add(1);
-                summary.counts.rows = Some(rows);
-                summary.counts.sent = summary.counts.sent.saturating_add(rows);
-                summary.counts.found = Some(rows);
-            }
-            ReplyEvent::Metadata(digest) => summary.metadata = Some(digest),
-            ReplyEvent::Prepared { statement, parameters, .. } => {
-                summary.counts.rows = None;
-                summary.prepared = Some((statement, parameters));
-            }
-        }
-    }
-}
-
-/// The first number in `Records: 3  Duplicates: 0  Warnings: 0` (ER_INSERT_INFO) or `Rows matched: 3  Changed: 1  Warnings: 0`
-/// (ER_UPDATE_INFO).
-fn number_behind(words: &[u8], info: &[u8]) -> Option<u64> {
-    let number = info.strip_prefix(words)?.split(|b| !b.is_ascii_digit()).next()?;
-    std::str::from_utf8(number).ok()?.parse().ok()
-}
-
-impl Summary {
-    /// How many results there were, an error among them.
-    pub(crate) fn answers(&self) -> u32 {
-        self.counts.results.saturating_add(u32::from(self.error.is_some()))
-    }
-
-    fn take_status(&mut self, status: StatusFlags) {
-        self.status = Some(status);
-        self.in_read_only |= status.contains(StatusFlags::IN_TRANS_READONLY);
-    }
-
-    fn take_changes(&mut self, raw: &[u8]) {
-        for change in wire::session_changes(raw).flatten() {
-            match change {
-                // A change of every statement's would make none harmless, and none may share a backend then.
-                wire::SessionChange::SystemVariable { name: trackers::COUNTER, .. } => {}
-                wire::SessionChange::SystemVariable { name, value } => {
-                    self.changes.push(Change::Variable { name: name.into(), value: value.into() });
-                }
-                wire::SessionChange::Schema(name) => self.changes.push(Change::Schema(name.into())),
-                wire::SessionChange::StateChange => self.changes.push(Change::State),
-                _ => {}
-            }
-        }
-    }
-}
 
 impl Engine {
     /// Bytes of the server on a backend, cut anywhere: each belongs to the first statement in flight.
@@ -228,8 +44,9 @@ impl Engine {
             let Some(statement) = self.servers[key].in_flight.front() else {
                 return self.unasked_bytes(key, bytes);
             };
-            let (to, keep) = self.goes_to(statement.owner);
-            let withholds = self.withholds(statement);
+            let owner = statement.owner;
+            let withholds = self.withholds(key, owner);
+            let (to, keep) = self.goes_to(owner);
             let share = self.pool.held_answer_memory(&self.settings);
             let kept = self.servers.may_keep(key, keep, bytes.len(), share);
             if kept.lacks_memory {
@@ -278,15 +95,13 @@ impl Engine {
     }
 
     /// Which errors of the server its client does not hear, since the statement goes elsewhere.
-    fn withholds(&self, statement: &InFlight) -> Withholds {
-        let of_client = matches!(
-            statement.owner,
-            Owner::Client { command: RequestKind::Query | RequestKind::Execute, .. }
-        );
+    fn withholds(&mut self, key: BackendKey, owner: Owner) -> Withholds {
+        let of_client =
+            matches!(owner, Owner::Client { command: RequestKind::Query | RequestKind::Execute, .. });
         match self.is_reader() {
             // What a replica lacks, or has in another way, the primary may have.
             true if of_client => Withholds::Errors,
-            false if self.may_go_elsewhere(statement) => Withholds::Refusals,
+            false if self.elsewhere().may_go(key) => Withholds::Refusals,
             _ => Withholds::Nothing,
         }
     }
@@ -364,14 +179,15 @@ impl Engine {
     /// An answer is complete.
     fn statement_ended(&mut self, key: BackendKey, mut statement: InFlight, took: Duration) {
         self.servers.of_mut(key).lock_wait_ended(self.now, key, &mut self.scheduling.waits);
-        let (clients, sessions) = (&self.clients, &self.sessions.states);
+        self.servers.of_mut(key).answered_before_closing(&mut self.pool, key);
         let (settings, in_use) = (&self.settings, self.servers.backends_in_use());
-        let kind = || statement.kind(clients, sessions);
+        let kind = || statement.kind(&self.clients, &self.sessions.states);
         if self.scheduling.note_progress(self.now, settings, &self.pool, in_use, kind) {
             let (scheduling, parties, clients, servers) = self.queues();
             scheduling.leave_contended_lanes(&parties, clients, servers);
         }
-        self.note_history(&statement, took);
+        let ended = (took, self.servers[key].runs_long.is_some());
+        self.scheduling.note_history(self.now, &self.pool, &statement, ended);
         if let Some(command) = statement.owner.command() {
             let error = statement.summary.error.as_ref().map(|error| error.code);
             self.views.measures.note_ended(command, error, took);
@@ -411,7 +227,7 @@ impl Engine {
             Owner::Setup => self.backend_set_up(key, &statement.summary),
             Owner::ApplyState { client } => self.state_applied(key, client, &statement),
             Owner::ApplyDefinition { client } => self.definition_state_applied(key, client, &statement),
-            Owner::Prepare { client } => self.prepared_ahead(key, client, &mut statement),
+            Owner::Prepare { client } => self.prepared_ahead(key, client, &statement),
             Owner::SaveDiagnostics { client } => {
                 self.diagnostics_saved(key, client, &mut statement.summary);
                 if let Some(group) = &statement.group {
@@ -422,9 +238,14 @@ impl Engine {
             Owner::ReadStatus { client } => self.status_told(key, client, &mut statement.summary),
             Owner::ReadVariables { client } => self.unreported_answered(key, client, &mut statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
-            Owner::RestoreWaitTimeout => self.wait_timeout_restored(key, &statement.summary),
+            Owner::RestoreWaitTimeout if statement.summary.error.is_some() => {
+                self.close_backend(key, "its wait_timeout could not be set back");
+            }
+            Owner::RestoreWaitTimeout => self.servers[key].session.wait_timeout = None,
             Owner::Closing => self.servers.of_mut(key).closing_ended(&mut self.pool),
-            Owner::Abandoned => self.abandoned_ended(key, &statement),
+            Owner::Abandoned => {
+                self.servers.abandoned_ended(&self.pool, &mut self.sessions.states, key, &statement);
+            }
             Owner::SetOption => {}
         }
         self.backend_rests(key);
@@ -441,8 +262,8 @@ impl Engine {
         if !kept {
             self.servers[key].give_permit(&mut self.scheduling.scheduler);
         }
-        if std::mem::take(&mut self.servers[key].runs_long) {
-            self.scheduling.scheduler.finish_long();
+        if let Some(allowed) = self.servers[key].runs_long.take() {
+            self.scheduling.scheduler.finish_long(allowed);
         }
         self.servers.contender_rests(key, &self.clients);
         self.servers.of_mut(key).sharing.remove(key);
@@ -534,7 +355,7 @@ impl Engine {
                 self.clients[follower].session.status =
                     about_statement.into_iter().fold(status, StatusFlags::without);
             }
-            self.note_aftermath(key, follower, &request, statement);
+            self.answers().note_aftermath(key, follower, &request, statement);
         }
         let backend = self.servers.get_mut(key).filter(|_| !followers.is_empty());
         let asks = backend.and_then(|backend| backend.in_flight.back_mut());
@@ -556,7 +377,7 @@ impl Engine {
         let saved = self.clients.get(leader).map(|leader| leader.session.aftermath.diagnostics.clone());
         for follower in followers_of(&self.clients, group) {
             if let Some(saved @ (Diagnostics::Saved { .. } | Diagnostics::Counted { .. })) = &saved {
-                self.keep_diagnostics(follower, saved.clone());
+                self.answers().keep_diagnostics(follower, saved.clone());
             }
             self.follower_rests(follower);
         }
@@ -582,5 +403,169 @@ impl Engine {
         client.activity.last_heard = self.now;
         self.resume.push(key);
         self.drain_client(key);
+    }
+
+    /// The service account has found out what the server is, and whether it has functions that a view could call.
+    pub(crate) fn primary_is_known(&mut self, has_no_functions: bool) {
+        // The former one says nothing of the next, and refuses to say what it has where it takes no statements any more.
+        if !self.why_no_backend().may_connect() {
+            return;
+        }
+        for client in self.following.found_out() {
+            if !has_no_functions && self.elsewhere().may_have_written(client) {
+                self.cancel_queued(client.key, &MySqlError::server_lost(false));
+            }
+        }
+    }
+
+    /// Whoever was refused something hears of it: the server is what it was taken for, so that the refusal was the statement's own.
+    pub(super) fn tell_refused(&mut self) {
+        for client in self.following.take_refused() {
+            let key = client.key;
+            let Some(code) = self.elsewhere().refused_with(client) else { continue };
+            let Some(request) = self.take_queued(key, code) else { continue };
+            let SentBefore::Refused(error) = &request.tries.sent_before else { continue };
+            self.answers().note_server_error(key, error);
+            self.answer_server_error(key, &request, error);
+            self.resume.push(key);
+        }
+    }
+
+    /// The server has refused a statement for what it is to the others: nothing of it has run.
+    pub(super) fn refused_by_role(&mut self, key: BackendKey, client: ClientKey, statement: &mut InFlight) {
+        let fate = self.elsewhere().refused(key, client, statement);
+        let is_rolled_back = matches!(fate, Fate::RolledBack(..));
+        self.meets_fate(fate, statement);
+        if is_rolled_back {
+            // The end of its connection rolls back.
+            self.close_backend(key, "its server takes no statements any more");
+        }
+    }
+
+    /// Carries out what becomes of a statement that has left its server; false where its client has to hear of the loss.
+    fn meets_fate(&mut self, fate: Fate, statement: &mut InFlight) -> bool {
+        match fate {
+            Fate::Lost => return false,
+            Fate::RolledBack(client, answer) => {
+                self.take_request(client);
+                self.tell_rolled_back(client, answer);
+            }
+            Fate::WaitsAgain(client, sent_before) => self.wait_again(client, statement, sent_before),
+        }
+        true
+    }
+
+    /// A client's open transaction has gone with its backend, and was not committed.
+    pub(crate) fn tell_rolled_back(&mut self, client: ClientKey, sequence: u8) {
+        self.pool.workers.chosen.tally.rolled_back();
+        self.answers().rolled_back(client, sequence);
+    }
+
+    /// A client's statement that was sent is queued once more, and each of those that waited for its answer goes alone.
+    pub(crate) fn wait_again(&mut self, key: ClientKey, statement: &mut InFlight, sent_before: SentBefore) {
+        let group = statement.group.take();
+        self.queue_again(key, statement.ends, group.as_deref());
+        if let Some(request) = &mut self.clients[key].request {
+            request.tries.sent_before = sent_before;
+        }
+    }
+
+    /// A client's statement goes back to where it stood in its queue, unless a KILL QUERY waits to end it: then it is over. Others that waited
+    /// for the same answer ask for themselves.
+    fn queue_again(&mut self, key: ClientKey, ends: Ends, group: Option<&Group>) {
+        let followers = group.map_or_else(Vec::new, |group| followers_of(&self.clients, group));
+        self.scheduling.queue_again(self.now, key, &mut self.clients[key]);
+        if ends == Ends::WhenAlone {
+            self.cancel_queued(key, &MySqlError::interrupted());
+        }
+        for follower in followers {
+            self.coalescing().goes_alone(follower);
+        }
+    }
+
+    /// Lets reads go on elsewhere that stand behind a stuck one.
+    pub(super) fn rescue_reads(&mut self) {
+        for key in self.servers.with_stuck_reads(self.now, &self.settings, &self.clients) {
+            self.scheduling.note_stuck(self.now, &self.servers[key]);
+            for Rescued { client, ends, group } in self.servers.of_mut(key).rescue(key, &self.clients) {
+                self.views.totals.rescues += 1;
+                self.queue_again(client, ends, group.as_deref());
+            }
+        }
+    }
+
+    pub(super) fn lose_backend(&mut self, key: BackendKey, reason: &str) {
+        self.servers.of_mut(key).lock_wait_ended(self.now, key, &mut self.scheduling.waits);
+        let reason = match self.logging_in().change_failed(key) {
+            true => Cow::Owned(self.logins.failure_of_change(&self.servers[key], reason)),
+            false => Cow::Borrowed(reason),
+        };
+        let backend = &mut self.servers[key];
+        let (thread_id, holder) = (backend.login.thread_id, backend.holder.take());
+        let statements = std::mem::take(&mut backend.in_flight);
+        let (first_since, of_long_lane) = (backend.first.since, backend.runs_long.is_some());
+        let quiet = matches!(reason, Cow::Borrowed(_)) && (statements.is_empty() && holder.is_none())
+            || self.was_to_end(&statements);
+        self.remove_backend(key);
+        for (place, mut statement) in statements.into_iter().enumerate() {
+            // Only the first can have been answered in part, and only where its client has heard of that does it matter.
+            let is_heard = statement.owner.is_heard() && statement.group.is_none();
+            let begun = place == 0 && statement.summary.relayed > 0 && is_heard;
+            if place == 0 && statement.fingerprint != 0 {
+                let ended = Ended { took: self.now.since(first_since), with_error: true, of_long_lane };
+                self.scheduling.count_execution(self.now, &self.pool, &statement, ended);
+            }
+            if let Some(command) = statement.owner.command() {
+                self.views.measures.note_lost(command);
+            }
+            let took = if place == 0 { self.now.since(first_since) } else { Duration::ZERO };
+            let (views, around) = self.slow_log();
+            views.note_slow(&around, thread_id, &statement, took, SlowEnd::BackendLost);
+            let fate = self.elsewhere().lost(&statement, begun);
+            if self.meets_fate(fate, &mut statement) {
+                continue;
+            }
+            match statement.owner {
+                Owner::Client { client, .. } => self.statement_lost(client, begun),
+                Owner::ApplyState { client }
+                | Owner::ApplyDefinition { client }
+                | Owner::Prepare { client } => self.statement_lost(client, false),
+                Owner::ReadVariables { client } if self.prepares(client) => {
+                    self.statement_lost(client, false);
+                }
+                Owner::SaveDiagnostics { client }
+                | Owner::SaveInsertId { client }
+                | Owner::ReadStatus { client }
+                | Owner::ReadVariables { client } => self.holder_lost(client),
+                Owner::Closing => self.servers.of_mut(key).closing_ended(&mut self.pool),
+                Owner::Abandoned
+                | Owner::Setup
+                | Owner::Reset
+                | Owner::RestoreWaitTimeout
+                | Owner::SetOption => {}
+            }
+            if let Some(group) = &statement.group {
+                self.group_lost(group);
+            }
+        }
+        if let Some(client) =
+            holder.filter(|&client| self.clients.get(client).is_some_and(|c| c.backend == Some(key)))
+        {
+            self.holder_lost(client);
+        }
+        if !quiet {
+            self.views.event(Event::BackendClosed { thread_id, reason: reason.into_owned() });
+        }
+    }
+
+    /// The server was asked to end it.
+    fn was_to_end(&self, statements: &VecDeque<InFlight>) -> bool {
+        let clients = statements.iter().filter_map(|statement| self.clients.get(statement.owner.client()?));
+        clients.into_iter().any(|client| client.loss.killed)
+    }
+
+    /// Something still goes ahead of the client's statement.
+    fn prepares(&self, key: ClientKey) -> bool {
+        self.clients.get(key).is_some_and(|client| matches!(client.phase(), ClientPhase::Preparing))
     }
 }

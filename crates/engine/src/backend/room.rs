@@ -1,16 +1,17 @@
-//! How much room a worker has taken for prepared statements on a server.
+//! How much room a worker has taken for prepared statements on a server, and who waits for more of it.
 
 use std::time::Duration;
 
 use seam::Instant;
 
 use crate::frozen::Distance;
+use crate::ids::{BackendKey, ClientRef};
 
-/// Attempts while room is being made do not count. Other workers answer in their next turns, unless they have come to their end,
-/// and the server when it has the time.
-const MADE_WITHIN: Duration = Duration::from_secs(10);
+/// For so long a statement waits for room at most, and room is taken to come. Other workers answer in their next turns, unless they have
+/// come to their end, and the server when it has the time.
+pub(super) const MADE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How much this worker has taken, and whether it has asked others for more.
+/// How much this worker has taken, whether it has asked others for more, and who waits for that.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// The statements that are prepared on all its backends.
@@ -21,6 +22,28 @@ pub(crate) struct Room {
     pub(super) closing: Option<(usize, Instant)>,
     /// Workers that are answered once it has.
     pub(super) owed: Vec<usize>,
+    /// What was closed on backends where statements are in flight: the server comes to that behind these.
+    behind: Vec<Behind>,
+    waiting: Vec<Waiting>,
+    /// Room may be there for those that wait.
+    has_come: bool,
+}
+
+/// Statements that were closed on a backend where others are in flight.
+#[derive(Debug)]
+struct Behind {
+    backend: BackendKey,
+    /// So many are to be answered before.
+    statements: usize,
+    since: Instant,
+}
+
+/// A client whose statement waits for room, which holds no permit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) client: ClientRef,
+    /// It goes on then, whether or not room has come.
+    pub(super) until: Instant,
 }
 
 /// Room that is being made, as plain data ([`crate::frozen`]): what has been taken goes with the backends.
@@ -36,7 +59,15 @@ plain!(struct FrozenRoom { awaited, closing, owed });
 impl Room {
     /// Takes that out. Workers have the same numbers where all of them go along, and what nobody answers any more is given up in time.
     pub(crate) fn freeze(&mut self, now: Instant) -> FrozenRoom {
-        let Self { taken: _, awaited, closing, owed } = self;
+        let Self {
+            taken: _,
+            awaited,
+            closing,
+            owed,
+            behind: _,  // what is in flight on a backend keeps that here
+            waiting: _, // a client does not go along while its statement waits for room
+            has_come: _,
+        } = self;
         let since = |(count, since)| (count, Distance::of(since, now));
         FrozenRoom {
             awaited: awaited.take().map(since),
@@ -59,12 +90,71 @@ impl Room {
     /// Others are waited for, and wait.
     #[cfg(test)]
     pub(crate) fn being_made(now: Instant) -> Self {
-        Self { taken: 5, awaited: Some((2, now)), closing: Some((1, now)), owed: vec![1] }
+        Self { taken: 5, awaited: Some((2, now)), closing: Some((1, now)), owed: vec![1], ..Self::default() }
     }
 
     /// Says whether room is still being made.
     pub(super) fn is_awaited(&self, now: Instant) -> bool {
-        let recent = |(_, since): (usize, Instant)| now.since(since) < MADE_WITHIN;
-        self.awaited.is_some_and(recent) || self.closing.is_some_and(recent)
+        let is_closing = self.closing.is_some_and(|(_, since)| now.since(since) < MADE_WITHIN);
+        self.awaits_others(now) || is_closing || self.stands_behind(now)
+    }
+
+    /// Says whether other workers are still making some.
+    pub(super) fn awaits_others(&self, now: Instant) -> bool {
+        self.awaited.is_some_and(|(_, since)| now.since(since) < MADE_WITHIN)
+    }
+
+    /// Says whether the server is to come to what was closed behind statements.
+    pub(super) fn stands_behind(&self, now: Instant) -> bool {
+        self.behind.iter().any(|behind| now.since(behind.since) < MADE_WITHIN)
+    }
+
+    /// Statements were closed on a backend behind so many in flight.
+    pub(super) fn note_behind(&mut self, now: Instant, backend: BackendKey, statements: usize) {
+        let is_noted = |it: &Behind| it.backend == backend && it.statements == statements;
+        if !self.behind.iter().any(is_noted) {
+            self.behind.push(Behind { backend, statements, since: now });
+        }
+    }
+
+    /// A statement on a backend has been answered. Says whether the server has come to what was closed behind it.
+    pub(super) fn note_answer(&mut self, backend: BackendKey) -> bool {
+        self.behind.iter_mut().filter(|it| it.backend == backend).for_each(|it| it.statements -= 1);
+        self.forget_behind(|it| it.backend == backend && it.statements == 0)
+    }
+
+    /// All that was prepared on a backend has gone.
+    pub(super) fn note_gone(&mut self, backend: BackendKey) {
+        self.forget_behind(|it| it.backend == backend);
+        self.comes();
+    }
+
+    fn forget_behind(&mut self, is_over: impl Fn(&Behind) -> bool) -> bool {
+        let before = self.behind.len();
+        self.behind.retain(|behind| !is_over(behind));
+        self.behind.len() < before
+    }
+
+    /// There may be room: who waits tries again.
+    pub(super) fn comes(&mut self) {
+        self.has_come = !self.waiting.is_empty();
+    }
+
+    pub(super) fn wait(&mut self, waiting: Waiting) {
+        self.waiting.push(waiting);
+    }
+
+    /// When the next one that waits goes on.
+    pub(super) fn next_end(&self, now: Instant) -> Option<Instant> {
+        if self.has_come { Some(now) } else { self.waiting.iter().map(|waiting| waiting.until).min() }
+    }
+
+    /// Takes out those that go on.
+    pub(super) fn take_waiting(&mut self, now: Instant) -> Vec<Waiting> {
+        let all = std::mem::take(&mut self.has_come);
+        let (over, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|waiting| all || waiting.until <= now);
+        self.waiting = waiting;
+        over
     }
 }

@@ -1,40 +1,27 @@
-//! What the end of an answer means: for the client's session state, for its next statement, and for its backend.
+//! What the end of an answer means: for the client's session state, for its next statement, and for its backend. And what the loss of its
+//! backend means for a client.
 
-use std::time::Duration;
+use sql::Effects;
+use wire::{CommandKind, Expect};
 
-use sql::{Effects, TransactionCommand};
-use wire::{CommandKind, Expect, StatusFlags};
-
-use super::own_answers::rows_of;
-use super::pool::behind_pins;
+use super::cleaning::behind_pins;
+use super::preparing::{Prepared, PreparedAgain};
 use super::{Afterwards, InFlight, Owner, Summary};
 use crate::client::Phase;
+use crate::client::backend_lost::{Hears, Held};
+use crate::client::prepared::PreparedStatements;
 use crate::client::priority::Priority;
 use crate::client::variables::VariablesBehind;
-use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
-use crate::learned::digests::Execution;
-use crate::learned::history::Left;
 use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind};
-use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, List, OF_SQL_MODE};
+use crate::session::SessionState;
+use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, List};
 use crate::session::pins::Pins;
 use crate::session::unreported::cannot_wait;
-use crate::session::{Charset, SessionState};
-use crate::stored_code::Hidden;
 use crate::workers::letter::Letter;
-
-/// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
-/// then has none, so that it can choose another.
-const SCHEMA_GONE: [u16; 2] = [1049, 1044];
-
-/// Effects of statements of which one may have several results.
-const ANSWERS_OFTEN: Effects = Effects::ROUTINE.union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);
-
-/// ER_QUERY_INTERRUPTED, MariaDB's ER_STATEMENT_TIMEOUT, MySQL's ER_QUERY_TIMEOUT and ER_USER_LIMIT_REACHED: a KILL QUERY or a limit
-/// hit what went ahead of the statement.
-const INTERRUPTED: [u16; 4] = [1317, 1969, 3024, 1226];
 
 impl Engine {
     pub(crate) fn client_statement_ended(
@@ -59,7 +46,7 @@ impl Engine {
             if summary.preludes_done < preludes {
                 return self.close_backend(key, "the server lost a part of a text of several statements");
             }
-            self.preludes_stand(key, client, statement, statement.chooses_schema);
+            self.session_on(key, client).preludes_stand(statement, statement.chooses_schema);
         }
         self.servers[key].variables_stand(&self.clients[client], &request);
         let summary = &mut statement.summary;
@@ -92,20 +79,20 @@ impl Engine {
             return self.client_was_reset(key, client, &mut request, summary);
         }
         if let Some(about) = &request.about {
-            self.note_cursor(key, client, about, summary);
+            self.prepared().note_cursor(key, client, about, summary);
         }
-        let mut pins = self.pins_of(client, &request);
-        if unexplained {
-            pins |= Pins::STATE_CHANGE;
-        }
+        let (state, sessions) = (&self.clients[client], &self.sessions.states);
+        let mut pins = state.pins_of(&request, &self.settings, &self.servers, sessions);
+        pins |= if unexplained { Pins::STATE_CHANGE } else { Pins::NONE };
         self.note_state(key, client, &request, pins, summary);
-        self.note_ended(client, &request);
-        self.note_aftermath(key, client, &request, statement);
+        self.clients[client].note_ended(self.now, &request);
+        self.answers().note_aftermath(key, client, &request, statement);
         if let Some(before) = before {
             let (state, summary) = (&self.clients[client], &statement.summary);
             self.sessions.remember_answer(state, &mut request, before, summary);
         }
-        if statement.summary.error.is_none() && self.ends_connection(client, &request) {
+        let ends = self.clients[client].ends_connection(&self.sessions.states, &request);
+        if statement.summary.error.is_none() && ends {
             self.servers[key].afterwards = Afterwards::Close;
             self.drop_client(client);
         } else if command == RequestKind::LoginSchema {
@@ -114,7 +101,116 @@ impl Engine {
             self.settle(key, client, statement.summary.error.is_some());
         }
         if let Some(about) = &request.about {
-            self.drop_doubtful(key, about, &statement.summary);
+            self.prepared().drop_doubtful(key, about, &statement.summary);
+        }
+    }
+
+    /// What clients have prepared, and what of that is prepared on backends.
+    pub(crate) fn prepared(&mut self) -> PreparedStatements<'_> {
+        let Self { now, settings, pool, clients, sessions, servers, client_memory, views, .. } = self;
+        let now = *now;
+        PreparedStatements { now, settings, pool, clients, sessions, servers, client_memory, views }
+    }
+
+    /// A definition's session state was sent; now it may be prepared.
+    pub(crate) fn definition_state_applied(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        statement: &InFlight,
+    ) {
+        if statement.summary.error.is_none() {
+            if self.clients[client].loss.killed {
+                return self.close_client(client, ClosedFor::Killed, "killed");
+            }
+            if self.prepared().state_of_definition_stands(key, client) {
+                self.send_request(client, key);
+            }
+            return;
+        }
+        let Some(state) = self.prepared().refused_schema(key, client, &statement.summary) else {
+            // The backend's state is anybody's guess now, and so is what the client held there.
+            let Some(request) = self.take_request(client) else { return };
+            return self.preparation_lost(key, client, &request, &statement.summary);
+        };
+        // The execution fails with the server's reason; nothing of the client's is lost.
+        if self.clients[client].loss.killed {
+            return self.close_client(client, ClosedFor::Killed, "killed");
+        }
+        self.prepared().state_stands(key, state);
+        self.execution_refused(key, client, statement);
+    }
+
+    /// A statement was prepared ahead of an execution, or not.
+    pub(crate) fn prepared_ahead(&mut self, key: BackendKey, client: ClientKey, statement: &InFlight) {
+        match self.prepared().prepared_again(key, client, &statement.summary) {
+            PreparedAgain::GoesOn => {}
+            PreparedAgain::Refused => return self.execution_refused(key, client, statement),
+            PreparedAgain::Waits | PreparedAgain::Unwanted => return,
+            PreparedAgain::Unsaid => {
+                self.statement_lost(client, false);
+                return self.close_backend(key, "it prepared a statement and did not say which");
+            }
+        }
+        if self.clients[client].loss.killed {
+            return self.close_client(client, ClosedFor::Killed, "killed");
+        }
+        self.send_request(client, key);
+    }
+
+    /// The statement could not be prepared again: its execution fails with the server's reason.
+    fn execution_refused(&mut self, key: BackendKey, client: ClientKey, statement: &InFlight) {
+        let Some(request) = self.take_request(client) else { return };
+        let error = statement.summary.error.clone().expect("a refusal has an error");
+        self.answer_server_error(client, &request, &error);
+        self.clients[client].note_ended(self.now, &request);
+        self.answers().note_aftermath(key, client, &request, statement);
+        self.settle(key, client, true);
+    }
+
+    /// What goes ahead of preparing has failed.
+    fn preparation_lost(&mut self, key: BackendKey, client: ClientKey, request: &Request, summary: &Summary) {
+        let error = summary.error.clone().expect("a failure has an error");
+        self.servers[key].afterwards = Afterwards::Close;
+        self.answer_server_error(client, request, &error);
+        let Some(state) = self.clients.get(client) else { return };
+        if state.loss.killed || state.in_transaction() || !state.session.pins.is_empty() {
+            let why = "its session state or transaction was lost";
+            return self.close_client(client, ClosedFor::BackendLost, why);
+        }
+        self.let_go(key, client);
+    }
+
+    /// The answer to a client's own COM_STMT_PREPARE goes to it. `None` where it is not over, since the server had no room for it.
+    fn prepare_ended(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        mut request: Box<Request>,
+        summary: &mut Summary,
+    ) -> Option<Box<Request>> {
+        let prepared = self.prepared().answer_to_prepare(key, client, &mut request, summary);
+        if let Prepared::Ended(answer) = prepared {
+            self.io.outbox.send(self.clients[client].connection, &answer);
+            return Some(request);
+        }
+        self.client_memory.put_request_back(&mut self.clients[client], request);
+        if matches!(prepared, Prepared::Waits) {
+            self.prepared().wait_for_room(key, client);
+        } else {
+            self.clients[client].try_again();
+            self.send_request(client, key);
+        }
+        None
+    }
+
+    /// A client has closed a statement, and with it its last cursor perhaps: then it needs its backend no more.
+    pub(crate) fn cursor_closed_between_statements(&mut self, client: ClientKey) {
+        self.prepared().note_cursors(client);
+        let Some(key) = self.clients[client].backend else { return };
+        if self.clients[client].session.pins.is_empty() && self.servers[key].in_flight.is_empty() {
+            self.settle(key, client, false);
+            self.backend_rests(key);
         }
     }
 
@@ -136,7 +232,7 @@ impl Engine {
         if state.note_pins(&self.sessions.states, &mut self.views.pin_counts, request, pins, summary) {
             self.client_memory.count_session(client, state);
         }
-        self.note_status(client, request, summary);
+        self.clients[client].note_status(request, summary);
         let (state, counts) = (&mut self.clients[client], &mut self.views.pin_counts);
         state.note_metadata_locks(self.servers.primary(), counts, request);
     }
@@ -153,60 +249,6 @@ impl Engine {
             self.io.outbox.send(state.connection, &seen);
         } else if request.kills.is_some() && whole {
             self.answer_kill(client, request.answer, summary);
-        }
-    }
-
-    /// What the server says of the session in its answer: the flags that are about more than the answer itself.
-    fn note_status(&mut self, client: ClientKey, request: &Request, summary: &Summary) {
-        let Some(status) = summary.status else { return };
-        let status =
-            status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
-        // What it says of sql_mode was true for the statement alone.
-        let own = if request.statement.sets_for_itself { OF_SQL_MODE } else { 0 };
-        let state = &mut self.clients[client];
-        state.session.status = StatusFlags((status.0 & !own) | (state.session.status.0 & own));
-    }
-
-    /// What went ahead of a statement has been done: its BEGIN, the clearing of what others have left, the session state. The
-    /// state's schema does not stand where the statement was about to choose another.
-    fn preludes_stand(
-        &mut self,
-        key: BackendKey,
-        client: ClientKey,
-        statement: &InFlight,
-        chooses_schema: bool,
-    ) {
-        let effects = statement.prelude_effects;
-        if effects.schema {
-            // Also where the schema was there before: USE takes up its rights anew.
-            self.servers.of_mut(key).note_rights_taken_up(key);
-        }
-        if effects.begin {
-            self.clients[client].transaction_started();
-        }
-        if effects.clear {
-            self.servers[key].diagnostics_area_is_cleared(self.clients[client].id);
-        }
-        self.state_stands(key, client, effects.set_insert_id, chooses_schema);
-    }
-
-    fn state_stands(&mut self, key: BackendKey, client: ClientKey, insert_id: bool, without_schema: bool) {
-        let mut session = self.clients[client].session.id.expect("a client with requests has logged in");
-        self.sessions.states.hold_again(session);
-        if without_schema {
-            let schema = self.sessions.states.state(self.servers[key].session.id).schema.clone();
-            let state = SessionState { schema, ..self.sessions.states.state(session).clone() };
-            self.sessions.states.release(session);
-            session = self.sessions.states.hold(state);
-        }
-        self.servers.set_backend_session(key, session, &mut self.sessions.states);
-        self.sessions.states.release(session);
-        self.servers[key].session.trackers = true;
-        if insert_id {
-            // It has to be 0 again before anybody else gets the backend.
-            let aftermath = &mut self.clients[client].session.aftermath;
-            aftermath.insert_id_at = Some(key);
-            aftermath.insert_id = InsertId::Unsure { reported: 0 };
         }
     }
 
@@ -237,16 +279,10 @@ impl Engine {
             );
         }
         let session = state.session.id.expect("a client with requests has logged in");
-        let mut without = self.sessions.states.state(session).clone();
-        if SCHEMA_GONE.contains(&error.code) {
-            without.schema = None;
-        } else if !INTERRUPTED.contains(&error.code) && !without.forget_named(&error.message) {
-            return self.close_client(
-                client,
-                ClosedFor::BackendLost,
-                "its session state cannot be set again",
-            );
-        }
+        let Some(without) = self.sessions.states.state(session).without_refused(&error) else {
+            let reason = "its session state cannot be set again";
+            return self.close_client(client, ClosedFor::BackendLost, reason);
+        };
         self.clients[client].session.id = Some(self.sessions.states.hold(without));
         self.sessions.states.release(session);
         self.let_go(key, client);
@@ -263,7 +299,7 @@ impl Engine {
         }
         let chooses_schema =
             self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
-        self.preludes_stand(key, client, statement, chooses_schema);
+        self.session_on(key, client).preludes_stand(statement, chooses_schema);
         if let Some(request) = self.client_memory.lift_request(&mut self.clients[client]) {
             self.servers[key].variables_stand(&self.clients[client], &request);
             self.client_memory.put_request_back(&mut self.clients[client], request);
@@ -301,27 +337,8 @@ impl Engine {
         if summary.error.is_some() {
             return self.close_backend(key, "it could not be reset");
         }
-        // Where there are none, there is nothing to turn on again.
-        let has_none = self.servers.of(key).facts.as_ref().is_some_and(|facts| !facts.has_trackers());
-        let backend = &mut self.servers[key];
-        backend.session.trackers = has_none;
-        backend.session.variables = None;
-        backend.session.wait_timeout = None;
-        backend.session.failed = Hidden::NOTHING;
-        let charset = backend.login.charset.clone();
-        // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
-        let charset = if self.servers.of(key).facts.as_ref().is_some_and(Facts::is_mariadb) {
-            charset
-        } else {
-            Charset::default()
-        };
-        // It is in its schema still, but the character set of that has gone (`THD::init` of both servers), until the next USE: an
-        // empty name has one go ahead of whoever's statement is next.
-        let schema =
-            self.sessions.states.state(self.servers[key].session.id).schema.as_ref().map(|_| Box::default());
-        let session = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });
-        self.sessions.states.release(std::mem::replace(&mut self.servers[key].session.id, session));
-        self.forget_prepared(key);
+        self.servers.session_was_reset(key, &mut self.sessions.states);
+        self.servers.forget_prepared_on(key, &mut self.sessions, &mut self.pool);
     }
 
     fn login_schema_checked(
@@ -401,7 +418,7 @@ impl Engine {
     fn save_diagnostics(&mut self, key: BackendKey, client: ClientKey) {
         self.clients[client].settle();
         let owner = Owner::SaveDiagnostics { client };
-        self.send_own(key, owner, CommandKind::Query, b"SHOW WARNINGS", Expect::ResultSets, 0);
+        self.sending().send_own(key, owner, CommandKind::Query, b"SHOW WARNINGS", Expect::ResultSets, 0);
     }
 
     /// Asks the backend for LAST_INSERT_ID(), and for FOUND_ROWS() where nobody else knows it.
@@ -409,7 +426,8 @@ impl Engine {
         let state = &mut self.clients[client];
         state.settle();
         let text = if state.session.aftermath.found_rows.is_none() { ASK_FOUND_ROWS } else { ASK_INSERT_ID };
-        self.send_own(key, Owner::SaveInsertId { client }, CommandKind::Query, text, Expect::ResultSets, 0);
+        let owner = Owner::SaveInsertId { client };
+        self.sending().send_own(key, owner, CommandKind::Query, text, Expect::ResultSets, 0);
     }
 
     fn hold_on(&mut self, client: ClientKey) {
@@ -450,7 +468,7 @@ impl Engine {
             let warnings =
                 warnings.max(summary.counts.rows.map_or(0, |rows| u16::try_from(rows).unwrap_or(u16::MAX)));
             let errors = errors.max(crate::session::aftermath::errors_in(&reply));
-            self.keep_diagnostics(
+            self.answers().keep_diagnostics(
                 client,
                 Diagnostics::Saved { warnings, errors, sql_state, reply: List::new(reply) },
             );
@@ -467,19 +485,9 @@ impl Engine {
     }
 
     pub(crate) fn insert_id_saved(&mut self, key: BackendKey, client: ClientKey, summary: &Summary) {
-        let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
-        let number = |field: Option<&Option<Vec<u8>>>| -> Option<u64> {
-            std::str::from_utf8(field?.as_deref()?).ok()?.parse().ok()
-        };
-        let aftermath = &mut self.clients[client].session.aftermath;
-        aftermath.found_rows = number(row.get(2)).or(aftermath.found_rows).or(Some(0));
-        match number(row.first()) {
-            Some(value) => aftermath.insert_id_told(value),
-            None => {
-                // Killed, most likely: nobody may find the id there.
-                aftermath.insert_id_lost();
-                self.servers[key].afterwards = Afterwards::Close;
-            }
+        if !self.clients[client].take_insert_id(summary) {
+            // Killed, most likely: nobody may find the id there.
+            self.servers[key].afterwards = Afterwards::Close;
         }
         self.settle(key, client, false);
     }
@@ -487,14 +495,14 @@ impl Engine {
     /// Asks how a transaction stands behind an error. A ping leaves all else on the backend as it is, FOUND_ROWS() included.
     pub(crate) fn ask_status(&mut self, key: BackendKey, client: ClientKey) {
         self.clients[client].settle();
-        self.send_own(key, Owner::ReadStatus { client }, CommandKind::Ping, b"", Expect::Simple, 0);
+        self.sending().send_own(key, Owner::ReadStatus { client }, CommandKind::Ping, b"", Expect::Simple, 0);
     }
 
     /// Asks a client's backend for what is in doubt.
     pub(crate) fn ask_unreported(&mut self, key: BackendKey, client: ClientKey) {
         if let Some(text) = self.session_on(key, client).question() {
             let owner = Owner::ReadVariables { client };
-            self.send_own(key, owner, CommandKind::Query, &text, Expect::ResultSets, 0);
+            self.sending().send_own(key, owner, CommandKind::Query, &text, Expect::ResultSets, 0);
         }
     }
 
@@ -521,43 +529,9 @@ impl Engine {
         self.send_request(client, key);
     }
 
-    /// What the next statement of this kind may be trusted with.
-    pub(crate) fn note_history(&mut self, statement: &InFlight, took: Duration) {
-        // What went ahead of it has failed: it did not run.
-        if statement.fingerprint == 0 || statement.summary.prelude_failed {
-            return;
-        }
-        let summary = &statement.summary;
-        self.count_execution(statement, took, summary.error.is_some());
-        let left = match summary.warnings {
-            1.. => Left::Warnings,
-            0 if summary.error.is_some() || !summary.changes.is_empty() => Left::Something,
-            0 => Left::Nothing,
-        };
-        self.scheduling.history.record(statement.fingerprint, took, summary.relayed, left);
-    }
-
-    /// Counts an execution under its digest.
-    pub(crate) fn count_execution(&mut self, statement: &InFlight, time: Duration, error: bool) {
-        let execution = Execution {
-            fingerprint: statement.fingerprint,
-            time,
-            waited: statement.waited,
-            rows_sent: statement.summary.counts.sent,
-            rows_affected: statement.summary.counts.changed,
-            error,
-            round_trip: self.pool.workers.way.round_trip(),
-            few: self.pool.workers.are_permits_free(),
-        };
-        let digest = self.scheduling.digests.record(self.now, &execution);
-        if self.pool.workers.measures_limits() {
-            self.scheduling.served.add(statement.fingerprint, digest.mean());
-        }
-    }
-
     /// The client's session state becomes that behind a reset: a fresh login's, its schema aside.
     pub(crate) fn forget_state(&mut self, client: ClientKey) {
-        self.forget_statements(client);
+        self.prepared().forget_all(client);
         self.clients[client].transaction.unstarted = None;
         let facts = self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
@@ -571,27 +545,52 @@ impl Engine {
         self.sessions.states.release(session);
         self.clients[client].session.id = Some(fresh);
     }
-}
 
-impl Engine {
-    /// Whether the server closes the connection behind a statement that has succeeded.
-    fn ends_connection(&self, client: ClientKey, request: &Request) -> bool {
-        let session = self.clients[client].session.id.map(|session| self.sessions.states.state(session));
-        let plain_end = matches!(
-            request.statement.transaction,
-            Some(TransactionCommand::Commit | TransactionCommand::Rollback)
-        );
-        request.statement.releases_connection
-            || (plain_end && session.is_some_and(SessionState::ends_with_transactions))
+    /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.
+    pub(crate) fn statement_lost(&mut self, key: ClientKey, begun: bool) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let (hears, sequence) = client.lose_statement(begun);
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
+        self.take_request(key);
+        let lost = ClosedFor::BackendLost;
+        match hears {
+            Hears::Nothing => {
+                self.close_client(key, lost, "its backend was lost in the middle of a statement");
+            }
+            Hears::Killed => {
+                self.answers().error(key, sequence, &MySqlError::killed());
+                self.close_client(key, ClosedFor::Killed, "killed");
+            }
+            Hears::Loss { transaction, ends } => {
+                self.answers().error(key, sequence, &MySqlError::server_lost(transaction));
+                if ends {
+                    self.close_client(key, lost, "its backend was lost with its transaction or state");
+                } else {
+                    self.clients[key].session.aftermath.insert_id_at = None;
+                    self.resume.push(key);
+                }
+            }
+        }
     }
-}
 
-impl Request {
-    /// A text of one statement, as far as the lexer could tell, has had the answers of several.
-    fn was_taken_for_one(&self, summary: &Summary) -> bool {
-        self.command == RequestKind::Query
-            && !self.statement.several
-            && self.statement.effects.intersection(ANSWERS_OFTEN).is_empty()
-            && summary.answers() > 1 + u32::from(self.statement.comment_at_end)
+    /// The client was between two statements.
+    pub(super) fn holder_lost(&mut self, key: ClientKey) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let held = client.lose_held();
+        if held == Held::Log {
+            let why = "the server closed the connection of this replica";
+            return self.close_client(key, ClosedFor::BackendLost, why);
+        }
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
+        match held {
+            Held::Log | Held::Idle => {}
+            Held::Answered => self.resume.push(key),
+            Held::NextStatement(lost) => {
+                self.scheduling.scheduler.remove(key);
+                let answer = self.take_request(key).map_or(1, |request| request.answer);
+                self.clients[key].cancel();
+                self.answer_lost(key, lost, answer);
+            }
+        }
     }
 }

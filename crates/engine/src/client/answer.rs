@@ -1,26 +1,32 @@
 //! Answers of our own to clients.
 
-use seam::CompressionSide;
+use seam::{CompressionSide, Instant};
+use sql::Kind;
 use wire::{EofPacket, OkPacket, StatusFlags};
 
-use super::Client;
+use super::bytes_held::ClientMemory;
 use super::diagnostics::{SavedDiagnostics, Shown};
 use super::known_answers::Known;
 use super::pool_set::ReadSet;
+use super::resume::Resume;
 use super::trackers::told;
+use super::{Client, Phase};
 use crate::backend::InFlight;
-use crate::engine::Engine;
 use crate::errors::{MySqlError, ServerError};
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::io::Io;
-use crate::outside::named::{ClosedFor, Limit};
+use crate::outside::named::Limit;
+use crate::outside::views::Views;
+use crate::readers::guests::Guests;
 use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
-use crate::session::Sessions;
+use crate::servers::Servers;
 use crate::session::aftermath::{Diagnostics, Reader};
 use crate::session::known_answers::Question;
 use crate::session::trackers::told_of_unstarted;
+use crate::session::{SessionTables, Sessions};
+use crate::settings::Settings;
 
 impl Io {
     pub(crate) fn send_packet_to(
@@ -56,6 +62,19 @@ impl Client {
         }
     }
 
+    /// Its open transaction has gone with its backend, and was not committed.
+    fn is_rolled_back(&mut self) {
+        self.backend = None;
+        self.end_statement();
+        self.loss.lost = None;
+        self.transaction.unstarted = None;
+        self.session.status =
+            self.session.status.without(StatusFlags::IN_TRANS).without(StatusFlags::IN_TRANS_READONLY);
+        self.transaction.holds_locks = false;
+        self.transaction.blocks_others = false;
+        self.session.aftermath.insert_id_lost();
+    }
+
     /// How it reads warnings that are told here in the name of this server.
     pub(crate) fn reader_of(&self, sessions: &Sessions, server: &Server) -> Reader {
         let reader = self.reader();
@@ -67,55 +86,112 @@ impl Client {
     }
 }
 
-impl Engine {
+/// What of a statement goes to the server that may be answered here.
+pub(super) enum ToServer {
+    /// All of it, as it is.
+    AsItIs,
+    /// This in its place.
+    Instead(Box<Request>),
+    /// Nothing: its client has its answer.
+    Nothing,
+}
+
+/// A login that a server's error ends: the packet, and the reason in it.
+pub(crate) struct RefusedLogin {
+    pub(crate) error: Vec<u8>,
+    pub(crate) reason: String,
+}
+
+/// Clients that get answers from here, and what these answers follow from and leave.
+pub(crate) struct Answers<'a> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) clients: &'a mut Table<ClientKey, Client>,
+    pub(crate) sessions: &'a mut SessionTables,
+    pub(crate) servers: &'a mut Servers,
+    /// What would be said to a guest's client goes back with the guest.
+    pub(crate) guests: Option<&'a mut Guests>,
+    pub(crate) client_memory: &'a mut ClientMemory,
+    pub(crate) views: &'a mut Views,
+    pub(crate) resume: &'a mut Resume,
+    pub(crate) io: &'a mut Io,
+}
+
+impl Answers<'_> {
     /// An OK packet with this sequence number.
-    pub(crate) fn answer_ok(&mut self, client: ClientKey, sequence: u8) {
-        self.answer_ok_and_say(client, sequence, &[]);
+    pub(crate) fn ok(&mut self, client: ClientKey, sequence: u8) {
+        self.ok_and_say(client, sequence, &[]);
     }
 
     /// Likewise, with this as its `info`.
-    pub(crate) fn answer_ok_and_say(&mut self, client: ClientKey, sequence: u8, info: &[u8]) {
+    fn ok_and_say(&mut self, client: ClientKey, sequence: u8, info: &[u8]) {
         let status = self.clients[client].reader().status();
-        self.answer_this_ok(client, sequence, &OkPacket { info, ..OkPacket::plain(status) });
+        self.this_ok(client, sequence, &OkPacket { info, ..OkPacket::plain(status) });
     }
 
     /// Likewise, with what the client wants to hear of these changes of its session.
-    pub(crate) fn answer_ok_and_tell(
-        &mut self,
-        client: ClientKey,
-        sequence: u8,
-        info: &[u8],
-        changes: &[u8],
-    ) {
-        let told = told(&self.clients[client], self.servers.primary().facts.as_ref(), &self.sessions.states)
-            .map(|told| told.of(changes));
+    fn ok_and_tell(&mut self, client: ClientKey, sequence: u8, info: &[u8], changes: &[u8]) {
+        let facts = self.servers.primary().facts.as_ref();
+        let told = told(&self.clients[client], facts, &self.sessions.states).map(|told| told.of(changes));
         match told.filter(|told| !told.is_empty()) {
-            None => self.answer_ok_and_say(client, sequence, info),
+            None => self.ok_and_say(client, sequence, info),
             Some(told) => {
                 let status = self.clients[client].reader().status().with(StatusFlags::SESSION_STATE_CHANGED);
                 let ok = OkPacket { info, session_changes: &told, ..OkPacket::plain(status) };
-                self.answer_this_ok(client, sequence, &ok);
+                self.this_ok(client, sequence, &ok);
             }
         }
     }
 
-    pub(crate) fn answer_this_ok(&mut self, client: ClientKey, sequence: u8, ok: &OkPacket<'_>) {
+    pub(crate) fn this_ok(&mut self, client: ClientKey, sequence: u8, ok: &OkPacket<'_>) {
         let mut payload = Vec::new();
         ok.put(&mut payload, true);
         self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
     }
 
-    /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where one has to.
-    pub(super) fn answer_transaction_command(
+    /// Answers a statement, where that can be done here. Of a large one, which has been read elsewhere, the text is not looked at.
+    pub(super) fn instead_of_server(
         &mut self,
         key: ClientKey,
-        statement: &Statement,
-        answer: u8,
-    ) -> bool {
+        request: &mut Request,
+        text: &[u8],
+        full_tickets: u32,
+    ) -> ToServer {
+        let (statement, answer) = (&request.statement, request.answer);
+        let is_large = request.found_ahead.is_some();
+        match statement.kind {
+            _ if statement.sets_pool_variable && is_large => {
+                let error = MySqlError::pool_variable_too_long(self.settings.large_statement_size);
+                self.error(key, answer, &error);
+                ToServer::Nothing
+            }
+            _ if statement.sets_pool_variable => {
+                self.set_pool_variables(key, text, (statement.several, full_tickets), answer)
+            }
+            _ if self.transaction_command(key, statement, answer) => ToServer::Nothing,
+            _ if !is_large && self.known(key, statement, text, answer, &mut request.remember) => {
+                ToServer::Nothing
+            }
+            // What stands behind them in the same text has to be run as well.
+            Kind::ShowWarnings if !statement.several => {
+                let shown = self.saved_diagnostics(key).warnings();
+                self.show(key, shown, answer)
+            }
+            Kind::ShowDiagnostics if !statement.several => {
+                let text = Some(text).filter(|_| !is_large);
+                let shown = self.saved_diagnostics(key).asked_for(text, answer);
+                self.show(key, shown, answer)
+            }
+            _ => ToServer::AsItIs,
+        }
+    }
+
+    /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where one has to.
+    pub(super) fn transaction_command(&mut self, key: ClientKey, statement: &Statement, answer: u8) -> bool {
         let Some(command) = statement.transaction else { return false };
         let (sessions, server) = (&self.sessions.states, self.servers.primary());
         let client = &mut self.clients[key];
-        let Some(before) = client.begin_or_end_late(&self.settings, sessions, server, command) else {
+        let Some(before) = client.begin_or_end_late(self.settings, sessions, server, command) else {
             return false;
         };
         client.answered_here(server);
@@ -124,10 +200,10 @@ impl Engine {
         let told = told.filter(|_| !server.is_mariadb() && tells.is_some());
         let status = client.reader().status();
         match &told {
-            None => self.answer_ok(key, answer),
+            None => self.ok(key, answer),
             Some(session_changes) => {
                 let status = status.with(StatusFlags::SESSION_STATE_CHANGED);
-                self.answer_this_ok(key, answer, &OkPacket { session_changes, ..OkPacket::plain(status) });
+                self.this_ok(key, answer, &OkPacket { session_changes, ..OkPacket::plain(status) });
             }
         }
         true
@@ -135,7 +211,7 @@ impl Engine {
 
     /// Answers a statement whose answer is known. False where the server has to be asked; `remember` is then set where its
     /// answer is to be remembered.
-    pub(super) fn answer_known(
+    fn known(
         &mut self,
         key: ClientKey,
         statement: &Statement,
@@ -144,7 +220,7 @@ impl Engine {
         remember: &mut Option<Question>,
     ) -> bool {
         let client = &mut self.clients[key];
-        match self.sessions.known_answer(&self.settings, client, statement, text, answer) {
+        match self.sessions.known_answer(self.settings, client, statement, text, answer) {
             Known::Nothing => return false,
             Known::NotYet(question) => {
                 *remember = Some(question);
@@ -156,33 +232,40 @@ impl Engine {
             }
             Known::Set(changes) => {
                 client.answered_here(self.servers.primary());
-                self.answer_ok_and_tell(key, answer, &[], &changes);
+                self.ok_and_tell(key, answer, &[], &changes);
             }
         }
         self.views.totals.answered_sets += 1;
         true
     }
 
-    /// A `SET` of the pool's variables: understood here, and only what else stands in it goes to the server.
-    pub(super) fn set_pool_variables(&mut self, key: ClientKey, text: &[u8], several: bool, answer: u8) {
-        let mode = self.lex_mode(key);
-        match self.clients[key].read_pool_set(text, mode, several) {
+    /// A `SET` of the pool's variables: understood here, and only what else stands in it goes to the server. `full_tickets`: as many as
+    /// a client gets in general.
+    fn set_pool_variables(
+        &mut self,
+        key: ClientKey,
+        text: &[u8],
+        (several, full_tickets): (bool, u32),
+        answer: u8,
+    ) -> ToServer {
+        let client = &mut self.clients[key];
+        let mode = client.lex_mode(&self.sessions.states, self.servers.primary());
+        match client.read_pool_set(text, mode, several) {
             Ok(ReadSet { priority, rest: Some(rest) }) => {
-                self.queue_request(key, Request::rest_of_pool_set(&rest, mode, priority, answer));
+                return ToServer::Instead(Box::new(Request::rest_of_pool_set(&rest, mode, priority, answer)));
             }
             Ok(ReadSet { priority, rest: None }) => {
-                let full = self.scheduling.scheduler.full_tickets();
-                let client = &mut self.clients[key];
-                client.take_priority(priority, full);
+                client.take_priority(priority, full_tickets);
                 client.session.aftermath.row_count = 0;
-                self.answer_ok(key, answer);
+                self.ok(key, answer);
             }
-            Err(error) => self.answer_error(key, answer, &error),
+            Err(error) => self.error(key, answer, &error),
         }
+        ToServer::Nothing
     }
 
     /// What the servers send where they say `my_eof`: an EOF packet, or its successor.
-    pub(crate) fn answer_eof(&mut self, client: ClientKey, sequence: u8) {
+    pub(crate) fn eof(&mut self, client: ClientKey, sequence: u8) {
         let client = &self.clients[client];
         let mut payload = Vec::new();
         if client.deprecate_eof() {
@@ -208,9 +291,15 @@ impl Engine {
     }
 
     /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
-    pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
-        if self.is_reader() {
-            return self.note_error_of_guest(client, &MySqlError::replica_refuses(error));
+    pub(crate) fn server_error(
+        &mut self,
+        client: ClientKey,
+        request: &Request,
+        error: &ServerError,
+    ) -> Option<RefusedLogin> {
+        if self.guests.is_some() {
+            self.error_of_guest(client, &MySqlError::replica_refuses(error));
+            return None;
         }
         let login = request.command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[client].login.sequence } else { request.answer };
@@ -218,35 +307,41 @@ impl Engine {
         wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
             .put(&mut payload);
         self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
-        if login {
-            let reason = String::from_utf8_lossy(&error.message).into_owned();
-            self.schema_refused(client, &payload, &reason);
-            self.close_client(client, ClosedFor::LoginRefused, &reason);
-        }
+        let reason = || String::from_utf8_lossy(&error.message).into_owned();
+        login.then(|| RefusedLogin { error: payload, reason: reason() })
     }
 
-    /// The schema is there for the client that asked: those that waited with it are logged in.
-    pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
-        for key in self.logins.end_schema_check(asked, &self.clients) {
-            self.clients[key].end_login();
-            self.answer_login(key, self.clients[key].login.sequence);
+    /// Leaves behind what a server's error does, which is about to be told.
+    pub(crate) fn note_server_error(&mut self, client: ClientKey, error: &ServerError) {
+        let reader = self.reader(client);
+        self.clients[client].session.aftermath.row_count = -1;
+        self.keep_diagnostics(client, Diagnostics::of_error(error, reader));
+    }
+
+    /// The client's open transaction has gone with its backend, and was not committed: it hears what a deadlock's victim hears, and goes on.
+    pub(crate) fn rolled_back(&mut self, key: ClientKey, sequence: u8) {
+        self.clients[key].is_rolled_back();
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
+        self.error(key, sequence, &MySqlError::rolled_back());
+        self.resume.push(key);
+    }
+
+    /// This would be said to a guest's client.
+    pub(crate) fn error_of_guest(&mut self, key: ClientKey, error: &MySqlError) {
+        if let Some(guests) = &mut self.guests {
+            guests.note_error(key, error);
+        }
+        if let Some(client) = self.clients.get(key)
+            && matches!(client.phase(), Phase::Idle)
+        {
             self.resume.push(key);
         }
     }
 
-    /// The client that asked gets this error as the end of its login: so do those that waited with it.
-    pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
-        for key in self.logins.end_schema_check(asked, &self.clients) {
-            let client = &self.clients[key];
-            self.io.send_packet_to(client.connection, client.login.sequence, error);
-            self.close_client(key, ClosedFor::LoginRefused, reason);
-        }
-    }
-
     /// An error packet with this sequence number.
-    pub(crate) fn answer_error(&mut self, client: ClientKey, sequence: u8, error: &MySqlError) {
-        if self.is_reader() {
-            return self.note_error_of_guest(client, error);
+    pub(crate) fn error(&mut self, client: ClientKey, sequence: u8, error: &MySqlError) {
+        if self.guests.is_some() {
+            return self.error_of_guest(client, error);
         }
         let reader = self.reader(client);
         let state = &mut self.clients[client];
@@ -268,7 +363,7 @@ impl Engine {
         statement: &InFlight,
     ) {
         let (state, sessions) = (&mut self.clients[client], &self.sessions.states);
-        let left = state.note_aftermath((client, key), &mut self.servers, sessions, request, statement);
+        let left = state.note_aftermath((client, key), self.servers, sessions, request, statement);
         if let Some(diagnostics) = left {
             self.keep_diagnostics(client, diagnostics);
         }
@@ -277,43 +372,42 @@ impl Engine {
     /// What a client's statement has left, within the bound of what is kept for all.
     pub(crate) fn keep_diagnostics(&mut self, key: ClientKey, diagnostics: Diagnostics) {
         let limit = self.settings.kept_warnings_memory;
-        if self.client_memory.keep_diagnostics(&mut self.clients, key, diagnostics, limit) {
+        if self.client_memory.keep_diagnostics(self.clients, key, diagnostics, limit) {
             self.views.limit_reached(self.now, Limit::KeptWarningsMemory, limit as u64);
         }
     }
 
     /// What is known of a client's statement before, about which it asks.
-    pub(super) fn saved_diagnostics(&self, key: ClientKey) -> SavedDiagnostics<'_> {
-        let (settings, sessions) = (&self.settings, &self.sessions.states);
-        SavedDiagnostics { client: &self.clients[key], settings, sessions, servers: &self.servers }
+    fn saved_diagnostics(&self, key: ClientKey) -> SavedDiagnostics<'_> {
+        let (settings, sessions) = (self.settings, &self.sessions.states);
+        SavedDiagnostics { client: &self.clients[key], settings, sessions, servers: self.servers }
     }
 
-    /// Tells it. False where the server has to.
-    pub(super) fn show_diagnostics(&mut self, key: ClientKey, shown: Shown, answer: u8) -> bool {
+    /// Tells it, where that is not for the server.
+    fn show(&mut self, key: ClientKey, shown: Shown, answer: u8) -> ToServer {
         match shown {
-            Shown::ByServer => return false,
+            Shown::ByServer => return ToServer::AsItIs,
             Shown::Packets(reply) => {
                 let client = &mut self.clients[key];
                 client.session.aftermath.row_count = -1;
                 self.io.outbox.send(client.connection, &reply);
             }
-            Shown::Refusal => self.answer_error(key, answer, &MySqlError::diagnostics_moved()),
-            Shown::AnswerTo(request) => self.queue_request(key, *request),
+            Shown::Refusal => self.error(key, answer, &MySqlError::diagnostics_moved()),
+            Shown::AnswerTo(request) => return ToServer::Instead(request),
             Shown::NoSuchCondition(diagnostics) => {
                 let status = self.clients[key].reader().status();
-                self.answer_this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(status) });
+                self.this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(status) });
                 self.clients[key].session.aftermath.row_count = -1;
                 self.keep_diagnostics(key, diagnostics);
             }
         }
-        true
+        ToServer::Nothing
     }
 
-    /// The OK that ends a login or a COM_CHANGE_USER. What follows the former may be compressed.
-    pub(crate) fn answer_login(&mut self, key: ClientKey, sequence: u8) {
-        let proof = self.clients[key].certificate_proof(&self.logins.identities, self.servers.primary());
+    /// The OK that ends a login or a COM_CHANGE_USER, with this proof of our certificate. What follows the former may be compressed.
+    pub(super) fn login(&mut self, key: ClientKey, sequence: u8, proof: &[u8]) {
         let schema = self.clients[key].schema_of_login(&self.sessions.states);
-        self.answer_ok_and_tell(key, sequence, &proof, &schema);
+        self.ok_and_tell(key, sequence, proof, &schema);
         let client = &mut self.clients[key];
         if let Some(until) = client.login.until.take() {
             let left = until.since(self.now);

@@ -219,3 +219,9 @@ impl Question {
         given == user && *of_account == account.user && *host == account.host && self.stored == stored
     }
 }
+
+/// MariaDB Connector/C and what is built on it (ma_net_safe_read: errors in the client's range become 2027).
+pub(super) fn is_libmariadb(attributes: &[u8]) -> bool {
+    wire::parse_attributes(attributes)
+        .is_ok_and(|mut pairs| pairs.any(|pair| pair == (&b"_client_name"[..], &b"libmariadb"[..])))
+}

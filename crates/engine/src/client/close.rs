@@ -1,24 +1,27 @@
-//! The end of a client, whoever wants it, and its leave from this process for another.
-
-use seam::{CloseReason, Instant};
-use wire::{Command, StatusFlags};
+//! Ends: of a client, whoever wants it, of transactions that stay open, and of statements that nobody should wait for. And a client's leave
+//! from this process for another.
 
 use super::attempt::Login;
 use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::frozen::{Aside, Common, FrozenClient};
 use super::session_memory::{ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{Lost, Phase, Running};
-use crate::backend::{Afterwards, InFlight, Owner};
+use crate::backend::{Afterwards, Owner};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::errors::MySqlError;
+use crate::errors::{Bound, MySqlError, ServerError};
 use crate::frozen::plain::{bytes_of, read};
 use crate::frozen::{NotFrozen, NotThawed};
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::ClientKey;
 use crate::io::Role;
 use crate::outside::event::Event;
+use crate::outside::kills_under_way::LONGEST;
 use crate::outside::named::{ClosedFor, Limit};
+use crate::overload::abandoned::Abandoned;
+use crate::overload::ending::{EndOfAbandoned, EndOfTransaction, Overdue, TooSlow};
+use crate::request::Request;
 use crate::scheduler::frozen::FrozenWait;
+use seam::{CloseReason, Instant};
 
 impl Engine {
     /// Closes a client for a reason that an operator may want to read, in the log and by kind among the metrics.
@@ -45,9 +48,26 @@ impl Engine {
             _ => (MySqlError::read_timeout(), "nothing more of its command for wait_timeout"),
         };
         if self.servers.primary().facts.as_ref().is_some_and(Facts::tells_idle_clients) {
-            self.answer_error(key, headers, &error);
+            self.answers().error(key, headers, &error);
         }
         self.close_client(key, ClosedFor::WaitTimeout, reason);
+    }
+
+    /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
+    pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
+        if let Some(refused) = self.answers().server_error(client, request, error) {
+            self.schema_refused(client, &refused.error, &refused.reason);
+            self.close_client(client, ClosedFor::LoginRefused, &refused.reason);
+        }
+    }
+
+    /// The client that asked gets this error as the end of its login: so do those that waited with it.
+    pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
+        for key in self.logins.end_schema_check(asked, &self.clients) {
+            let client = &self.clients[key];
+            self.io.send_packet_to(client.connection, client.login.sequence, error);
+            self.close_client(key, ClosedFor::LoginRefused, reason);
+        }
     }
 
     /// Another kind of server than that in whose name clients were greeted has taken its place: they are told, and go.
@@ -105,13 +125,11 @@ impl Engine {
     /// A client's connection has ended.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
-            let reached = (Limit::LoginMemory, self.settings.login_memory as u64);
-            self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
+            self.note_refused(key, (Limit::LoginMemory, self.settings.login_memory as u64));
             return self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
         if reason == CloseReason::TooMuchHeld {
-            let reached = (Limit::StatementMemory, self.settings.statement_memory as u64);
-            self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
+            self.note_refused(key, (Limit::StatementMemory, self.settings.statement_memory as u64));
             return self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
         }
         self.client_gone(key);
@@ -166,27 +184,6 @@ impl Engine {
         self.io.set_role(client.connection, Role::Free);
     }
 
-    /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such
-    /// that nobody expects anything of them.
-    pub(crate) fn abandoned_ended(&mut self, key: BackendKey, statement: &InFlight) {
-        if statement.shared && self.servers.contains(key) {
-            self.servers.brought_state_stands(key, statement, &mut self.sessions.states);
-        }
-        let summary = &statement.summary;
-        let in_transaction = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
-        let code_has_come =
-            statement.library.is_some_and(|version| version != self.pool.workers.stored_code.version());
-        let clean = if in_transaction || !summary.changes.is_empty() || code_has_come {
-            Afterwards::Close
-        } else if summary.error.is_some() {
-            Afterwards::Reset
-        } else {
-            return;
-        };
-        let Some(backend) = self.servers.get_mut(key) else { return };
-        backend.afterwards = backend.afterwards.max(clean);
-    }
-
     /// The statement goes on without its client; its backend is cleaned before anybody else gets it.
     fn abandon_statement(&mut self, key: ClientKey) {
         if self.coalescing().hand_over(key) {
@@ -197,7 +194,7 @@ impl Engine {
         self.clients[key].activity.stalled_since = None;
         let (views, around) = self.slow_log();
         views.note_slow_abandoned(&around, key, backend);
-        self.note_abandoned(key, backend);
+        self.overdue().note_abandoned(key, backend);
         let state = &mut self.servers[backend];
         for statement in &mut state.in_flight {
             if statement.owner.client() == Some(key) {
@@ -230,19 +227,6 @@ impl Engine {
         }
     }
 
-    /// What a client has lost between two commands, if this command is answered with that.
-    pub(crate) fn loss_told_to(&self, key: ClientKey, command: &Command<'_>) -> Option<Lost> {
-        let lost = self.clients[key].loss.lost?;
-        let goes_on = lost == Lost::Transaction && self.settings.cluster.several;
-        let told = match command {
-            Command::Quit => false,
-            // These have no answer, or ask for nothing of the transaction.
-            Command::StmtClose(_) | Command::StmtSendLongData { .. } | Command::Ping => !goes_on,
-            _ => true,
-        };
-        told.then_some(lost)
-    }
-
     /// The answer to the first command after a backend was lost with something that cannot be had again. The connection
     /// ends with it, as one's own would have: going on would run the rest of a transaction outside of it. With several
     /// servers a transaction that is lost is said to be rolled back instead, and the connection goes on.
@@ -250,7 +234,7 @@ impl Engine {
         if lost == Lost::Transaction && self.settings.cluster.several {
             return self.tell_rolled_back(key, sequence);
         }
-        let error = match (lost, self.bound_behind(lost)) {
+        let error = match (lost, self.settings.overload.bound_behind(lost)) {
             (Lost::IdleTooLong, Some(bound)) => MySqlError::transaction_idle(&bound),
             (Lost::OpenTooLong, Some(bound)) => MySqlError::transaction_over(&bound),
             (Lost::HeldIdle, Some(bound)) => MySqlError::held_idle(&bound),
@@ -259,7 +243,7 @@ impl Engine {
             _ => MySqlError::server_lost(true),
         };
         if !self.clients[key].loss.wants_end || !error.is_clients() {
-            self.answer_error(key, sequence, &error);
+            self.answers().error(key, sequence, &error);
         }
         self.close_client(key, lost.closes_for(), &error.message);
     }
@@ -269,12 +253,14 @@ impl Engine {
         self.close_largest_holders();
         let (now, settings) = (self.now, &self.settings);
         let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
+        // A KILL waits so long for a backend to be opened, and then for the server's answer.
+        let kill_by_server = settings.backend_connect_timeout + LONGEST;
         let (mut idle_ones, mut stalled_ones, mut killers) = (Vec::new(), Vec::new(), Vec::new());
         for (key, client) in self.clients.iter() {
             match (client.phase(), client.activity.stalled_since) {
                 (Phase::Idle, None) if client.is_idle_too_long(now, idle) => idle_ones.push(key),
                 (_, Some(since)) if now.since(since) > stalled => stalled_ones.push(key),
-                (Phase::Killing(killing), _) if killing.is_over(now) => killers.push(key),
+                (Phase::Killing(killing), _) if killing.is_over(now, kill_by_server) => killers.push(key),
                 _ => {}
             }
         }
@@ -309,7 +295,7 @@ impl Engine {
                 // The number that the packet has of which this is the beginning.
                 _ => {
                     let next = client.input.get(wire::HEADER_LEN - 1).map_or(1, |last| last.wrapping_add(1));
-                    self.answer_error(key, next, &error);
+                    self.answers().error(key, next, &error);
                 }
             }
             self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
@@ -336,9 +322,8 @@ impl Engine {
 
     fn end_for_session(&mut self, key: ClientKey, reason: &str) {
         let limit = self.settings.session_memory;
-        let reached = (Limit::SessionMemory, limit as u64);
-        self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
-        self.answer_error(key, 1, &MySqlError::session_memory(limit));
+        self.note_refused(key, (Limit::SessionMemory, limit as u64));
+        self.answers().error(key, 1, &MySqlError::session_memory(limit));
         self.close_client(key, ClosedFor::Memory, reason);
     }
 
@@ -370,10 +355,122 @@ impl Engine {
         let to_close =
             self.client_memory.holders_to_close(self.now, &self.clients, (held, limit), others_too);
         for &key in &to_close {
-            self.answer_error(key, 1, &MySqlError::statement_memory(limit));
+            self.answers().error(key, 1, &MySqlError::statement_memory(limit));
             self.close_client(key, ClosedFor::Memory, MEMORY_USED_UP);
         }
         !to_close.is_empty()
+    }
+
+    /// What may have lasted for too long.
+    pub(crate) fn overdue(&mut self) -> Overdue<'_> {
+        let Self { now, settings, clients, servers, scheduling, .. } = self;
+        Overdue { now: *now, settings, clients, servers, scheduling }
+    }
+
+    /// A client is refused or loses something, since it has reached a limit.
+    pub(crate) fn note_refused(&mut self, key: ClientKey, reached: (Limit, u64)) {
+        self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
+    }
+
+    /// Ends statements that are over their time, and those that nobody waits for.
+    pub(crate) fn end_overdue(&mut self) {
+        for key in self.overdue().with_slow_statements() {
+            let Some(TooSlow { client, followers }) = self.overdue().end_slow(key) else { continue };
+            let id = self.clients[client].id;
+            let bound = Bound::time(Limit::QueryTimeout, self.settings.overload.query_timeout);
+            for each in followers.into_iter().chain([client]) {
+                self.note_refused(each, bound.reached());
+            }
+            self.end_group(key, &MySqlError::interrupted());
+            self.kill(id, true);
+        }
+        for key in std::mem::take(&mut self.scheduling.to_be_cancelled) {
+            if let Some(client) = self.overdue().end_cancelled(key) {
+                let id = self.clients[client].id;
+                self.kill(id, true);
+            }
+            self.overdue().keep_to_be_cancelled(key);
+        }
+        for abandoned in std::mem::take(&mut self.scheduling.abandoned) {
+            self.end_abandoned(abandoned);
+        }
+    }
+
+    fn end_abandoned(&mut self, abandoned: Abandoned) {
+        let key = abandoned.backend;
+        let several = self.settings.cluster.several;
+        let backend = self.servers.get(key);
+        let is_former = backend.is_some_and(|backend| self.following.is_former(several, &backend.place));
+        match self.overdue().end_abandoned(&abandoned, is_former) {
+            EndOfAbandoned::None => return,
+            EndOfAbandoned::GiveUp => return self.give_up_backend(key, "nobody waits for what runs there"),
+            EndOfAbandoned::Kill(carrier, ending) => return self.sending().kill(carrier, ending),
+            EndOfAbandoned::Open => self.open_backend_like(key),
+            EndOfAbandoned::Later => {}
+        }
+        self.scheduling.abandoned.push(abandoned);
+    }
+
+    /// Closes the backends of statements that nobody has waited for since long.
+    pub(crate) fn sweep_abandoned(&mut self) {
+        for key in self.overdue().long_abandoned() {
+            let limit = self.settings.overload.abandoned_timeout.as_secs();
+            self.views.limit_reached(self.now, Limit::AbandonedTimeout, limit);
+            self.close_backend(key, "what runs on it has been waited for by nobody for abandoned_timeout");
+        }
+    }
+
+    /// Ends transactions that have been open, or idle, for too long, and what idle clients hold where others need it. Once a second, as
+    /// other timeouts of clients.
+    pub(crate) fn sweep_transactions(&mut self) {
+        let (settings, logins) = (&self.settings, &self.logins.identities);
+        let over = self.scheduling.idle_holders_to_end(self.now, settings, &self.pool, &self.clients, logins);
+        for key in over {
+            let bound = self.settings.overload.idle_hold_bound();
+            self.note_refused(key, bound.reached());
+            self.take_backend_from_idle(key, Lost::HeldIdle);
+        }
+        for (key, lost) in self.overdue().transactions() {
+            self.end_transaction(key, lost);
+        }
+    }
+
+    fn end_transaction(&mut self, key: ClientKey, lost: Lost) {
+        let end = self.clients[key].end_of_transaction();
+        if matches!(end, EndOfTransaction::Later) {
+            return;
+        }
+        // Behind what follows, the client may be gone.
+        if let Some(bound) = self.settings.overload.bound_behind(lost) {
+            self.note_refused(key, bound.reached());
+        }
+        match end {
+            EndOfTransaction::Later => {}
+            EndOfTransaction::WithItsBackend => self.take_backend_from_idle(key, lost),
+            EndOfTransaction::WithAnAnswer => {
+                self.scheduling.scheduler.remove(key);
+                let answer = self.take_request(key).map_or(1, |request| request.answer);
+                self.clients[key].cancel();
+                self.answer_lost(key, lost, answer);
+            }
+            EndOfTransaction::ByKill => {
+                let id = self.clients[key].id;
+                self.kill(id, false);
+            }
+        }
+    }
+
+    /// Takes an idle client's backend away, which rolls its transaction back and frees its locks at once. The client hears of
+    /// it in the answer to its next command, after which its connection ends: an error that nobody has asked for would find
+    /// no reader.
+    fn take_backend_from_idle(&mut self, key: ClientKey, lost: Lost) {
+        let client = &mut self.clients[key];
+        client.loss.lost = Some(lost);
+        client.session.aftermath.insert_id_lost();
+        if let Some(backend) = client.backend.take() {
+            self.reset_backend(backend);
+        }
+        self.clients.server_keeps_up(key, &mut self.io.outbox);
     }
 
     /// Turns a client into bytes, and these into a client that takes its place; the one at this place in the order of the table, from the

@@ -7,6 +7,7 @@ use sql::Kind;
 use wire::{Capabilities, Command, CommandKind, Expect, Extent, WireError};
 use zeroize::Zeroize;
 
+use super::answer::ToServer;
 use super::attempt::Login;
 use super::client_memory::make_room;
 use super::execution::Execution;
@@ -20,8 +21,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
-use crate::request::{QueryAttributes, Request, RequestKind, RequestTurn};
-use crate::scheduler::lane::Lane;
+use crate::request::{QueryAttributes, Request, RequestKind};
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
@@ -78,7 +78,7 @@ impl Engine {
             let answer = extent.last_sequence.wrapping_add(1);
             match self.clients[key].large_command(&mut input) {
                 Some((command, attributes)) => self.read_elsewhere(key, command, input, answer, attributes),
-                None => self.answer_error(key, answer, &MySqlError::malformed_packet()),
+                None => self.answers().error(key, answer, &MySqlError::malformed_packet()),
             }
             if behind.is_empty() || !self.clients.contains(key) {
                 return;
@@ -133,7 +133,7 @@ impl Engine {
         if counts && self.lacks_statement_memory() && self.clients.contains(key) {
             let limit = self.settings.statement_memory;
             if matches!(self.clients[key].phase(), Phase::Idle) {
-                self.answer_error(key, 1, &MySqlError::statement_memory(limit));
+                self.answers().error(key, 1, &MySqlError::statement_memory(limit));
             }
             self.close_client(key, ClosedFor::Memory, "statement_memory is used up");
         }
@@ -207,7 +207,7 @@ impl Engine {
         let Some(message) = wire::read_message(bytes, 0, most)? else { return Ok(0) };
         if message.payload.is_empty() {
             // The servers take it for COM_SLEEP (dispatch_command).
-            self.answer_error(key, message.last_sequence.wrapping_add(1), &MySqlError::unknown_command());
+            self.answers().error(key, message.last_sequence.wrapping_add(1), &MySqlError::unknown_command());
             return Ok(message.consumed);
         }
         let command = Command::parse(&message.payload)?;
@@ -222,10 +222,10 @@ impl Engine {
             WireError::TooLarge { .. } if idle => {
                 let reached = (Limit::MaxAllowedPacket, self.settings.max_allowed_packet as u64);
                 self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
-                self.answer_error(key, 1, &MySqlError::packet_too_large());
+                self.answers().error(key, 1, &MySqlError::packet_too_large());
             }
             WireError::WrongSequence { found, .. } if idle => {
-                self.answer_error(key, found.wrapping_add(1), &MySqlError::out_of_order());
+                self.answers().error(key, found.wrapping_add(1), &MySqlError::out_of_order());
             }
             _ => {}
         }
@@ -236,7 +236,7 @@ impl Engine {
     fn command(&mut self, key: ClientKey, command: Command<'_>, raw: &[u8], sequence: u8) {
         let answer = sequence.wrapping_add(1);
         self.clients[key].takes_command(self.now);
-        if let Some(lost) = self.loss_told_to(key, &command) {
+        if let Some(lost) = self.clients[key].loss_told_to(&command, self.settings.cluster.several) {
             return self.answer_lost(key, lost, answer);
         }
         let other = |expect| Request { answer, ..Request::plain(raw.to_vec(), expect, RequestKind::Other) };
@@ -244,7 +244,7 @@ impl Engine {
             Command::Quit => self.drop_client(key),
             Command::Query(body) => match self.clients[key].plain_query(body, raw) {
                 Ok(plain) => self.query(key, plain.text, &plain.raw, answer, plain.attributes),
-                Err(error) => self.answer_error(key, answer, &error),
+                Err(error) => self.answers().error(key, answer, &error),
             },
             Command::Ping if self.clients[key].server_watches_idleness(&self.servers) => {
                 self.queue_request(key, other(Expect::Simple));
@@ -259,17 +259,30 @@ impl Engine {
             Command::ChangeUser(body) => self.change_user(key, body, sequence),
             Command::StmtPrepare(text) => self.prepare(key, text, raw, answer),
             Command::StmtExecute { statement, flags, body } => {
-                self.execute_once(key, statement, (flags, body), raw, answer);
+                match self.prepared().plain_execution(key, statement, (flags, body), raw) {
+                    Ok(plain) => self.execute(key, statement, plain.execution(), &plain.raw, answer),
+                    Err(error) => self.answers().error(key, answer, &error),
+                }
             }
             Command::StmtBulkExecute { statement, flags, body } => {
                 self.execute(key, statement, Execution::Bulk { flags, body }, raw, answer);
             }
-            Command::StmtFetch { statement, .. } => self.fetch(key, statement, raw, answer),
-            Command::StmtReset(statement) => self.reset_statement(key, statement, raw, answer),
+            Command::StmtFetch { statement, .. } => {
+                let fetch = self.prepared().fetch(key, statement, raw, answer);
+                self.queue_or_answer(key, fetch.map(Some), answer);
+            }
+            Command::StmtReset(statement) => {
+                let reset = self.prepared().reset(key, statement, raw, answer);
+                self.queue_or_answer(key, reset, answer);
+            }
             Command::StmtSendLongData { statement, parameter, .. } => {
                 self.send_long_data(key, statement, parameter, raw);
             }
-            Command::StmtClose(statement) => self.close_statement(key, statement),
+            Command::StmtClose(statement) => {
+                if self.prepared().close(key, statement) {
+                    self.cursor_closed_between_statements(key);
+                }
+            }
             Command::Unsupported(REFRESH | SHUTDOWN) => self.queue_request(key, other(Expect::Simple)),
             Command::Unsupported(REGISTER_REPLICA) => {
                 let (expect, command) = (Expect::Simple, RequestKind::RegisterReplica);
@@ -284,12 +297,60 @@ impl Engine {
                 let held = Some(Held::ProcessList(Served::default()));
                 self.queue_request(key, Request { held, ..other(Expect::ResultSets) });
             }
-            Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),
+            Command::Unsupported(_) => self.answers().error(key, answer, &MySqlError::unknown_command()),
+        }
+    }
+
+    /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE.
+    fn execute(&mut self, key: ClientKey, number: u32, execution: Execution<'_>, raw: &[u8], answer: u8) {
+        match self.execution_for_server(key, number, (execution, raw), answer) {
+            Ok(Some(request)) => self.lend_or_queue(key, request),
+            Ok(None) => {}
+            Err(error) => self.answers().error(key, answer, &error),
+        }
+    }
+
+    /// An execution that is not answered here.
+    fn execution_for_server(
+        &mut self,
+        key: ClientKey,
+        number: u32,
+        (execution, raw): (Execution<'_>, &[u8]),
+        answer: u8,
+    ) -> Result<Option<Request>, MySqlError> {
+        let begun = self.prepared().begin_execution(key, number, execution)?;
+        if let Some(target) = begun.kills
+            && self.kill_statement(key, target, answer, None)
+        {
+            return Ok(None);
+        }
+        self.prepared().check_long_data(key, &begun)?;
+        let is_whole = execution.is_whole_without_parameters();
+        if is_whole && self.answers().transaction_command(key, &begun.statement, answer) {
+            return Ok(None);
+        }
+        self.prepared().execution(key, &begun, (execution, raw), answer).map(Some)
+    }
+
+    /// Queues what is for the server, and answers what is not.
+    fn queue_or_answer(&mut self, key: ClientKey, request: Result<Option<Request>, MySqlError>, answer: u8) {
+        match request {
+            Ok(Some(request)) => self.queue_request(key, request),
+            Ok(None) => self.answers().ok(key, answer),
+            Err(error) => self.answers().error(key, answer, &error),
+        }
+    }
+
+    fn send_long_data(&mut self, key: ClientKey, number: u32, parameter: u16, raw: &[u8]) {
+        let keeps_more = self.prepared().send_long_data(key, number, parameter, raw);
+        if keeps_more && self.lacks_statement_memory() && self.clients.contains(key) {
+            let error = MySqlError::statement_memory(self.settings.statement_memory);
+            self.prepared().long_data_is_wrong(key, number, error);
         }
     }
 
     /// A text, apart from what has come along with it.
-    pub(super) fn query(
+    pub(crate) fn query(
         &mut self,
         key: ClientKey,
         text: &[u8],
@@ -311,36 +372,23 @@ impl Engine {
 
     /// False where a text has been answered here. Of a large one, which has been read elsewhere, only KILL needs the text here.
     pub(super) fn is_for_the_server(&mut self, key: ClientKey, request: &mut Request, text: &[u8]) -> bool {
-        let (statement, answer) = (&request.statement, request.answer);
-        let is_large = request.found_ahead.is_some();
-        match statement.kind {
-            Kind::Kill(target) if !statement.several && self.kill_statement(key, target, answer, None) => {
-                false
+        let answer = request.answer;
+        match request.statement.kind {
+            Kind::Kill(target)
+                if !request.statement.several && self.kill_statement(key, target, answer, None) =>
+            {
+                return false;
             }
-            Kind::Kill(_) if self.kill_and_go_on(key, text, answer) => false,
-            _ if statement.sets_pool_variable && is_large => {
-                let error = MySqlError::pool_variable_too_long(self.settings.large_statement_size);
-                self.answer_error(key, answer, &error);
-                false
-            }
-            _ if statement.sets_pool_variable => {
-                self.set_pool_variables(key, text, statement.several, answer);
-                false
-            }
-            _ if self.answer_transaction_command(key, statement, answer) => false,
-            _ if !is_large && self.answer_known(key, statement, text, answer, &mut request.remember) => false,
-            // What stands behind them in the same text has to be run as well.
-            Kind::ShowWarnings if !statement.several => {
-                let shown = self.saved_diagnostics(key).warnings();
-                !self.show_diagnostics(key, shown, answer)
-            }
-            Kind::ShowDiagnostics if !statement.several => {
-                let text = Some(text).filter(|_| !is_large);
-                let shown = self.saved_diagnostics(key).asked_for(text, answer);
-                !self.show_diagnostics(key, shown, answer)
-            }
-            _ => true,
+            Kind::Kill(_) if self.kill_and_go_on(key, text, answer) => return false,
+            _ => {}
         }
+        let full_tickets = self.scheduling.scheduler.full_tickets();
+        match self.answers().instead_of_server(key, request, text, full_tickets) {
+            ToServer::AsItIs => return true,
+            ToServer::Instead(request) => self.queue_request(key, *request),
+            ToServer::Nothing => {}
+        }
+        false
     }
 
     fn prepare(&mut self, key: ClientKey, text: &[u8], raw: &[u8], answer: u8) {
@@ -360,30 +408,19 @@ impl Engine {
         let error = if template.is_some_and(|template| template.statement.sets_pool_variable) {
             Some(MySqlError::not_to_be_prepared())
         } else {
-            self.lack_of_room_to_prepare(request, length)
+            self.prepared().lack_of_room(request, length).err()
         };
         match &error {
-            Some(error) => self.answer_error(key, request.answer, error),
+            Some(error) => self.answers().error(key, request.answer, error),
             None => self.clients[key].count(Counter::Prepare),
         }
         error.is_none()
     }
 
-    fn lack_of_room_to_prepare(&mut self, request: &Request, length: usize) -> Option<MySqlError> {
-        let most = self.settings.max_prepared_stmt_count.div_ceil(self.pool.workers.count());
-        if self.sessions.statement_count >= most {
-            let limit = self.settings.max_prepared_stmt_count;
-            self.views.limit_reached(self.now, Limit::MaxPreparedStmtCount, u64::from(limit));
-            return Some(MySqlError::too_many_prepared_statements(limit));
-        }
-        let found = request.changes.template.as_ref().map_or(0, |template| template.bytes());
-        self.make_room_for_text(length + found + request.statement.bytes()).err()
-    }
-
     /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().
     fn ping(&mut self, key: ClientKey, answer: u8) {
         self.clients[key].session.aftermath.row_count = 0;
-        self.answer_ok(key, answer);
+        self.answers().ok(key, answer);
     }
 
     /// COM_SET_OPTION: 0 turns multi-statements on, 1 off. Anything else is an unknown command (dispatch_command).
@@ -394,9 +431,9 @@ impl Engine {
         match option {
             0 => client.capabilities |= Capabilities::MULTI_STATEMENTS,
             1 => client.capabilities = client.capabilities.without(Capabilities::MULTI_STATEMENTS),
-            _ => return self.answer_error(key, answer, &MySqlError::unknown_command()),
+            _ => return self.answers().error(key, answer, &MySqlError::unknown_command()),
         }
-        self.answer_eof(key, answer);
+        self.answers().eof(key, answer);
     }
 
     /// COM_RESET_CONNECTION: on the client's backend where it holds one; else its state is only here.
@@ -406,73 +443,30 @@ impl Engine {
             return self.queue_request(key, request);
         }
         self.forget_state(key);
-        self.answer_ok(key, answer);
+        self.answers().ok(key, answer);
     }
 
     /// Hands a request to the scheduler.
     pub(crate) fn queue_request(&mut self, key: ClientKey, mut request: Request) {
         if let Err(error) = self.clients[key].count_literals(&self.servers, &self.settings, &mut request) {
-            return self.answer_error(key, request.answer, &error);
+            return self.answers().error(key, request.answer, &error);
         }
         let bytes = request.bytes();
         self.client_memory.statements.set(&mut request.bytes.counted, bytes);
         self.views.measures.turn.note_statement(bytes, request.statement.fingerprint);
         let (client, primary) = (&self.clients[key], self.servers.primary());
         self.pool.note_hidden_code(client, &self.sessions, primary, &mut request);
-        let client = &self.clients[key];
-        let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
-        let unlocks = request.statement.kind == Kind::UnlockTables && client.session.pins.may_hold_locks();
-        let urgent = request.turn.urgent
-            || (ends_transaction && client.backend.is_some() && client.in_transaction())
-            || (unlocks && client.backend.is_some())
-            || client.has_kept_permit(&self.servers);
-        let standing = self.clients[key].standing(&self.scheduling.scheduler, &request);
-        request.turn.holds_locks = standing.holds_locks || standing.blocks_others;
         let (scheduling, parties, clients, servers) = self.queues();
-        let contends = scheduling.note_contender(&parties, servers, &mut clients[key], &mut request);
-        let contended = contends && !urgent;
-        let urgent = urgent || (contended && servers.passes_contended_lane(&clients[key], &request));
-        let (settings, workers, client) = (&self.settings, &self.pool.workers, &self.clients[key]);
-        let joins = || self.scheduling.joins_long_lane(self.now, settings, workers, client, &request);
-        let long = !urgent && !contended && joins();
-        let arrival = self.scheduling.holdups.arrival(self.now, long);
-        let client = &mut self.clients[key];
-        request.turn = RequestTurn { urgent, arrival, ..request.turn };
-        let (mut follows, mut enters) = (None, None);
-        if urgent {
-            self.scheduling.urgent.push((ClientRef { key, id: client.id }, self.now));
-        } else {
-            let lane = match long {
-                true => Lane::Long,
-                false if contended => Lane::Contended,
-                // One such question is asked for all clients that log in at a time. They should not wait behind a crowd.
-                false
-                    if request.command == RequestKind::LoginSchema
-                        && self.scheduling.scheduler.is_native() =>
-                {
-                    Lane::High
-                }
-                false => self.scheduling.scheduler.lane(standing, client.priority, &mut client.tickets),
-            };
-            request.turn.lane = Some(lane);
-            match self
-                .settings
-                .coalescing
-                .reads
-                .then(|| self.coalescing().join_group(key, &mut request))
-                .flatten()
-            {
-                Some(group) => follows = Some(group),
-                None => enters = Some(lane),
-            }
-        }
+        let enters = scheduling.admit(&parties, clients, servers, key, &mut request);
+        let may_follow = enters.is_some() && self.settings.coalescing.reads;
+        let follows = if may_follow { self.coalescing().join_group(key, &mut request) } else { None };
         let client = &mut self.clients[key];
         client.request = Some(Box::new(request));
         match follows {
             Some(group) => client.follow(group),
             None => client.queue(),
         }
-        if let Some(lane) = enters {
+        if let Some((lane, standing)) = enters.filter(|_| follows.is_none()) {
             let (scheduling, parties, clients, servers) = self.queues();
             scheduling.enqueue(&parties, clients, servers, key, (lane, standing));
         }
@@ -505,7 +499,7 @@ impl Engine {
         if login && error.code != MySqlError::interrupted().code {
             self.schema_refused(key, &error.packet(), &error.message);
         }
-        self.answer_error(key, sequence, error);
+        self.answers().error(key, sequence, error);
         if login {
             self.close_client(key, ClosedFor::LoginRefused, &error.message);
         } else {
@@ -521,6 +515,11 @@ impl Engine {
         Some(request)
     }
 
+    /// Says whether a client's next command waits for the server's answer to a KILL.
+    fn waits_for_kill(&self, key: ClientKey) -> bool {
+        self.orders.kills_under_way.hold_up(&self.clients[key], &self.servers)
+    }
+
     /// How far the first command goes, where it has a large text and may be taken up.
     fn large_text(&self, key: ClientKey, input: &[u8]) -> Option<Extent> {
         let client = &self.clients[key];
@@ -530,7 +529,7 @@ impl Engine {
     }
 
     /// Has a large text read elsewhere; what was found comes to [`Self::text_is_read`].
-    pub(super) fn read_elsewhere(
+    pub(crate) fn read_elsewhere(
         &mut self,
         key: ClientKey,
         command: RequestKind,
@@ -554,7 +553,7 @@ impl Engine {
         let client = &mut self.clients[key];
         self.client_memory.forget_reading(client, &mut self.io.tasks);
         let Some(answer) = self.client_memory.end_reading(client) else { return };
-        self.answer_error(key, answer, error);
+        self.answers().error(key, answer, error);
         self.resume.push(key);
     }
 

@@ -233,11 +233,11 @@ mod tests {
     fn the_longest_lists_go_and_their_counts_stay() {
         let mut engine = of_limits();
         for (number, bytes) in (0..50).zip(20_000..) {
-            engine.keep_diagnostics(client_key(number), list(bytes));
+            engine.answers().keep_diagnostics(client_key(number), list(bytes));
         }
         assert!((0..50).all(|number| !is_counted(&engine, client_key(number))));
         for number in 50..53 {
-            engine.keep_diagnostics(client_key(number), list(17_000));
+            engine.answers().keep_diagnostics(client_key(number), list(17_000));
         }
         let held = engine.holders_of_memory().memory().diagnostics;
         assert!((LIMIT / 2..=LIMIT / 4 * 3).contains(&held), "{held} bytes");
@@ -260,10 +260,10 @@ mod tests {
     fn what_is_replaced_or_gone_does_not_count() {
         let mut engine = of_limits();
         for _ in 0..100 {
-            engine.keep_diagnostics(client_key(0), list(60_000));
+            engine.answers().keep_diagnostics(client_key(0), list(60_000));
         }
         for number in 1..90 {
-            engine.keep_diagnostics(client_key(number), list(60_000));
+            engine.answers().keep_diagnostics(client_key(number), list(60_000));
             engine.client_gone(client_key(number));
         }
         assert!(!is_counted(&engine, client_key(0)));
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn who_asks_hears_how_many_there_were() {
         let mut engine = of_limits();
-        engine.keep_diagnostics(client_key(0), Diagnostics::Counted { warnings: 64, errors: 2 });
+        engine.answers().keep_diagnostics(client_key(0), Diagnostics::Counted { warnings: 64, errors: 2 });
         let has = |answer: &[u8], part: &[u8]| answer.windows(part.len()).any(|window| window == part);
         for text in ["SHOW WARNINGS", "SHOW WARNINGS LIMIT 1", "SHOW ERRORS"] {
             let answer = said(&mut engine, text);
@@ -295,7 +295,7 @@ mod tests {
             assert!(has(&answer, b"64 warnings; their texts were not kept"), "{text}");
         }
         assert!(!has(&said(&mut engine, "SHOW WARNINGS LIMIT 0"), b"their texts"));
-        let reader: Reader = engine.reader(client_key(0));
+        let reader: Reader = engine.answers().reader(client_key(0));
         let only_warnings = Diagnostics::Counted { warnings: 3, errors: 0 };
         assert!(has(&only_warnings.reply(reader).unwrap(), b"\x07Warning\x041105"));
     }

@@ -1,4 +1,5 @@
-//! Clients that wait for another worker, or another Onramp, to kill one of its own.
+//! Clients that wait for another worker, or another Onramp, to kill one of its own; or for the server to carry out the KILL that their
+//! text begins with.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the first worker may take to say what has come of a letter to another Onramp. It gives these up by itself before.
 pub(crate) const PEER_ANSWER_TIMEOUT: Duration = PEER_TIMEOUT.saturating_add(ANSWER_TIMEOUT);
 
-/// A client waits for another worker, or another Onramp, to kill one of its own.
+/// A client waits for somebody else to carry out its KILL.
 #[derive(Debug)]
 pub(crate) struct Killing {
     /// The sequence number of the answer.
@@ -27,9 +28,24 @@ pub(crate) struct Killing {
 }
 
 impl Killing {
-    /// Nobody has answered.
-    pub(crate) fn is_over(&self, now: Instant) -> bool {
-        let most = if self.peer.is_some() { PEER_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
+    /// Who is killed, and whether that is the client's statement alone.
+    pub(crate) fn whom(&self) -> (u32, bool) {
+        (self.victim, self.query_only)
+    }
+
+    /// Whether another Onramp has been asked.
+    pub(crate) fn is_of_peer(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Nobody has answered. The server may take `of_server` to carry out a KILL, from when it is ordered.
+    pub(crate) fn is_over(&self, now: Instant, of_server: Duration) -> bool {
+        let most = match (self.peer, &self.rest) {
+            (Some(_), _) => PEER_ANSWER_TIMEOUT,
+            (None, None) => ANSWER_TIMEOUT,
+            // The server is asked before the rest goes on.
+            (None, Some(_)) => ANSWER_TIMEOUT + of_server,
+        };
         now.since(self.since) >= most
     }
 }

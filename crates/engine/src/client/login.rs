@@ -1,37 +1,38 @@
 //! A client's login, and COM_CHANGE_USER, against the server's own accounts; how it proves its password is
-//! [`super::authentication`]'s.
+//! [`super::authentication`]'s. And what follows from what the service account hears, of accounts and of the server.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use seam::{Instant, Peer};
 use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, WireError};
 use zeroize::Zeroizing;
 
-use super::attempt::{Answer, Attempt, Login, Verdict};
+use super::attempt::{Answer, Attempt, Login, is_libmariadb};
 use super::authentication::{Authentication, Outcome};
 use super::delegation::{LOOKS, Step};
 use super::login_schema::Asked;
 use super::priority::Priority;
+use super::refusing::Refusal;
 use super::security::Security;
 use super::{Client, Phase, compression};
-use crate::accounts::hosts::host_name;
 use crate::accounts::method::Method;
 use crate::accounts::secret::Secret;
 use crate::accounts::task::Finding;
 use crate::accounts::{Account, Proved};
 use crate::control::facts::Facts;
+use crate::control::fresh_accounts::FreshAccounts;
+use crate::control::{Heard, ServiceAccounts};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::ids::{ClientKey, ClientRef};
-use crate::logins::LateRefusal;
+use crate::ids::{ClientKey, ClientRef, ServerKey};
+use crate::learned::lock_waits::told::LockWaits;
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit, LoginStage, RefusedFor};
 use crate::outside::refusals::Reason;
 use crate::outside::waits::WaitReason;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
-use crate::session::{SessionState, is_utf8};
+use crate::session::SessionState;
 use crate::workers::letter::Letter;
 
 /// What we offer to clients, where the server offers it too.
@@ -65,6 +66,101 @@ impl Pool {
 }
 
 impl Engine {
+    /// The service accounts' connections.
+    pub(crate) fn service_accounts(&mut self) -> ServiceAccounts<'_> {
+        let Self { now, settings, pool, scheduling, servers, views, io, .. } = self;
+        ServiceAccounts { now: *now, settings, pool, scheduling, servers, views, io }
+    }
+
+    /// Says whether the service account may connect where it is away.
+    fn may_ask_servers(&self) -> bool {
+        let is_needed = self.orders.draining.is_none() || self.awaits_its_only_server();
+        is_needed && self.why_no_backend().may_connect()
+    }
+
+    /// Connects the service account to each server, or asks for the accounts, when it is time.
+    pub(crate) fn control_turn(&mut self) {
+        self.take_from_peers();
+        for server in self.servers.keys() {
+            let may_connect = self.may_ask_servers();
+            let heard = self.service_accounts().turn(server, may_connect);
+            self.control_heard(server, heard);
+        }
+    }
+
+    /// When [`Self::control_turn`] has something to do.
+    pub(crate) fn next_control_turn(&self) -> Option<Instant> {
+        let Self { now, settings, scheduling, pool, .. } = self;
+        let may_connect = self.may_ask_servers();
+        let next = self.servers.iter();
+        next.filter_map(|it| it.next_control_turn(*now, settings, scheduling, pool, may_connect)).min()
+    }
+
+    /// What follows from what the service account has heard.
+    pub(crate) fn control_heard(&mut self, server: ServerKey, heard: Heard) {
+        match heard {
+            Heard::Nothing => {}
+            Heard::Lost(reason) => self.control_lost(server, &reason),
+            Heard::Accounts(bytes) => self.take_accounts(server, bytes),
+            Heard::Fresh => self.accounts_are_fresh(server),
+            Heard::Defaults(answer) => self.take_defaults(server, answer),
+            Heard::LockWaits(found) => self.take_lock_waits(&found),
+            Heard::Functions { none } => self.primary_is_known(none),
+            Heard::Peers => self.readers.engines_mut().for_each(|reader| reader.servers.ask_for_room()),
+        }
+    }
+
+    /// A server has said who waits for locks.
+    pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
+        self.servers[found.server].tell_holders(&found.waits, &self.clients, &mut self.pool);
+        let (scheduling, parties, clients, servers) = self.queues();
+        scheduling.take_lock_waits(&parties, clients, servers, found);
+    }
+
+    fn fresh_accounts(&mut self) -> FreshAccounts<'_> {
+        let Self { now, logins, sessions, servers, .. } = self;
+        FreshAccounts { now: *now, logins, sessions, servers }
+    }
+
+    /// A copy of a server's accounts has come.
+    fn take_accounts(&mut self, server: ServerKey, bytes: Vec<u8>) {
+        let fresh = self.fresh_accounts().take(server, bytes);
+        if fresh.disappoints {
+            self.disappoint_clients();
+        }
+        if fresh.is_another {
+            self.renew_backends_on(server);
+        }
+        if fresh.is_found {
+            self.server_found(server);
+        }
+        self.accounts_are_fresh(server);
+    }
+
+    /// The copy that is there is as good as a new one.
+    fn accounts_are_fresh(&mut self, server: ServerKey) {
+        for backend in self.fresh_accounts().are_fresh(server) {
+            self.quit_backend(backend);
+        }
+        self.judge_again();
+    }
+
+    /// It is known what a server is: those who have waited for that are greeted.
+    fn server_found(&mut self, server: ServerKey) {
+        self.service_accounts().say_found(server);
+        if !self.following.knows_primary(self.settings.cluster.several) {
+            self.servers[server].rescues.want_to_know();
+        }
+        let waiting =
+            self.clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::AwaitingServer));
+        let waiting: Vec<_> = waiting.map(|(key, _)| key).collect();
+        let renewed = self.ids.renew(&self.pool, &mut self.clients, &waiting);
+        self.logins.ids_are_renewed(&renewed);
+        for key in waiting {
+            self.greet(key);
+        }
+    }
+
     /// Sends our greeting, which repeats the server's version and capabilities.
     pub(crate) fn greet(&mut self, key: ClientKey) {
         let Some(facts) = &self.servers.primary().facts else { return };
@@ -105,7 +201,7 @@ impl Engine {
             Some(Login::Greeted | Login::Secured) => match self.read_login(key, payload, sequence) {
                 Ok(()) => {}
                 Err(error) => {
-                    self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
+                    self.answers().error(key, sequence.wrapping_add(1), &MySqlError::handshake());
                     self.close_malformed(key, &format!("bad login packet: {error}"));
                 }
             },
@@ -141,7 +237,10 @@ impl Engine {
                 let step = self.authentication().claim(key, attempt);
                 self.carry_out_claim(step);
             }
-            Outcome::Refused(attempt, verdict) => self.refuse(key, &attempt, &verdict),
+            Outcome::Refused(attempt, verdict) => {
+                let refusal = self.authentication().refuse(key, &attempt, &verdict);
+                self.refuse(key, attempt.sequence, refusal);
+            }
         }
     }
 
@@ -189,7 +288,7 @@ impl Engine {
             Step::Judge(client, answer) => self.judge_claim(client, answer),
             Step::Refuse(client, error) => self.refuse_claim(client, &error),
             Step::Lose(client) => {
-                let error = self.unreachable_error(self.servers.primary().key, "connect_timeout");
+                let error = self.why_no_backend().unreachable(self.servers.primary().key, "connect_timeout");
                 self.refuse_claim(client, &error);
             }
         }
@@ -215,7 +314,12 @@ impl Engine {
         let login = LoginRequest::parse(payload)?;
         self.note_login_stage(key, LoginStage::Request);
         if self.clients[key].lacks_tls() {
-            self.refuse_plain(key, login.user, sequence);
+            let Refusal { event, told } = self.authentication().refuse_plain(key, login.user);
+            if let Some(error) = told {
+                self.answers().error(key, sequence.wrapping_add(1), &error);
+            }
+            self.views.event(event);
+            self.drop_client(key);
             return Ok(());
         }
         if !login.capabilities.contains(Capabilities::SECURE_CONNECTION) {
@@ -256,7 +360,7 @@ impl Engine {
         let change = match ChangeUser::parse(body, client.capabilities) {
             Ok(change) => change,
             Err(error) => {
-                self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
+                self.answers().error(key, sequence.wrapping_add(1), &MySqlError::handshake());
                 return self.close_malformed(key, &format!("bad COM_CHANGE_USER: {error}"));
             }
         };
@@ -297,83 +401,21 @@ impl Engine {
         self.authenticate(key, attempt, true);
     }
 
-    /// A login in the clear where TLS is required.
-    fn refuse_plain(&mut self, key: ClientKey, user: &[u8], sequence: u8) {
-        let error = MySqlError::tls_required();
-        self.answer_error(key, sequence.wrapping_add(1), &error);
-        let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
-        self.views.event(Event::LoginRefused {
-            peer,
-            user,
-            refused_for: RefusedFor::Tls,
-            reason: error.message,
-        });
-        self.drop_client(key);
-    }
-
-    /// Refuses a character set in which no client may talk, ahead of everything else, as both servers do (thd_init_client_charset):
-    /// they would refuse every backend of this client. Nor is a name beyond ASCII known in another character set than UTF-8: the
-    /// servers convert it, and its bytes may be the name of somebody else. True where it did.
+    /// Refuses a character set in which no client may talk. True where it did.
     fn refuses_charset(&mut self, key: ClientKey, collation: u8, user: &[u8], sequence: u8) -> bool {
-        let Some(facts) = &self.servers.primary().facts else { return false };
-        let peer = self.clients[key].peer;
-        let (error, why) = if let Some(charset) = facts.unusable_charset(collation) {
-            (MySqlError::charset_of_client(charset), "")
-        } else if !user.is_ascii() && !is_utf8(&facts.charset_of_login(collation).1.client) {
-            let host = host_name(&peer, facts.name_resolution);
-            let why = ": a name beyond ASCII is known where the login's character set is UTF-8";
-            (MySqlError::access_denied(user, &host, true), why)
-        } else {
-            return false;
-        };
-        let user = String::from_utf8_lossy(user).into_owned();
-        let (refused_for, reason) = (RefusedFor::CharacterSet, format!("{}{why}", error.message));
-        self.views.event(Event::LoginRefused { peer, user, refused_for, reason });
-        self.tell_refusal(key, sequence, &error);
-        true
+        let refusal = self.authentication().refuses_charset(key, collation, user);
+        refusal.is_some_and(|refusal| {
+            self.refuse(key, sequence, refusal);
+            true
+        })
     }
 
-    fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &Verdict) {
-        let peer = self.clients[key].peer;
-        let name_resolution = self.servers.primary().facts.as_ref().is_none_or(|facts| facts.name_resolution);
-        let host = host_name(&peer, name_resolution);
-        let error = match verdict {
-            Verdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
-            Verdict::TooOld => MySqlError::client_too_old(),
-            Verdict::Locked if self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb) => {
-                MySqlError::account_locked_mariadb()
-            }
-            Verdict::Locked => MySqlError::account_locked(&attempt.user, &host),
-            Verdict::Expired => MySqlError::password_expired(),
-            Verdict::InTheOpen => MySqlError::clear_password_in_the_open(),
-            Verdict::NotThatUser => MySqlError::access_denied_by_name(&attempt.user, &host),
-            _ if is_malformed(attempt) => MySqlError::handshake(),
-            _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
-        };
-        let user = String::from_utf8_lossy(&attempt.user).into_owned();
-        let reason =
-            format!("{}{}", error.message, self.servers.primary().why_refused(&peer, &attempt.user, verdict));
-        self.views.event(Event::LoginRefused {
-            peer,
-            user,
-            refused_for: verdict.refused_for(is_malformed(attempt)),
-            reason,
-        });
-        let delay = match verdict {
-            Verdict::Denied => {
-                let failed = &self.pool.workers.failed_logins;
-                let delay = failed.failed(self.now, &peer, &attempt.user, &self.settings.failed_logins);
-                delay.saturating_sub(attempt.held_back)
-            }
-            _ => Duration::ZERO,
-        };
-        if delay.is_zero() {
-            return self.tell_refusal(key, attempt.sequence, &error);
+    /// A login is refused; its client is told so now, or at a time that has been noted.
+    fn refuse(&mut self, key: ClientKey, sequence: u8, Refusal { event, told }: Refusal) {
+        self.views.event(event);
+        if let Some(error) = told {
+            self.tell_refusal(key, sequence, &error);
         }
-        let client = self.clients.ref_to(key);
-        let refusal = LateRefusal { client, sequence: attempt.sequence, error };
-        let place = self.logins.refuse_later(self.now + delay, refusal);
-        self.clients[client.key].wait_in_login(Login::Refused(place));
     }
 
     /// The end of a login, or of an attempt to become somebody else.
@@ -384,7 +426,7 @@ impl Engine {
         if stays {
             self.keep_user(key);
         }
-        self.answer_error(key, sequence, error);
+        self.answers().error(key, sequence, error);
         if !stays {
             self.drop_client(key);
         }
@@ -444,12 +486,27 @@ impl Engine {
         }
     }
 
+    /// The OK that ends a login or a COM_CHANGE_USER.
+    pub(crate) fn answer_login(&mut self, key: ClientKey, sequence: u8) {
+        let proof = self.clients[key].certificate_proof(&self.logins.identities, self.servers.primary());
+        self.answers().login(key, sequence, &proof);
+    }
+
+    /// The schema is there for the client that asked: those that waited with it are logged in.
+    pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
+        for key in self.logins.end_schema_check(asked, &self.clients) {
+            self.clients[key].end_login();
+            self.answer_login(key, self.clients[key].login.sequence);
+            self.resume.push(key);
+        }
+    }
+
     /// Gives back identity, session state and backend of a client that becomes somebody else, or goes.
     pub(crate) fn forget_session(&mut self, key: ClientKey) {
         if let Some(backend) = self.clients[key].backend.take() {
             self.reset_backend(backend);
         }
-        self.forget_statements(key);
+        self.prepared().forget_all(key);
         let client = &mut self.clients[key];
         client.transaction.unstarted = None;
         client.session.pins = crate::session::pins::Pins::NONE;
@@ -492,7 +549,7 @@ impl Engine {
             self.io.outbox.close(connection);
             return;
         }
-        let id = self.next_client_id();
+        let id = self.ids.next(&self.pool);
         let mut client = Client::new(connection, peer, id, self.now);
         client.security = Security::of_listener(&self.settings, listener);
         let key = self.clients.insert(client);
@@ -510,34 +567,13 @@ impl Engine {
         self.logins.begin(until, client, &mut self.clients[key].login);
     }
 
-    /// Those that are under way have no longer than this: `connect_timeout` is another one from now on. So they stay in order.
-    pub(crate) fn end_logins_by(&mut self, latest: Instant) {
-        for (until, client) in &mut self.logins.by_deadline {
-            if *until <= latest {
-                continue;
-            }
-            if let Some(client) = self.clients.find_mut(*client)
-                && client.login.until == Some(*until)
-            {
-                client.login.until = Some(latest);
-            }
-            *until = latest;
-        }
-    }
-
     /// Ends logins that have taken longer than `connect_timeout`.
     pub(crate) fn expire_logins(&mut self) {
-        while let Some(&(deadline, client)) = self.logins.by_deadline.front() {
-            if deadline > self.now {
-                break;
-            }
-            self.logins.by_deadline.pop_front();
-            let key = client.key;
-            let is_its = |client: &&Client| client.login.until == Some(deadline);
-            let Some(client) = self.clients.find(client).filter(is_its) else { continue };
-            match *client.phase() {
+        while let Some(key) = self.logins.next_expired(self.now, &self.clients) {
+            match *self.clients[key].phase() {
                 Phase::AwaitingServer => {
-                    let error = self.unreachable_error(self.servers.primary().key, "connect_timeout");
+                    let error =
+                        self.why_no_backend().unreachable(self.servers.primary().key, "connect_timeout");
                     let connection = self.clients[key].connection;
                     self.io.send_early_error(connection, &error);
                     self.close_client(
@@ -557,16 +593,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// An answer that its method does not have (native_password_authenticate).
-fn is_malformed(attempt: &Attempt) -> bool {
-    matches!(&attempt.answer, Answer::Token(token)
-        if attempt.method == Some(Method::Native) && !matches!(token.len(), 0 | 20))
-}
-
-/// MariaDB Connector/C and what is built on it (ma_net_safe_read: errors in the client's range become 2027).
-fn is_libmariadb(attributes: &[u8]) -> bool {
-    wire::parse_attributes(attributes)
-        .is_ok_and(|mut pairs| pairs.any(|pair| pair == (&b"_client_name"[..], &b"libmariadb"[..])))
 }

@@ -158,7 +158,7 @@ mod tests {
         let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
         for index in 0..clients {
             assert!(engine.pool.workers.take_client());
-            let id = engine.next_client_id();
+            let id = engine.ids.next(&engine.pool);
             let connection = ConnectionId { index, generation: 1 };
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);

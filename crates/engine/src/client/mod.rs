@@ -6,7 +6,7 @@
 //! | `Login` | the rest of its login, see [`login`] |
 //! | `Idle` | its next command |
 //! | `Reading` | its large text to be read on another thread |
-//! | `Queued` | a permit and a backend |
+//! | `Queued` | a permit and a backend, or room on the server for what it prepares |
 //! | `Following` | the answer to another client's statement, which is its own too, see [`crate::coalescing`] |
 //! | `Preparing` | its session state to be applied on its backend, or its statement to be prepared there |
 //! | `Running` | its reply's end |
@@ -14,10 +14,12 @@
 //! | `Killing` | another worker to kill a client of its own |
 //! | `Lent` | a replica to answer, see [`crate::readers`] |
 
+mod admission;
 pub(crate) mod answer;
 pub(crate) mod attempt;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
+pub(crate) mod backend_lost;
 pub(crate) mod buffered_answer;
 pub(crate) mod bytes_held;
 pub(crate) mod client_memory;
@@ -46,6 +48,7 @@ pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod process_list;
 pub(crate) mod reading;
+mod refusing;
 pub(crate) mod resume;
 pub(crate) mod security;
 mod session_memory;
@@ -56,12 +59,13 @@ mod tls;
 pub(crate) mod trackers;
 pub(crate) mod transaction;
 pub(crate) mod variables;
+pub(crate) mod victims;
 pub(crate) mod wait_timeout;
 
 use std::time::Duration;
 
 use seam::{Compression, ConnectionId, Instant, Peer};
-use wire::{Capabilities, StatusFlags};
+use wire::{Capabilities, Command, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::backend::Permit;
@@ -230,6 +234,22 @@ impl Lost {
     }
 }
 
+impl Client {
+    /// What it has lost between two commands, if this command is answered with that. `several`: with several servers a transaction that is
+    /// lost is rolled back, and its client goes on.
+    fn loss_told_to(&self, command: &Command<'_>, several: bool) -> Option<Lost> {
+        let lost = self.loss.lost?;
+        let goes_on = lost == Lost::Transaction && several;
+        let told = match command {
+            Command::Quit => false,
+            // These have no answer, or ask for nothing of the transaction.
+            Command::StmtClose(_) | Command::StmtSendLongData { .. } | Command::Ping => !goes_on,
+            _ => true,
+        };
+        told.then_some(lost)
+    }
+}
+
 impl ClientSession {
     fn new() -> Self {
         Self {
@@ -333,7 +353,7 @@ impl Client {
     }
 
     /// The transaction of a client whose statements need no permits of their own has one.
-    fn has_kept_permit(&self, servers: &Servers) -> bool {
+    pub(crate) fn has_kept_permit(&self, servers: &Servers) -> bool {
         self.backend.is_some_and(|backend| servers[backend].permit() == Permit::Held)
     }
 

@@ -10,25 +10,33 @@
 
 use std::rc::Rc;
 
+use seam::Instant;
 use sql::{KillTarget, Kind, Whom};
 use wire::{Capabilities, ClientMetadata, Expect};
 
+use super::Client;
+use super::attributes::PlainExecution;
+use super::bytes_held::{ClientMemory, Counted};
+use super::execution::Execution;
+use super::statement_counters::{Counter, Counters};
+use super::statements::{ClientStatement, ClientStatements, LentStatement, LongData};
 use crate::backend::prepared::Serves;
-use crate::client::bytes_held::Counted;
-use crate::client::execution::Execution;
-use crate::client::statement_counters::{Counter, Counters};
-use crate::client::statements::{ClientStatement, ClientStatements, LentStatement, LongData};
 use crate::control::facts::Facts;
-use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::found::Found;
-use crate::ids::ClientKey;
+use crate::ids::{ClientKey, Table};
+use crate::outside::named::Limit;
+use crate::outside::views::Views;
+use crate::pool::Pool;
+use crate::request::statement::Statement;
 use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind, RequestRows};
 use crate::server::Server;
+use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
 use crate::session::statements::{Definition, DefinitionId};
+use crate::settings::Settings;
 
 impl Server {
     fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {
@@ -62,9 +70,33 @@ impl SessionTables {
     }
 }
 
-impl Engine {
+/// An execution that has begun, before it is known whether it is for a server.
+pub(super) struct Begun {
+    number: u32,
+    definition: DefinitionId,
+    /// See [`About::stays`].
+    stays: bool,
+    /// What is executed.
+    pub(super) statement: Statement,
+    /// What it kills, where it is a KILL.
+    pub(super) kills: Option<KillTarget>,
+}
+
+/// What clients have prepared, with their sessions, and what of that is prepared on backends.
+pub(crate) struct PreparedStatements<'a> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) clients: &'a mut Table<ClientKey, Client>,
+    pub(crate) sessions: &'a mut SessionTables,
+    pub(crate) servers: &'a mut Servers,
+    pub(crate) client_memory: &'a mut ClientMemory,
+    pub(crate) views: &'a mut Views,
+}
+
+impl PreparedStatements<'_> {
     /// The statement that a lent client executes.
-    pub(crate) fn lend_statement(&mut self, key: ClientKey, about: About) -> LentStatement {
+    pub(crate) fn lend(&mut self, key: ClientKey, about: About) -> LentStatement {
         let statement = self.client_statement(key, about.number).expect("it was found a moment ago");
         // It hears of its columns from somebody else, so that nobody here knows what it has heard last.
         statement.metadata = None;
@@ -80,7 +112,7 @@ impl Engine {
     }
 
     /// A client has brought its statement along. Returns what its execution is about here.
-    pub(crate) fn take_lent_statement(&mut self, key: ClientKey, lent: LentStatement, about: About) -> About {
+    pub(crate) fn take_lent(&mut self, key: ClientKey, lent: LentStatement, about: About) -> About {
         let session = self.sessions.states.hold(lent.session);
         let definitions = &mut self.sessions.definitions;
         let (definition, unused) = definitions.hold(session, lent.text, lent.parameters, lent.template);
@@ -107,66 +139,88 @@ impl Engine {
         self.clients[key].statement_mut(number, is_mariadb)
     }
 
-    /// COM_STMT_EXECUTE.
-    pub(super) fn execute_once(
+    /// Why a statement cannot be prepared, where there is no room for one of this length.
+    pub(super) fn lack_of_room(&mut self, request: &Request, length: usize) -> Result<(), MySqlError> {
+        let most = self.settings.max_prepared_stmt_count.div_ceil(self.pool.workers.count());
+        if self.sessions.statement_count >= most {
+            let limit = self.settings.max_prepared_stmt_count;
+            self.views.limit_reached(self.now, Limit::MaxPreparedStmtCount, u64::from(limit));
+            return Err(MySqlError::too_many_prepared_statements(limit));
+        }
+        let found = request.changes.template.as_ref().map_or(0, |template| template.bytes());
+        self.make_room_for_text(length + found + request.statement.bytes())
+    }
+
+    /// COM_STMT_EXECUTE, less what its statement does not need.
+    pub(super) fn plain_execution<'a>(
         &mut self,
         key: ClientKey,
         number: u32,
-        sent: (u8, &[u8]),
-        raw: &[u8],
-        answer: u8,
-    ) {
+        sent: (u8, &'a [u8]),
+        raw: &'a [u8],
+    ) -> Result<PlainExecution<'a>, MySqlError> {
         let definition = self.client_statement(key, number).map(|statement| statement.definition);
         let parameters =
             definition.map(|definition| usize::from(self.sessions.definitions.get(definition).parameters));
-        match self.clients[key].plain_execution(number, sent, raw, parameters) {
-            Ok(plain) => self.execute(key, number, plain.execution(), &plain.raw, answer),
-            Err(error) => self.answer_error(key, answer, &error),
-        }
+        self.clients[key].plain_execution(number, sent, raw, parameters)
     }
 
-    /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE.
-    pub(crate) fn execute(
+    /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE, which may be answered without a server.
+    pub(super) fn begin_execution(
         &mut self,
         key: ClientKey,
         number: u32,
         execution: Execution<'_>,
-        raw: &[u8],
-        answer: u8,
-    ) {
-        let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
+    ) -> Result<Begun, MySqlError> {
+        let is_mariadb = self.servers.primary().is_mariadb();
         if !execution.is_spoken(self.clients[key].capabilities, is_mariadb) {
-            let error =
-                if is_mariadb { MySqlError::not_to_be_prepared() } else { MySqlError::unknown_command() };
-            return self.answer_error(key, answer, &error);
+            return Err(match is_mariadb {
+                true => MySqlError::not_to_be_prepared(),
+                false => MySqlError::unknown_command(),
+            });
         }
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_execute");
-            return self.answer_error(key, answer, &error);
+            return Err(self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_execute"));
         };
         let (number, definition, stays) = (statement.number, statement.definition, statement.stays);
+        let types = statement.types.clone();
         if !matches!(statement.long_data.as_deref(), Some(LongData::Wrong(_))) {
             self.clients[key].count(Counter::Execute);
         }
-        let text = self.sessions.definitions.get(definition).template.statement.clone();
-        let once = !matches!(execution, Execution::Bulk { .. });
-        if let (Kind::Kill(target), true) = (text.kind, once)
-            && self.execute_kill(key, number, target, execution, answer)
-        {
-            return;
-        }
-        let sent = self.client_statement(key, number).and_then(|statement| statement.long_data.as_deref());
-        if let Some(LongData::Wrong(error)) = sent {
-            let error = error.clone();
-            return self.answer_error(key, answer, &error);
-        }
-        if execution.is_whole_without_parameters() && self.answer_transaction_command(key, &text, answer) {
-            return;
-        }
-        let answered = match self.answered_definition(key, definition) {
-            Ok(answered) => answered,
-            Err(error) => return self.answer_error(key, answer, &error),
+        let statement = self.sessions.definitions.get(definition).template.statement.clone();
+        let kills = match statement.kind {
+            Kind::Kill(target) if !matches!(execution, Execution::Bulk { .. }) => {
+                let parameter = || execution.number(types.as_deref());
+                let whom = match target.whom {
+                    Whom::Parameter => parameter().map_or(Whom::Other, Whom::Id),
+                    whom => whom,
+                };
+                Some(KillTarget { whom, ..target })
+            }
+            _ => None,
         };
+        Ok(Begun { number, definition, stays, statement, kills })
+    }
+
+    /// What was wrong with values that came ahead of an execution.
+    pub(super) fn check_long_data(&mut self, key: ClientKey, begun: &Begun) -> Result<(), MySqlError> {
+        let sent = self.client_statement(key, begun.number);
+        match sent.and_then(|statement| statement.long_data.as_deref()) {
+            Some(LongData::Wrong(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The request of an execution that is for a server.
+    pub(super) fn execution(
+        &mut self,
+        key: ClientKey,
+        begun: &Begun,
+        (execution, raw): (Execution<'_>, &[u8]),
+        answer: u8,
+    ) -> Result<Request, MySqlError> {
+        let Begun { number, definition, stays, .. } = *begun;
+        let answered = self.answered_definition(key, definition)?;
         let mut message = self.take_long_data(key, number);
         let long_data = !message.is_empty();
         let begins = message.len();
@@ -198,7 +252,7 @@ impl Engine {
         if execution.is_attributed() {
             request.attributes = QueryAttributes::AmongValues;
         }
-        self.lend_or_queue(key, request);
+        Ok(request)
     }
 
     /// The commands with long data that came ahead of an execution.
@@ -247,14 +301,14 @@ impl Engine {
         let asked = self.sessions.definitions.get(definition);
         let client = &self.clients[key];
         let facts = self.servers.primary().facts.as_ref();
-        let own = |function| client.own_literal(function, facts, &self.settings);
+        let own = |function| client.own_literal(function, facts, self.settings);
         let calls = &asked.template.calls;
         let (text, which) = (Rc::clone(&asked.text), Literals::OfPrepared);
         let Some(rewriting) = client.session.aftermath.rewriting(&text, calls, client.id, own, which) else {
             return Ok(None);
         };
         let length = rewriting.length();
-        self.servers.primary().check_length(&self.settings, length + 1)?;
+        self.servers.primary().check_length(self.settings, length + 1)?;
         let mut text = Vec::with_capacity(length);
         rewriting.put(&mut text);
         self.make_room_for_text(length)?;
@@ -308,36 +362,17 @@ impl Engine {
         }
     }
 
-    /// A prepared KILL of a client's id. False where it concerns none: then the server decides.
-    fn execute_kill(
-        &mut self,
-        key: ClientKey,
-        number: u32,
-        target: KillTarget,
-        execution: Execution<'_>,
-        answer: u8,
-    ) -> bool {
-        let mut parameter = || {
-            let known = self.client_statement(key, number)?.types.clone();
-            execution.number(known.as_deref())
-        };
-        let whom = match target.whom {
-            Whom::Parameter => parameter().map_or(Whom::Other, Whom::Id),
-            whom => whom,
-        };
-        self.kill_statement(key, KillTarget { whom, ..target }, answer, None)
-    }
-
-    /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.
-    pub(crate) fn send_long_data(&mut self, key: ClientKey, number: u32, parameter: u16, raw: &[u8]) {
+    /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution. True where more is kept than before.
+    pub(super) fn send_long_data(&mut self, key: ClientKey, number: u32, parameter: u16, raw: &[u8]) -> bool {
         let counted = self.clients[key].count_if_mariadb(self.servers.primary(), Counter::SendLongData);
-        let Some(statement) = self.client_statement(key, number) else { return };
+        let Some(statement) = self.client_statement(key, number) else { return false };
         let definition = statement.definition;
         if parameter >= self.sessions.definitions.get(definition).parameters {
             let error = MySqlError::wrong_arguments(
                 self.servers.primary().looked_up_by("mysqld_stmt_send_long_data"),
             );
-            return self.long_data_is_wrong(key, number, error);
+            self.long_data_is_wrong(key, number, error);
+            return false;
         }
         if !counted {
             self.clients[key].count(Counter::SendLongData);
@@ -348,17 +383,15 @@ impl Engine {
         let none = || Box::new(LongData::Pieces { commands: Vec::new(), counted: Counted::default() });
         let LongData::Pieces { commands, counted } = &mut **statement.long_data.get_or_insert_with(none)
         else {
-            return;
+            return false;
         };
         commands.extend_from_slice(raw);
         self.client_memory.statements.add(counted, raw.len());
-        if self.lacks_statement_memory() && self.clients.contains(key) {
-            let limit = self.settings.statement_memory;
-            self.long_data_is_wrong(key, number, MySqlError::statement_memory(limit));
-        }
+        true
     }
 
-    fn long_data_is_wrong(&mut self, key: ClientKey, number: u32, error: MySqlError) {
+    /// What was sent ahead is forgotten, and the next execution says why.
+    pub(super) fn long_data_is_wrong(&mut self, key: ClientKey, number: u32, error: MySqlError) {
         let Some(statement) = self.client_statement(key, number) else { return };
         let wrong = Box::new(LongData::Wrong(error));
         let before = statement.long_data.replace(wrong);
@@ -366,7 +399,7 @@ impl Engine {
     }
 
     /// What was sent ahead is for no execution any more.
-    pub(crate) fn forget_long_data(&mut self, key: ClientKey, number: u32) {
+    fn forget_long_data(&mut self, key: ClientKey, number: u32) {
         let Some(statement) = self.client_statement(key, number) else { return };
         let before = statement.long_data.take();
         self.count_off_long_data(before);
@@ -389,28 +422,37 @@ impl Engine {
     }
 
     /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.
-    pub(crate) fn fetch(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
+    pub(super) fn fetch(
+        &mut self,
+        key: ClientKey,
+        number: u32,
+        raw: &[u8],
+        answer: u8,
+    ) -> Result<Request, MySqlError> {
         let counted = self.clients[key].count_if_mariadb(self.servers.primary(), Counter::Fetch);
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_fetch");
-            return self.answer_error(key, answer, &error);
+            return Err(self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_fetch"));
         };
         let (about, open) = (statement.about(Action::Fetch), statement.cursor_is_open);
         if !counted {
             self.clients[key].count(Counter::Fetch);
         }
-        if !open || !self.pass_to_own(key, about, Expect::Rows, raw, answer) {
-            let is_mariadb = self.servers.primary().facts.as_ref().is_none_or(Facts::is_mariadb);
-            self.answer_error(key, answer, &MySqlError::no_open_cursor(number, is_mariadb));
-        }
+        let is_mariadb = self.servers.primary().facts.as_ref().is_none_or(Facts::is_mariadb);
+        let fetch = if open { self.for_its_backend(key, about, Expect::Rows, raw, answer) } else { None };
+        fetch.ok_or_else(|| MySqlError::no_open_cursor(number, is_mariadb))
     }
 
-    /// COM_STMT_RESET: what is kept here is forgotten here; an open cursor is closed where it is.
-    pub(crate) fn reset_statement(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
+    /// COM_STMT_RESET: what is kept here is forgotten here; an open cursor is closed where it is, by the request that is returned.
+    pub(super) fn reset(
+        &mut self,
+        key: ClientKey,
+        number: u32,
+        raw: &[u8],
+        answer: u8,
+    ) -> Result<Option<Request>, MySqlError> {
         let counted = self.clients[key].count_if_mariadb(self.servers.primary(), Counter::Reset);
         let Some(statement) = self.client_statement(key, number) else {
-            let error = self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_reset");
-            return self.answer_error(key, answer, &error);
+            return Err(self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_reset"));
         };
         let about = statement.about(Action::Reset);
         let own = statement.cursor_is_open || statement.stays;
@@ -418,31 +460,36 @@ impl Engine {
             self.clients[key].count(Counter::Reset);
         }
         self.forget_long_data(key, number);
-        if !own || !self.pass_to_own(key, about, Expect::Simple, raw, answer) {
+        let reset = if own { self.for_its_backend(key, about, Expect::Simple, raw, answer) } else { None };
+        if reset.is_none() {
             self.clients[key].session.aftermath.row_count = 0;
-            self.answer_ok(key, answer);
         }
+        Ok(reset)
     }
 
-    /// A command about a statement with an open cursor goes to the backend where that is. False where there is none.
-    fn pass_to_own(&mut self, key: ClientKey, about: About, expect: Expect, raw: &[u8], answer: u8) -> bool {
-        let backend = self.clients[key].backend;
-        let found = backend
-            .and_then(|backend| self.servers[backend].session.prepared.find(about.definition, about.serves));
-        let Some(id) = found else { return false };
+    /// A command about a statement with an open cursor, for the backend where that is. `None` where there is none.
+    fn for_its_backend(
+        &mut self,
+        key: ClientKey,
+        about: About,
+        expect: Expect,
+        raw: &[u8],
+        answer: u8,
+    ) -> Option<Request> {
+        let backend = self.clients[key].backend?;
+        let id = self.servers[backend].session.prepared.find(about.definition, about.serves)?;
         let mut raw = raw.to_vec();
         put_statement_id(&mut raw, id);
         let about = Some(Box::new(about));
-        self.queue_request(key, Request { answer, about, ..Request::plain(raw, expect, RequestKind::Other) });
-        true
+        Some(Request { answer, about, ..Request::plain(raw, expect, RequestKind::Other) })
     }
 
-    /// COM_STMT_CLOSE, which has no answer. What is prepared on backends stays there for others.
-    pub(crate) fn close_statement(&mut self, key: ClientKey, number: u32) {
-        let Some(statement) = self.client_statement(key, number) else { return };
+    /// COM_STMT_CLOSE, which has no answer. What is prepared on backends stays there for others. True where that has closed a cursor.
+    pub(super) fn close(&mut self, key: ClientKey, number: u32) -> bool {
+        let Some(statement) = self.client_statement(key, number) else { return false };
         let number = statement.number;
         let statements = self.clients[key].session.statements.as_mut().expect("it holds the statement");
-        let Some(statement) = statements.remove(number) else { return };
+        let Some(statement) = statements.remove(number) else { return false };
         self.clients[key].count(Counter::Close);
         self.count_off_long_data(statement.long_data);
         self.sessions.statement_count -= 1;
@@ -453,13 +500,11 @@ impl Engine {
             self.close_own(backend, statement.definition, number);
         }
         self.sessions.release_definition(statement.definition);
-        if statement.cursor_is_open {
-            self.cursor_closed_between_statements(key);
-        }
+        statement.cursor_is_open
     }
 
     /// COM_RESET_CONNECTION, another user, the end: nothing that was prepared is left.
-    pub(crate) fn forget_statements(&mut self, key: ClientKey) {
+    pub(crate) fn forget_all(&mut self, key: ClientKey) {
         let Some(statements) = self.clients[key].session.statements.as_mut() else { return };
         // Numbers go on: none is given twice.
         statements.last = None;

@@ -178,6 +178,8 @@ const MOVES: &[Move<At>] = &[
     Move { by: "go_alone", from: &[At::Following], to: &[At::Queued] },
     Move { by: "prepare", from: &[At::Queued, At::Preparing], to: &[At::Preparing] },
     Move { by: "try_again", from: &[At::OnServer], to: &[At::Preparing] },
+    // Nobody has been sent to the server in vain: it has refused what was to be prepared.
+    Move { by: "wait_for_room", from: &[At::OnServer, At::Preparing], to: &[At::Queued] },
     Move { by: "run", from: &[At::Queued, At::Preparing], to: &[At::OnServer, At::Replicating] },
     Move { by: "take_over", from: &[At::Following], to: &[At::OnServer, At::Settling] },
     Move { by: "hand_over", from: &[At::OnServer], to: &[At::Queued] },
@@ -277,12 +279,12 @@ impl Client {
         self.go("end_reading", Phase::Idle);
     }
 
-    /// Another worker is to kill a client of its own for it.
+    /// Somebody else is to carry out its KILL: another worker or Onramp, or the server before the rest of its text goes on.
     pub(crate) fn kill_elsewhere(&mut self, killing: Killing) {
         self.go("kill_elsewhere", Phase::Killing(Box::new(killing)));
     }
 
-    /// The other worker has answered, or will not.
+    /// That has been answered, or will not be.
     pub(crate) fn end_killing(&mut self) -> Option<Killing> {
         if !matches!(self.state.0, Phase::Killing(_)) {
             return None;
@@ -342,6 +344,11 @@ impl Client {
     /// The server had no room for what its COM_STMT_PREPARE prepares: it goes to the same backend once more.
     pub(crate) fn try_again(&mut self) {
         self.go("try_again", Phase::Preparing);
+    }
+
+    /// The server had no room for what its statement prepares: that waits for some.
+    pub(crate) fn wait_for_room(&mut self) {
+        self.go("wait_for_room", Phase::Queued);
     }
 
     /// Its statement is on its way to the server; whether that is to send its binary log.

@@ -121,7 +121,7 @@ mod tests {
             Some(Facts::new(&Established::of_test(version, Capabilities(0))));
         for (index, value) in (0..).zip(values) {
             assert!(engine.pool.workers.take_client());
-            let id = engine.next_client_id();
+            let id = engine.ids.next(&engine.pool);
             let connection = ConnectionId { index, generation: 1 };
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);

@@ -338,7 +338,7 @@ impl Cluster {
         self.checks[place] = Check { due: step.now, ..Check::new() };
         let address = &step.settings.server[place];
         let reason = format!("its name leads to {address} now, where it has not answered yet");
-        self.standings[place].begin_anew(step.now, &reason);
+        self.begin_elsewhere(step.now, place, &reason);
         self.has_news = true;
         step.effects.push(Effect::Changed { place });
     }

@@ -25,8 +25,8 @@ pub(crate) enum NoPrimary {
     Unconfirmed(usize),
 }
 
-/// The place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken. Of those
-/// that are `drained`, by their places, none is it, whatever they say of themselves.
+/// The place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken that is not
+/// drained. Of those that are `drained`, by their places, none is it, whatever they say of themselves.
 ///
 /// # Errors
 /// Why there is none.
@@ -49,7 +49,10 @@ pub(crate) fn choose(
         let identity = &server.believed().identity;
         match writable.iter_mut().find(|other| servers[**other].believed().identity == *identity) {
             None => writable.push(place),
-            Some(other) if former == Some(place) => *other = place,
+            // By a drained name it is not used.
+            Some(other) if takes_part(&place) && (former == Some(place) || !takes_part(other)) => {
+                *other = place;
+            }
             Some(_) => {}
         }
     }

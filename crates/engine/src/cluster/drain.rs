@@ -88,18 +88,31 @@ impl fmt::Display for NotDrained {
 
 impl std::error::Error for NotDrained {}
 
+/// What orders have said of the address at a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Ordered {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// It is drained, and with it the server there by whatever address.
+    Drained,
+    /// It was, and its name has come to lead elsewhere. By that name no server is used; what was drained is the one with this identity, where
+    /// that was known, and not the one that is there now by its other addresses.
+    Left(String),
+}
+
 /// What is drained.
 #[derive(Debug, Default)]
 pub(super) struct Drains {
-    /// By the places of addresses: those that orders have named, and others of the same servers, as far as these were known.
-    ordered: Vec<bool>,
+    /// By the places of addresses.
+    ordered: Vec<Ordered>,
     /// Since when nobody takes writes but what is drained.
     without_others: Option<Instant>,
 }
 
 impl Drains {
     pub(super) fn new(count: usize) -> Self {
-        Self { ordered: vec![false; count], without_others: None }
+        Self { ordered: vec![Ordered::Nothing; count], without_others: None }
     }
 
     /// When a drained server is used for want of others, should none come.
@@ -117,8 +130,30 @@ fn patience(hold: Duration) -> Duration {
 impl Cluster {
     /// Whether the server there is drained, by this address or by another one of the same server.
     pub(crate) fn is_drained(&self, place: usize) -> bool {
-        let named = |other: usize| self.drains.ordered.get(other) == Some(&true);
-        named(place) || (0..self.standings.len()).any(|other| named(other) && self.is_same(place, other))
+        self.drain_it(place, &self.drains.ordered).next().is_some()
+    }
+
+    /// The places by whose orders the server there is drained.
+    fn drain_it<'a>(&'a self, place: usize, ordered: &'a [Ordered]) -> impl Iterator<Item = usize> + 'a {
+        // Workers but the first know of no order, and of no server.
+        let is =
+            move |identity: &str| !identity.is_empty() && identity == self.standings[place].last_identity();
+        let drains = move |&(other, ordered): &(usize, &Ordered)| match ordered {
+            Ordered::Nothing => false,
+            Ordered::Drained => self.is_same(place, other),
+            Ordered::Left(identity) => place == other || is(identity),
+        };
+        ordered.iter().enumerate().filter(drains).map(|(other, _)| other)
+    }
+
+    /// The name of the address at a place leads elsewhere, where nobody has been asked yet.
+    pub(super) fn begin_elsewhere(&mut self, now: Instant, place: usize, reason: &str) {
+        let standing = &mut self.standings[place];
+        let ordered = self.drains.ordered.get_mut(place);
+        if let Some(ordered) = ordered.filter(|ordered| **ordered == Ordered::Drained) {
+            *ordered = Ordered::Left(standing.last_identity().to_owned());
+        }
+        standing.begin_anew(now, reason);
     }
 
     pub(super) fn is_same(&self, place: usize, other: usize) -> bool {
@@ -126,8 +161,16 @@ impl Cluster {
         place == other || (!identity.is_empty() && identity == self.standings[other].last_identity())
     }
 
-    fn drained(&self) -> Vec<bool> {
-        (0..self.standings.len()).map(|place| self.is_drained(place)).collect()
+    fn drained(&self, ordered: &[Ordered]) -> Vec<bool> {
+        let is_drained = |place| self.drain_it(place, ordered).next().is_some();
+        (0..self.standings.len()).map(is_drained).collect()
+    }
+
+    /// The orders without those by which the server there is drained.
+    fn without(&self, place: usize) -> Vec<Ordered> {
+        let mut ordered = self.drains.ordered.clone();
+        self.drain_it(place, &self.drains.ordered).for_each(|other| ordered[other] = Ordered::Nothing);
+        ordered
     }
 
     /// Takes a server out of the choice, or puts it back, unless that changes the primary, which is `present`, and nothing is ready for it.
@@ -144,8 +187,11 @@ impl Cluster {
         if self.is_drained(place) == drains {
             return Ok(DrainOutcome::AlreadySo);
         }
-        let mut after = self.drained();
-        (0..after.len()).filter(|&other| self.is_same(place, other)).for_each(|other| after[other] = drains);
+        let mut ordered = self.without(place);
+        if drains {
+            ordered[place] = Ordered::Drained;
+        }
+        let after = self.drained(&ordered);
         let address = &addresses[place];
         if drains && !self.remains(&after) {
             return Err(NotDrained::Last(address.clone()));
@@ -161,7 +207,7 @@ impl Cluster {
                 }
             }
         }
-        self.drains.ordered = after;
+        self.drains.ordered = ordered;
         self.told.push(Event::DrainChanged { address: address.clone(), is_drained: drains });
         Ok(DrainOutcome::Done)
     }
@@ -191,7 +237,7 @@ impl Cluster {
         hold: Duration,
         addresses: &[Address],
     ) -> Result<usize, NoPrimary> {
-        let drained = self.drained();
+        let drained = self.drained(&self.drains.ordered);
         let found = choose(&self.standings, &drained, self.primary);
         let lacks_one = matches!(found, Err(NoPrimary::None | NoPrimary::Outside(_)));
         if !lacks_one || !drained.contains(&true) {
@@ -206,9 +252,7 @@ impl Cluster {
             return Err(NoPrimary::Drained(place));
         }
         self.drains.without_others = None;
-        for other in (0..drained.len()).filter(|&other| self.is_same(place, other)).collect::<Vec<_>>() {
-            self.drains.ordered[other] = false;
-        }
+        self.drains.ordered = self.without(place);
         self.told.push(Event::DrainEnded { address: addresses[place].clone() });
         Ok(place)
     }

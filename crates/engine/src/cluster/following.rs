@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use seam::{Address, ConnectionId, Instant};
 
-use super::chosen::Choice;
+use super::chosen::{Choice, Chosen};
 use crate::backend::Place;
+use crate::backend::reachability::Reachability;
 use crate::ids::ClientRef;
+use crate::readers::guests::Guests;
+use crate::settings::Settings;
 
 /// All connections of a server that dies end at once. Whoever has the server end his own again and again (KILL) is not to have everybody's
 /// connected anew each time.
@@ -67,6 +70,62 @@ impl Following {
         self.choice.place.is_some()
     }
 
+    /// Whether the service account may connect: with several servers, once one is the primary; to one that is read from, where its guests are
+    /// welcome.
+    pub(crate) fn may_connect(&self, several: bool, guests: Option<&Guests>) -> bool {
+        guests.is_none_or(Guests::are_welcome) && (!several || self.has_primary())
+    }
+
+    /// Whether backends may be opened.
+    pub(crate) fn knows_primary(&self, several: bool) -> bool {
+        self.is_known && (!several || self.has_primary())
+    }
+
+    /// Whether a statement that was sent before may be sent now: not while it has to be found out what became of the primary.
+    pub(crate) fn may_send_again(&self, several: bool, chosen: &Chosen) -> bool {
+        self.knows_primary(several) && !chosen.is_in_doubt(self.choice)
+    }
+
+    /// Whether a backend at this place stands on a server that is not the primary.
+    pub(crate) fn is_former(&self, several: bool, place: &Place) -> bool {
+        let is_left = || !self.choice.place.is_some_and(|primary| place.is(primary));
+        place.is_former() || (several && is_left())
+    }
+
+    /// Whether there is no primary that can be reached, and another one may come.
+    pub(super) fn fails_over(&self, several: bool, primary: &Reachability) -> bool {
+        several && (self.held_since.is_some() || !primary.is_up())
+    }
+
+    /// Until when a statement waits for a backend that has done so since then. What it has waited for a primary does not count once there is
+    /// one: no backend could be opened before.
+    pub(crate) fn waits_until(&self, since: Instant, settings: &Settings, primary: &Reachability) -> Instant {
+        if self.fails_over(settings.cluster.several, primary) {
+            since + settings.cluster.hold
+        } else {
+            since.max(self.found_at) + settings.backend_connect_timeout
+        }
+    }
+
+    /// A client's read is sent once more, unless the primary has functions: that has to be found out.
+    pub(super) fn repeats(&mut self, client: ClientRef) {
+        self.repeated.push(client);
+        self.is_known = false;
+    }
+
+    /// The service account has found out what the primary is, and whether it has functions. Returns those whose reads have waited for that.
+    pub(crate) fn found_out(&mut self) -> Vec<ClientRef> {
+        if std::mem::replace(&mut self.is_known, true) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.repeated)
+    }
+
+    /// Whoever was refused something, which was the statement's own affair.
+    pub(crate) fn take_refused(&mut self) -> Vec<ClientRef> {
+        std::mem::take(&mut self.refused)
+    }
+
     /// Whether backends of this worker are left on a server that is not the primary, or may be, where that is the choice by now.
     pub(crate) fn leaves_server(&self, several: bool, chosen: Choice) -> bool {
         several && (self.choice != chosen || self.leaves.is_some())
@@ -120,13 +179,11 @@ impl Following {
         std::mem::take(&mut self.unproved)
     }
 
-    /// Whether the server at this place is not the primary.
-    pub(super) fn is_left(&self, place: &Place) -> bool {
-        !self.choice.place.is_some_and(|primary| place.is(primary))
-    }
-
     /// When backends that were to come to their end have had the time.
     pub(crate) fn next_turn(&self, hold: Duration) -> Option<Instant> {
         self.leaves.map(|since| since + hold)
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,15 +1,16 @@
 //! The servers behind several addresses: what each is to the others, and which of them is the primary.
 //!
-//! The first worker checks them, each on a connection of its own ([`check`]). What a server says of itself ([`reading`]) is judged
+//! The first worker watches them ([`watching`]), each by a check on a connection of its own ([`check`]). What a server says of itself ([`reading`]) is judged
 //! ([`verdict`]), and what several checks in a row say is how it stands ([`standing`]). From how all of them stand follows which is the
-//! primary ([`choice`], [`primary`]), whereby an operator may leave some out ([`drain`]); all workers hear of it ([`chosen`]), and turn to it ([`follow`]).
+//! primary ([`choice`], [`primary`]), whereby an operator may leave some out ([`drain`]); all workers hear of it ([`chosen`]), and take it
+//! up ([`taking_up`]). What was on the way to the former one may go to the next ([`elsewhere`]).
 
 pub(crate) mod aurora;
 pub(crate) mod check;
 pub(crate) mod choice;
 pub(crate) mod chosen;
 pub(crate) mod drain;
-pub(crate) mod follow;
+pub(crate) mod elsewhere;
 pub(crate) mod following;
 pub(crate) mod foreign;
 pub(crate) mod position;
@@ -22,10 +23,12 @@ pub(crate) mod sent_before;
 pub(crate) mod settings;
 pub(crate) mod standing;
 pub(crate) mod switchover;
+pub(crate) mod taking_up;
 #[cfg(test)]
 mod testing;
 pub(crate) mod verdict;
 pub(crate) mod view;
+pub(crate) mod watching;
 
 use std::time::Duration;
 

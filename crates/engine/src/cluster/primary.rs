@@ -61,16 +61,21 @@ impl Known {
         if !verdict.is_well || self.identity != verdict.identity {
             return;
         }
-        if verdict.writes_without_gtids {
-            *self = Self::of(verdict);
-            return;
-        }
         if verdict.position.is_empty() {
+            // By what it writes now nobody will be told any more what another one lacks.
+            if verdict.writes_without_gtids && !matches!(self.lost, Behind::Lacks(_)) {
+                *self = Self::of(verdict);
+            }
             return;
         }
+        // What it had is known by GTIDs, whatever it is to write from now on.
         let lacks = compare(&self.position, &verdict.position);
         if matches!(lacks, Behind::Lacks(_)) {
             self.lost = lacks;
+            return;
+        }
+        if verdict.writes_without_gtids {
+            *self = Self::of(verdict);
             return;
         }
         self.lost = Behind::Nothing;

@@ -134,8 +134,8 @@ struct Hearing<'a> {
     now: Instant,
     service_user: &'a str,
     onramps: &'a Onramps,
-    /// For how long our statements have waited, in microseconds.
-    saturated_for: u64,
+    /// For how long our statements have waited at each of the servers, in microseconds.
+    saturated_for: Vec<u64>,
     views: &'a mut Views,
 }
 
@@ -325,7 +325,7 @@ impl Peers {
             );
             self.say(hearing.views, Obstacle::Strangers, reason);
         }
-        self.work.look(hearing.now, hearing.onramps.have_waited(), hearing.saturated_for);
+        self.work.look(hearing.now, hearing.onramps.have_waited(), &hearing.saturated_for);
     }
 
     /// The server knows this connection by another number than what stands between has told.

@@ -199,6 +199,16 @@ impl Digests {
         self.find(fingerprint).is_ok_and(|place| self.digests[place].usual_long > 0)
     }
 
+    /// Says whether such statements take no longer than with few long ones at a time, as those do that wait for a disk or sleep.
+    pub(crate) fn keeps_long_time(&self, fingerprint: u64) -> bool {
+        self.find(fingerprint).is_ok_and(|place| {
+            let digest = &self.digests[place];
+            let (time, with_few) = (micros(digest.usual_and_least().0), u64::from(digest.usual_long));
+            // As from a quarter longer on they slow each other down, see `long_permits/measurement.rs`.
+            time * 4 < with_few * 5
+        })
+    }
+
     /// Returns the usual time of such a statement from its arrival on where `few` long ones run at a time; `time` where nothing
     /// was known. Both are in microseconds.
     pub(crate) fn usual_response(&mut self, fingerprint: u64, time: u64, few: bool) -> u64 {

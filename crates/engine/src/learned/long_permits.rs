@@ -7,6 +7,7 @@
 //! first, whichever worker it is with.
 
 mod frozen;
+mod measurement;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,8 @@ use std::time::Duration;
 use seam::Instant;
 
 pub(crate) use frozen::FrozenLongPermits;
+use measurement::Measurement;
+pub(crate) use measurement::Pace;
 
 use crate::outside::histogram::micros;
 use crate::workers::place::Place;
@@ -34,11 +37,21 @@ pub(crate) struct LongPermits {
     /// Since when no more have run than have permits, in microseconds; [`NOBODY`] where more do.
     few_since: AtomicU64,
     running: AtomicU32,
-    /// Where the first long statement of each worker stands.
-    wants: Box<[AtomicU64]>,
+    /// How many of these take no permit.
+    beyond: AtomicU32,
+    wants: Box<[Want]>,
     /// One has waited since the last measurement.
     crowded: AtomicBool,
     measurement: Mutex<Measurement>,
+}
+
+/// What one worker waits for.
+#[derive(Debug)]
+struct Want {
+    /// Where its first long statement stands.
+    place: AtomicU64,
+    /// That one could start without a permit, if no more ran so than may.
+    without_permit: AtomicBool,
 }
 
 /// The right by which a long statement may start.
@@ -63,69 +76,6 @@ pub(crate) struct LongEnd {
     pub(crate) others: Pace,
 }
 
-/// The time that statements take, and their like with few long ones at a time; microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pace {
-    pub(crate) time: u64,
-    pub(crate) usual: u64,
-}
-
-impl Pace {
-    pub(crate) fn add(&mut self, time: u64, usual: u64) {
-        self.time = self.time.saturating_add(time);
-        self.usual = self.usual.saturating_add(usual);
-    }
-
-    /// Says whether it is so many per cent of the usual time, or more.
-    fn is_from(self, percent: u32) -> bool {
-        u128::from(self.time) * 100 > u128::from(self.usual) * u128::from(percent)
-    }
-}
-
-/// How long statements take compared with what they took when few ran.
-#[derive(Debug, PartialEq)]
-struct Measurement {
-    /// When the number was changed: statements that began before that say nothing about it.
-    changed_at: Instant,
-    count: u32,
-    long: Pace,
-    others: Pace,
-    /// The time of all long ones that have ended, those included that say nothing; microseconds.
-    all_long: u64,
-    /// How many ran beyond the permits before the latest try with more, which is not measured yet.
-    tried_from: Option<u32>,
-    /// How many ran in all when the latest try failed: the next one goes half of the way there.
-    failed_at: Option<u32>,
-    /// How many ran beyond the permits when the others were last seen, where more have been tried since.
-    in_company: Option<u32>,
-    /// So many measurements are left until the next try.
-    rest: u32,
-    /// And so many there will be if that fails.
-    pause: u32,
-}
-
-/// A measurement takes so many statements, or as many as run at a time if these are more. The mean of 16 that differ by half
-/// either way is off by a tenth at most in four of five cases.
-const FEWEST: u32 = 16;
-
-/// They are alone where all others together take less than so many hundredths of their time: health checks and the like.
-const ALONE: u32 = 1;
-
-/// So many times as many are tried where they are alone, and twice as many where they are not. From a quarter of 16 permits to 64 it is two
-/// steps then.
-const STEP_ALONE: u32 = 4;
-
-/// Of other statements, as much as takes a tenth of a second usually shows whether they are slowed down; microseconds.
-const ENOUGH: u64 = 100_000;
-
-/// Where nothing is being tried, a pause of the server's disk or the like must not be taken for the long ones' work; microseconds.
-const CERTAIN: u64 = 10 * ENOUGH;
-
-/// After a try that failed, the next one comes later and later, from so many measurements on up to this many: where statements compute,
-/// each try costs the others something.
-const FIRST_PAUSE: u32 = 2;
-const LONGEST_PAUSE: u32 = 64;
-
 impl LongPermits {
     pub(crate) fn new(set: u32, most: u32, workers: u32) -> Self {
         Self {
@@ -134,7 +84,8 @@ impl LongPermits {
             more: AtomicU32::new(0),
             few_since: AtomicU64::new(0),
             running: AtomicU32::new(0),
-            wants: (0..workers).map(|_| AtomicU64::new(NOBODY)).collect(),
+            beyond: AtomicU32::new(0),
+            wants: (0..workers).map(|_| Want::nothing()).collect(),
             crowded: AtomicBool::new(false),
             measurement: Mutex::new(Measurement::NONE),
         }
@@ -171,7 +122,27 @@ impl LongPermits {
     pub(crate) fn take(&self, worker: usize, place: Place, permits: u32) -> Option<Allowed> {
         let may = |running: u32| self.may_take(worker, place.order(), permits, running).then(|| running + 1);
         let before = self.running.fetch_update(SeqCst, SeqCst, may).ok()?;
-        Some(if before < self.with_permit(permits) { Allowed::WithPermit } else { Allowed::Beyond })
+        if before.saturating_sub(self.beyond.load(SeqCst)) < self.with_permit(permits) {
+            return Some(Allowed::WithPermit);
+        }
+        self.beyond.fetch_add(1, SeqCst);
+        Some(Allowed::Beyond)
+    }
+
+    /// Lets it start without a permit, where it may.
+    pub(crate) fn take_beyond(&self, worker: usize, place: Place, permits: u32) -> bool {
+        let may = |running: u32| self.may_take(worker, place.order(), permits, running).then(|| running + 1);
+        if self.running.fetch_update(SeqCst, SeqCst, may).is_err() {
+            return false;
+        }
+        // Counted behind the other: who comes in between takes it for one that has a permit, and needs none himself.
+        let more = self.more.load(SeqCst);
+        let room = |beyond: u32| (beyond < more).then(|| beyond + 1);
+        let started = self.beyond.fetch_update(SeqCst, SeqCst, room).is_ok();
+        if !started {
+            self.running.fetch_sub(1, SeqCst);
+        }
+        started
     }
 
     /// Says whether [`Self::take`] would succeed now.
@@ -183,15 +154,28 @@ impl LongPermits {
         may
     }
 
+    /// Says whether [`Self::take_beyond`] would succeed now.
+    pub(crate) fn may_have_beyond(&self, worker: usize, place: Place, permits: u32) -> bool {
+        self.has_room_beyond() && self.may_have(worker, place, permits)
+    }
+
+    fn has_room_beyond(&self) -> bool {
+        self.beyond.load(SeqCst) < self.more.load(SeqCst)
+    }
+
     fn may_take(&self, worker: usize, place: u64, permits: u32, running: u32) -> bool {
         let others = self.wants.iter().enumerate().filter(|&(other, _)| other != worker);
-        let older = others.filter(|(_, wants)| wants.load(SeqCst) < place);
+        let older = others.filter(|(_, want)| want.place.load(SeqCst) < place);
         let promised = u32::try_from(older.count()).expect("fewer than workers");
         running.saturating_add(promised) < self.limit(permits)
     }
 
-    /// One does not run any more.
-    pub(crate) fn give(&self) {
+    /// One does not run any more, which had started by this right.
+    pub(crate) fn give(&self, allowed: Allowed) {
+        if allowed == Allowed::Beyond {
+            let before = self.beyond.fetch_sub(1, SeqCst);
+            debug_assert!(before > 0, "it is counted while it runs");
+        }
         let before = self.running.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a permit is given back once");
     }
@@ -213,7 +197,9 @@ impl LongPermits {
         if end.usual.is_some_and(|usual| measurement.add(end, usual, limit)) {
             let crowded = self.crowded.swap(false, SeqCst);
             let room = self.most.load(SeqCst).saturating_sub(self.with_permit(permits));
-            next = measurement.next(more, limit, crowded).min(room);
+            next = measurement.next(end, more, limit, crowded).min(room);
+            // What the bound leaves no room for is no try.
+            measurement.tried_from.take_if(|_| next == more);
         }
         if next != more {
             self.more.store(next, SeqCst);
@@ -231,7 +217,7 @@ impl LongPermits {
     pub(crate) fn begin_with_few(&self, now: Instant) {
         if self.more.load(SeqCst) > 0 {
             let mut measurement = self.lock();
-            *measurement = Measurement { changed_at: now, ..Measurement::NONE };
+            *measurement = Measurement { changed_at: now, begun_at: now, ..Measurement::NONE };
             self.more.store(0, SeqCst);
         }
     }
@@ -240,100 +226,35 @@ impl LongPermits {
         self.measurement.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says where the first long statement of a worker stands.
-    pub(crate) fn want(&self, worker: usize, place: Option<Place>) {
-        let place = place.map_or(NOBODY, Place::order);
+    /// Says where the first long statement of a worker stands, and whether it waits for nothing but room beside those without a permit.
+    pub(crate) fn want(&self, worker: usize, place: Option<Place>, without_permit: bool) {
+        let (place, want) = (place.map_or(NOBODY, Place::order), &self.wants[worker]);
         // Most of the time there is none, and reading leaves the cache line with all of them.
-        if self.wants[worker].load(SeqCst) != place {
-            self.wants[worker].store(place, SeqCst);
+        if want.place.load(SeqCst) != place {
+            want.place.store(place, SeqCst);
+        }
+        if want.without_permit.load(SeqCst) != without_permit {
+            want.without_permit.store(without_permit, SeqCst);
         }
     }
 
     /// The place of the statement for which a worker would get one now; `None` where it has none, or would get none.
     pub(crate) fn could_use(&self, worker: usize, permits: u32) -> Option<u64> {
-        let wants = self.wants[worker].load(SeqCst);
+        let wants = self.wants[worker].place.load(SeqCst);
         let may_have = || self.may_take(worker, wants, permits, self.running.load(SeqCst));
         (wants != NOBODY && may_have()).then_some(wants)
     }
+
+    /// The same for one that starts without a permit.
+    pub(crate) fn could_use_beyond(&self, worker: usize, permits: u32) -> Option<u64> {
+        let could = self.wants[worker].without_permit.load(SeqCst) && self.has_room_beyond();
+        self.could_use(worker, permits).filter(|_| could)
+    }
 }
 
-impl Measurement {
-    const NONE: Self = Self {
-        changed_at: Instant::START,
-        count: 0,
-        long: Pace { time: 0, usual: 0 },
-        others: Pace { time: 0, usual: 0 },
-        all_long: 0,
-        tried_from: None,
-        failed_at: None,
-        in_company: None,
-        rest: 0,
-        pause: FIRST_PAUSE,
-    };
-
-    /// Takes one in. True where enough is known: of the others that they are slowed down is known long before it is known of the
-    /// long ones.
-    fn add(&mut self, end: &LongEnd, usual: Duration, limit: u32) -> bool {
-        self.others.add(end.others.time, end.others.usual);
-        self.all_long = self.all_long.saturating_add(micros(end.time));
-        if self.others.usual >= ENOUGH {
-            let have_come = self.in_company.is_some() && !self.is_alone();
-            let sure = self.tried_from.is_some() || self.others.usual >= CERTAIN;
-            if have_come || (sure && self.others.is_from(125)) {
-                return true;
-            }
-        }
-        if end.at.since(self.changed_at) < end.time {
-            return false;
-        }
-        self.count += 1;
-        self.long.add(micros(end.time), micros(usual));
-        let enough = if self.is_alone() { limit } else { limit.max(FEWEST) };
-        self.count >= enough
-    }
-
-    /// Says whether the others take next to nothing, compared with the long ones.
-    fn is_alone(&self) -> bool {
-        u128::from(self.others.time) * 100 < u128::from(self.all_long) * u128::from(ALONE)
-    }
-
-    /// How many may run beyond the permits, after `more`, where `limit` may run in all. Twice as many in all are tried while they
-    /// take a tenth longer than usual at most, and more where they are alone, or half of the way to what has failed. Did they compute,
-    /// they would take twice as long: as from a quarter longer on, the try has failed. The same holds for other statements.
-    fn next(&mut self, more: u32, limit: u32, crowded: bool) -> u32 {
-        let tried_from = self.tried_from.take();
-        let alone = self.is_alone();
-        let (long, others) = (std::mem::take(&mut self.long), std::mem::take(&mut self.others));
-        (self.count, self.all_long) = (0, 0);
-        if let Some(before) = self.in_company.take_if(|_| !alone) {
-            // Nobody knows what the others usually take but beside few.
-            (self.rest, self.pause) = (0, FIRST_PAUSE);
-            return before.min(more);
-        }
-        if long.is_from(125) || others.is_from(125) {
-            // Where only those with permits run, something else is to blame.
-            self.failed_at = tried_from.map(|_| limit);
-            if tried_from.is_some() || more > 0 {
-                self.rest = self.pause;
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-            }
-            return tried_from.unwrap_or(more / 2);
-        }
-        if tried_from.is_some() {
-            self.pause = FIRST_PAUSE;
-        }
-        self.rest = self.rest.saturating_sub(1);
-        if long.is_from(110) || others.is_from(110) || !crowded || self.rest > 0 {
-            return more;
-        }
-        self.tried_from = Some(more);
-        if alone {
-            self.in_company.get_or_insert(more);
-        }
-        let step = limit.saturating_mul(if alone { STEP_ALONE - 1 } else { 1 });
-        // Where there is nothing between the two, what failed is tried once more: it may have been chance.
-        let half = self.failed_at.map(|failed| failed.saturating_sub(limit) / 2).filter(|&half| half > 0);
-        more.saturating_add(step.min(half.unwrap_or(step)))
+impl Want {
+    const fn nothing() -> Self {
+        Self { place: AtomicU64::new(NOBODY), without_permit: AtomicBool::new(false) }
     }
 }
 
@@ -353,13 +274,13 @@ mod tests {
         let (old, young) = (Place::low(1), Place::low(2));
         assert_eq!(long.take(0, young, 16), Some(Allowed::WithPermit));
         assert_eq!(long.take(1, old, 16), None);
-        long.want(1, Some(old));
+        long.want(1, Some(old), false);
         assert_eq!(long.could_use(1, 16), None, "none is free");
-        long.give();
+        long.give(Allowed::WithPermit);
         assert_eq!(long.could_use(1, 16), Some(old.order()));
         assert_eq!(long.take(0, young, 16), None, "it is promised");
         assert!(long.may_have(1, old, 16) && long.take(1, old, 16).is_some());
-        long.want(1, None);
+        long.want(1, None, false);
         assert_eq!((long.could_use(1, 16), long.free(16)), (None, 0));
     }
 
@@ -381,16 +302,20 @@ mod tests {
 
     fn run_like(long: &LongPermits, statements: u32, end: &LongEnd) {
         for _ in 0..statements {
-            let changed_at = long.measurement.lock().unwrap().changed_at;
+            let at = {
+                let measurement = long.measurement.lock().unwrap();
+                let since = measurement.changed_at.max(measurement.begun_at);
+                since + end.time + end.time * measurement.count / long.limit(16)
+            };
             long.crowded.store(true, SeqCst);
-            long.measure(&LongEnd { at: changed_at + end.time, ..*end }, 16);
+            long.measure(&LongEnd { at, ..*end }, 16);
         }
     }
 
     #[test]
     fn more_run_while_they_do_not_slow_each_other_down() {
         let long = LongPermits::new(4, 20, 1);
-        run(&long, 15, 1000);
+        run(&long, 3, 1000);
         assert_eq!(long.limit(16), 4, "not enough is known yet");
         run(&long, 1, 1000);
         assert_eq!(long.limit(16), 8);
@@ -400,7 +325,7 @@ mod tests {
             long.crowded.store(true, SeqCst);
             long.measure(&before, 16);
         }
-        run(&long, 15, 1000);
+        run(&long, 7, 1000);
         assert_eq!(long.limit(16), 8, "those that had begun before say nothing");
         run(&long, 1, 1000);
         assert_eq!(long.limit(16), 16);
@@ -410,6 +335,17 @@ mod tests {
         assert_eq!(long.limit(16), 20, "neither good nor bad");
         run(&long, 1000, 1300);
         assert_eq!(long.limit(16), 4);
+    }
+
+    #[test]
+    fn where_their_times_differ_more_of_them_are_waited_for() {
+        let long = LongPermits::new(4, 20, 1);
+        for time in [1000, 1200, 800, 1000, 900, 1150, 850, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000] {
+            run(&long, 1, time);
+            assert_eq!(long.limit(16), 4);
+        }
+        run(&long, 1, 1000);
+        assert_eq!(long.limit(16), 8);
     }
 
     #[test]
@@ -423,7 +359,8 @@ mod tests {
                 limits.push(limit);
             }
             let most: u32 = limits[4_000..].iter().sum();
-            assert!(f64::from(most) / 1_000.0 > 0.8 * f64::from(processors), "{processors}: {limits:?}");
+            let mean = f64::from(most) / 1_000.0;
+            assert!(mean > 0.8 * f64::from(processors), "{processors}: {mean}");
             let too_many = limits[1_000..].iter().filter(|&&limit| limit > 2 * processors).count();
             assert!(too_many < 400, "{processors}: {too_many}");
         }
@@ -432,15 +369,19 @@ mod tests {
     #[test]
     fn tries_that_fail_become_rare() {
         let long = LongPermits::new(4, 1000, 1);
-        let mut tries = 0;
+        let (mut tries, mut trying, mut now) = (0, Duration::ZERO, Instant::START);
         for _ in 0..10_000 {
             let before = long.limit(16);
             run(&long, 1, if before > 4 { 2000 } else { 1000 });
+            let then = std::mem::replace(&mut now, long.measurement.lock().unwrap().begun_at);
+            if before > 4 {
+                trying += now.since(then);
+            }
             tries += u32::from(long.limit(16) > before);
             assert!(long.limit(16) <= 8);
         }
-        // 2, 4 ... 64 measurements of 16 between them, and 64 from then on.
-        assert!((10..=20).contains(&tries), "{tries}");
+        let hundredths = trying.as_secs() * 100 / (now.as_micros() / 1_000_000);
+        assert!(tries > 6 && hundredths < 3, "{tries} tries take {trying:?} of {now:?}");
     }
 
     #[test]
@@ -450,6 +391,21 @@ mod tests {
         assert_eq!(long.limit(16), 4);
         run(&long, 32, 1000);
         assert!(long.limit(16) > 4);
+    }
+
+    #[test]
+    fn what_is_bad_at_the_bound_is_no_try_that_failed() {
+        let long = LongPermits::new(4, 20, 1);
+        run(&long, 2000, 1000);
+        assert_eq!(long.limit(16), 20);
+        let later = Instant::START + 3600 * SECOND;
+        for _ in 0..20 {
+            long.crowded.store(true, SeqCst);
+            long.measure(&LongEnd { at: later, ..end(1200) }, 16);
+        }
+        long.change(4, 40);
+        run_like(&long, 40, &LongEnd { at: later, ..end(1000) });
+        assert_eq!(long.limit(16), 40, "no pause as long as the time at the bound");
     }
 
     #[test]
@@ -471,6 +427,24 @@ mod tests {
         assert_eq!(long.limit(16), 20);
         run_like(&long, 1000, &short);
         assert_eq!(long.limit(16), 4);
+    }
+
+    /// There are a hundred of them at a time, which makes no difference to how long it takes.
+    #[test]
+    fn a_try_is_over_the_sooner_the_more_the_others_lose_by_it() {
+        let step = 10 * MILLISECOND;
+        for (percent, millis) in [(200, 140), (150, 400), (130, 1000)] {
+            let long = LongPermits::new(4, 20, 1);
+            run(&long, 4, 1000);
+            assert_eq!(long.limit(16), 8);
+            let changed_at = long.measurement.lock().unwrap().changed_at;
+            let others = Pace { time: 10_000 * percent, usual: 1_000_000 };
+            let fails = (1..).find(|&count| {
+                long.measure(&LongEnd { at: changed_at + step * count, others, ..end(1000) }, 16);
+                long.limit(16) == 4
+            });
+            assert_eq!(fails, Some(millis / 10), "{percent} % of their time");
+        }
     }
 
     /// A health check each second is nobody's company.
@@ -498,7 +472,7 @@ mod tests {
         });
         assert!(ends.count() < 20, "a fifth is seen soon");
         assert_eq!(long.limit(16), 4);
-        run(&long, 16, 1000);
+        run(&long, 4, 1000);
         assert_eq!(long.limit(16), 8, "as many as do not hurt the others");
     }
 
@@ -512,7 +486,7 @@ mod tests {
         let now = Instant::START + 60 * SECOND;
         long.measure(&LongEnd { at: now, usual: None, ..ALONE }, 16);
         assert_eq!(long.limit(16), 4);
-        long.give();
+        long.give(Allowed::WithPermit);
         assert!(!long.have_been_few(now, Duration::ZERO), "five still run");
         let next = now + SECOND;
         long.measure(&LongEnd { at: next, ..ALONE }, 16);
@@ -534,10 +508,20 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_first_they_take_no_permits() {
+    fn as_many_as_were_found_to_hurt_nobody_take_no_permits() {
         let long = LongPermits::new(1, 20, 1);
-        run(&long, 100, 1000);
-        let allowed = [1, 2].map(|arrival| long.take(0, Place::low(arrival), 16));
-        assert_eq!(allowed, [Some(Allowed::WithPermit), Some(Allowed::Beyond)]);
+        run(&long, 4, 1000);
+        let place = |arrival| Place::low(arrival);
+        assert_eq!(long.limit(16), 2);
+        assert!(long.take_beyond(0, place(1), 16) && !long.take_beyond(0, place(2), 16));
+        assert_eq!([2, 3].map(|arrival| long.take(0, place(arrival), 16)), [Some(Allowed::WithPermit), None]);
+        long.give(Allowed::WithPermit);
+        assert!(long.may_have(0, place(3), 16) && !long.may_have_beyond(0, place(3), 16));
+        long.want(0, Some(place(3)), true);
+        assert!(long.could_use(0, 16).is_some() && long.could_use_beyond(0, 16).is_none());
+        assert_eq!(long.take(0, place(3), 16), Some(Allowed::WithPermit), "one without a permit runs on");
+        long.give(Allowed::Beyond);
+        assert!(long.may_have_beyond(0, place(4), 16) && long.could_use_beyond(0, 16).is_some());
+        assert_eq!(long.take(0, place(4), 16), Some(Allowed::Beyond), "both permits of theirs are in use");
     }
 }

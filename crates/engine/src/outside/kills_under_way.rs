@@ -9,6 +9,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::backend::Backend;
+use crate::client::Client;
 use crate::ids::{BackendKey, ClientRef};
 use crate::outside::orders::to_be_ended::Told;
 use crate::servers::Servers;
@@ -64,8 +65,14 @@ impl KillsUnderWay {
     }
 
     /// Says whether one of them is to end something on this backend.
-    pub(crate) fn concern(&self, backend: BackendRef) -> bool {
+    fn concern(&self, backend: BackendRef) -> bool {
         self.0.iter().any(|kill| kill.victim == backend)
+    }
+
+    /// Says whether a client's next command waits: the server has not answered yet to a KILL of what ran on its backend.
+    pub(crate) fn hold_up(&self, client: &Client, servers: &Servers) -> bool {
+        let backend = client.backend.filter(|_| !self.is_empty());
+        backend.is_some_and(|backend| self.concern(BackendRef::new(backend, &servers[backend])))
     }
 
     /// Takes out what the server has answered on this backend.

@@ -1,4 +1,4 @@
-//! Orders from outside: an operator's, who is nobody's client; and what is looked at from there.
+//! Orders from outside: an operator's, who is nobody's client; what is looked at from there; and KILL, whoever it comes from.
 
 pub(crate) mod given;
 pub(crate) mod to_be_ended;
@@ -7,35 +7,39 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use seam::{Address, Instant};
-use wire::{CommandKind, Expect};
+use sql::{KillTarget, Whom};
 
 use self::given::KilledAtPeer;
-use self::to_be_ended::{Kills, OutsideKill};
-use crate::backend::{Afterwards, Owner, Permit, Place, Summary};
+use self::to_be_ended::{Kills, Told};
+use crate::backend::moving::MovingBackends;
+use crate::backend::{Permit, Summary};
 use crate::client::Phase;
-use crate::client::kill::slot_of;
-use crate::client::killing::PEER_ANSWER_TIMEOUT;
+use crate::client::kill::{Begun, Killers, Settled};
+use crate::client::killing::{Behind, Killing, PEER_ANSWER_TIMEOUT, Rest};
+use crate::client::victims::{End, Victims};
+use crate::cluster::drain::{DrainOrder, DrainOutcome, NotDrained};
+use crate::cluster::switchover::SwitchStep;
+use crate::cluster::taking_up::Left;
+use crate::control::peers::mail::Delivery;
 use crate::declared::Declared;
 use crate::engine::Engine;
-use crate::errors::MySqlError;
-use crate::ids::{BackendKey, ClientKey, ClientRef};
+use crate::errors::{MySqlError, Undelivered};
+use crate::frozen::NotFrozen;
+use crate::ids::{BackendKey, ClientKey, ServerKey};
 use crate::learned::digests::Digests;
 use crate::outside::event::Event;
-use crate::outside::kills_under_way::{BackendRef, UnderWay};
+use crate::outside::kills::{NextOfKill, OutsideKills};
+use crate::outside::kills_under_way::UnderWay;
 use crate::outside::memory::HoldersOfMemory;
 use crate::outside::named::ClosedFor;
 use crate::outside::neighbours::Neighbours;
-use crate::outside::orders::to_be_ended::Told;
 use crate::outside::snapshot::{Figures, Tables};
+use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
-use crate::workers::serving::Serves;
 
 /// So long an order to kill a client of another Onramp may take.
 pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
-
-/// ER_NO_SUCH_THREAD.
-const NO_SUCH_THREAD: u16 = 1094;
 
 impl Engine {
     /// The worker's tables, to look at row by row.
@@ -100,6 +104,54 @@ impl Engine {
 }
 
 impl Engine {
+    /// Turns a backend into bytes, and these into a backend that takes its place, as
+    /// [`freeze_and_thaw_client`](Self::freeze_and_thaw_client) does with a client.
+    ///
+    /// `None` where there is no backend.
+    ///
+    /// # Errors
+    ///
+    /// Where it is in use.
+    ///
+    /// # Panics
+    ///
+    /// If the bytes are not read as what they were made of, or something in them is unknown here.
+    pub fn freeze_and_thaw_backend(&mut self, now: Instant, place: usize) -> Option<Result<(), NotFrozen>> {
+        let Self { pool, logins, sessions, servers, io, .. } = self;
+        MovingBackends { now, pool, logins, sessions, servers, io }.freeze_and_thaw(place)
+    }
+
+    /// Turns what is known of the servers into bytes, and these into what is known of them; likewise what has been learned of their
+    /// statements, by this worker and by all together. For tests, as the others.
+    ///
+    /// # Errors
+    ///
+    /// Where a service account's connection has stayed as it was: something is under way there.
+    pub fn freeze_and_thaw_servers(&mut self, now: Instant) -> Result<(), NotFrozen> {
+        self.scheduling.freeze_and_thaw_learned(now);
+        self.pool.workers.freeze_and_thaw(now);
+        let of_servers = self.servers.iter_mut().map(|server| server.freeze_and_thaw(now));
+        let of_readers = self.readers.engines_mut().map(|reader| reader.freeze_and_thaw_servers(now));
+        of_servers.chain(of_readers).fold(Ok(()), Result::and)
+    }
+}
+
+impl Engine {
+    /// Takes a step of a planned change of the primary. Only the first worker needs to hear of it; the others do nothing. A turn has to
+    /// follow, with an end.
+    pub fn switch_over(&mut self, step: SwitchStep) {
+        self.watching().switch_over(step);
+    }
+
+    /// Takes a server out of the choice, or puts it back, where that does not change the primary, or all is ready for that; `None` on all
+    /// workers but the first, which knows nothing of it. A turn has to follow, with an end.
+    ///
+    /// # Errors
+    /// Why it may not be, and what to do.
+    pub fn drain_server(&mut self, order: DrainOrder) -> Option<Result<DrainOutcome, NotDrained>> {
+        self.watching().drain(order)
+    }
+
     /// Takes up what is declared as live in [`Settings`]. Everything else in `new` is ignored. Permits are common to all workers, so
     /// that the first of them changes them for all. A turn has to follow, with an end.
     pub fn change_settings(&mut self, new: &Settings) {
@@ -107,7 +159,7 @@ impl Engine {
         self.scheduling.shares.settings_changed();
         let latest = self.now + new.transaction_delay;
         self.scheduling.delayed.end_by(latest);
-        self.end_logins_by(self.now + new.connect_timeout);
+        self.logins.end_by(self.now + new.connect_timeout, &mut self.clients);
         self.scheduling.scheduler.change_settings(&self.settings);
         self.pool.workers.change_permits(new);
         self.readers.change_settings(&self.settings);
@@ -132,7 +184,7 @@ impl Engine {
             self.pool.workers.begin_elsewhere(self.now);
         }
         self.server_moves(place, to);
-        self.in_cluster(|cluster, step| cluster.check_elsewhere(step, place));
+        self.watching().moved(place);
         // By the time they read it nobody takes the server for the primary any more.
         self.pool.write_to_others(&Letter::ServerMoves { place, to: to.clone() });
     }
@@ -147,7 +199,11 @@ impl Engine {
         }
         let backends = self.servers.backends().filter(|(_, backend)| backend.place.is(place));
         for key in backends.map(|(key, _)| key).collect::<Vec<_>>() {
-            self.leave_at_former(key, &from);
+            match self.taking_up().leave_former(key, &from) {
+                Left::Later => {}
+                Left::InOrder => self.quit_backend(key),
+                Left::GivenUp => self.give_up_backend(key, "the name of its server leads elsewhere"),
+            }
         }
         self.following.server_moves(place, &from);
         if self.servers.primary().reachability.address == place {
@@ -164,25 +220,7 @@ impl Engine {
 
     /// Says whether nothing can be sent before it is found out what stands at the new address of the one server.
     pub(crate) fn awaits_its_only_server(&self) -> bool {
-        !self.settings.cluster.several && !self.knows_primary()
-    }
-
-    /// A backend leads to where its server is not any more.
-    fn leave_at_former(&mut self, key: BackendKey, from: &Rc<Address>) {
-        let backend = &mut self.servers[key];
-        backend.place = Place::Former(Rc::clone(from));
-        // Permits are for what stands at the new address. The former one may be dead, and what was sent there hang for long.
-        backend.lend_permit(&mut self.scheduling.scheduler);
-        backend.afterwards = Afterwards::Close;
-        // The number of its thread is another one's where the server is now.
-        backend.shown.serves = Serves::default();
-        if backend.is_changing() {
-            return self.give_up_backend(key, "the name of its server leads elsewhere");
-        }
-        if backend.is_idle() || !backend.is_ready() {
-            return self.quit_backend(key);
-        }
-        self.servers.of_mut(key).sharing.remove(key);
+        !self.settings.cluster.several && !self.following.knows_primary(false)
     }
 
     /// Under other rules open transactions may have kept their permits between their statements.
@@ -212,6 +250,26 @@ impl Engine {
         self.orders.paused = false;
         self.readers.for_each(self.now, &mut self.io, Self::resume);
     }
+}
+
+impl Engine {
+    /// Clients that kill others.
+    pub(crate) fn killers(&mut self) -> Killers<'_> {
+        let Self { now, settings, pool, ids, logins, sessions, clients, servers, .. } = self;
+        Killers { now: *now, settings, pool, ids, logins, sessions: &sessions.states, clients, servers }
+    }
+
+    /// Clients that are killed.
+    pub(crate) fn victims(&mut self) -> Victims<'_> {
+        let Self { now, settings, clients, scheduling, servers, following, .. } = self;
+        Victims { now: *now, settings, clients, scheduling, servers, following }
+    }
+
+    /// Clients of which the server is to end something.
+    pub(crate) fn outside_kills(&mut self) -> OutsideKills<'_> {
+        let Self { now, settings, orders, ids, clients, servers, following, .. } = self;
+        OutsideKills { now: *now, settings, orders, ids, clients, servers, following }
+    }
 
     /// Ends a client's connection, or only its statement. What waits is answered at once; of what runs the server is asked to
     /// end it, and the client hears the server's answer. False where this worker has no such client. A turn has to follow,
@@ -219,7 +277,7 @@ impl Engine {
     pub fn kill(&mut self, id: u32, query_only: bool) -> bool {
         let Some(&victim) = self.ids.keys.get(&id) else { return false };
         if let Outcome::AskServer(ending) = self.end_for_client(victim, query_only) {
-            self.end_by_its_user(id, query_only, ending, None);
+            self.outside_kills().order(id, query_only, ending, None);
         }
         true
     }
@@ -241,203 +299,297 @@ impl Engine {
         self.orders.killed_at_peers.pop_front()
     }
 
-    pub(crate) fn settle_kill_of_operator(&mut self, order: u64, killed: &Killed) {
-        let outcome = match killed.outcome {
-            Outcome::NoSuchClient | Outcome::OfServer(_) => KilledAtPeer::NoSuchClient,
-            Outcome::Undelivered(why) => {
-                let id = u64::from(killed.victim);
-                KilledAtPeer::Failed(MySqlError::kill_undelivered(id, slot_of(id), why).message)
+    /// COM_PROCESS_KILL.
+    pub(crate) fn kill_command(&mut self, key: ClientKey, id: u64, answer: u8) {
+        let target = KillTarget { query_only: false, whom: Whom::Id(id) };
+        if !self.kill_statement(key, target, answer, None) {
+            self.queue_kill(key, Ending { thread_id: id, query_only: false }, None);
+        }
+    }
+
+    /// A text of several statements that begins with a KILL of a client of ours. False for any other.
+    pub(crate) fn kill_and_go_on(&mut self, key: ClientKey, text: &[u8], answer: u8) -> bool {
+        let found = self.killers().first_of_several(key, text);
+        found.is_some_and(|(target, behind)| self.kill_statement(key, target, answer, Some(behind)))
+    }
+
+    /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
+    pub(crate) fn kill_statement(
+        &mut self,
+        key: ClientKey,
+        target: KillTarget,
+        answer: u8,
+        rest: Rest,
+    ) -> bool {
+        match self.killers().begin(key, target, answer, rest) {
+            Begun::OfServer => return false,
+            Begun::Elsewhere => {}
+            Begun::InFront(kill) => self.kill_for_worker(&kill),
+            Begun::Oneself { query_only: true } => {
+                self.answers().error(key, answer, &MySqlError::interrupted());
             }
-            // Nothing is denied to an operator, and the other Onramp asks the server by itself.
-            Outcome::Done | Outcome::Denied | Outcome::AskServer(_) => KilledAtPeer::Done,
+            // A client that kills itself hears of it as the servers say it.
+            Begun::Oneself { query_only: false } => {
+                self.answers().error(key, answer, &MySqlError::killed());
+                self.close_client(key, ClosedFor::Killed, "killed");
+            }
+            Begun::Here(killing, rights) => {
+                let (victim, query_only) = killing.whom();
+                let outcome = self.kill_victim(victim, query_only, &rights, Duration::ZERO);
+                self.kill_settled(key, killing, outcome);
+            }
+        }
+        true
+    }
+
+    /// This worker, the first, corresponds with other Onramps for all.
+    pub(crate) fn kill_at_peer(&mut self, kill: Kill) {
+        let slot = self.pool.peer_of(kill.victim).unwrap_or(0);
+        self.servers.primary_mut().kill_at_peer(self.now, slot, kill);
+        self.take_from_peers();
+    }
+
+    /// Takes in what other Onramps have written.
+    pub(crate) fn take_from_peers(&mut self) {
+        if self.pool.worker != 0 {
+            return;
+        }
+        for server in self.servers.keys() {
+            while let Some(delivery) = self.servers[server].next_from_peers(self.now) {
+                self.take_delivery(server, delivery);
+            }
+        }
+    }
+
+    fn take_delivery(&mut self, server: ServerKey, delivery: Delivery) {
+        match delivery {
+            Delivery::Kill { sender, victim, query_only, rights, age } => {
+                let killer = Killer::Peer(server, sender);
+                let kill = Kill { from: self.pool.worker, killer, victim, query_only, rights, age };
+                if let Some(kill) = self.pool.hand_on_kill(kill) {
+                    self.kill_for_worker(&kill);
+                }
+            }
+            Delivery::Outcome(Kill { from, killer, victim, .. }, outcome) => {
+                self.tell_killer((from, Killed { killer, victim, outcome }));
+            }
+        }
+    }
+
+    fn tell_killer(&mut self, (worker, killed): Told) {
+        if worker == self.pool.worker {
+            self.killed_by_worker(&killed);
+        } else {
+            self.pool.write_letter(worker, Letter::Killed(killed));
+        }
+    }
+
+    /// A client of another worker, or of ours with more in its text, or somebody at another Onramp, wants one of ours killed.
+    pub(crate) fn kill_for_worker(&mut self, kill: &Kill) {
+        let outcome = self.kill_victim(kill.victim, kill.query_only, &kill.rights, kill.age);
+        let killed = |outcome| (kill.from, Killed { killer: kill.killer, victim: kill.victim, outcome });
+        let outcome = match (kill.killer, outcome) {
+            // That one has no client here who could ask the server, or the client waits with the rest of its text: the server would read a
+            // KILL in front of that behind what waits for a permit, and end the text where what was meant has ended by itself.
+            (
+                Killer::Peer(..) | Killer::Operator(_) | Killer::ClientWithRest(_),
+                Outcome::AskServer(ending),
+            ) => {
+                let told = Some(killed(Outcome::Done));
+                return self.outside_kills().order(kill.victim, kill.query_only, ending, told);
+            }
+            (Killer::Peer(..) | Killer::Operator(_), Outcome::OfServer(_)) => Outcome::NoSuchClient,
+            (_, outcome) => outcome,
         };
-        self.orders.killed_at_peers.push_back((order, outcome));
+        self.tell_killer(killed(outcome));
     }
 
-    /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here.
-    pub(crate) fn end_by_its_user(&mut self, id: u32, query_only: bool, ending: Ending, told: Option<Told>) {
-        let kill = self.outside_kill(id, query_only, ending, self.now);
-        self.orders.kills.extend(kill.map(|kill| OutsideKill { told, ..kill }));
+    /// Another worker or Onramp has done what a client of ours asked for, unless that has gone meanwhile.
+    pub(crate) fn killed_by_worker(&mut self, killed: &Killed) {
+        match killed.killer {
+            Killer::Client(killer) | Killer::ClientWithRest(killer) => {
+                if self.killers().waits_for(killer, killed.victim) {
+                    self.end_killing(killer.key, killed.outcome);
+                }
+            }
+            Killer::Peer(server, sender) => self.servers[server].settle_kill_of_peer(sender, killed.outcome),
+            Killer::Operator(order) => self.orders.killed_at_peer(order, killed),
+        }
     }
 
-    /// What is to be ended of one of this worker's clients, as somebody said at this time.
-    pub(crate) fn outside_kill(
-        &self,
+    fn end_killing(&mut self, key: ClientKey, outcome: Outcome) {
+        if let Some(killing) = self.clients[key].end_killing() {
+            self.resume.push(key);
+            self.kill_settled(key, killing, outcome);
+        }
+    }
+
+    /// A worker that does not answer has ended, and its clients with it.
+    pub(crate) fn give_up_killing(&mut self, key: ClientKey) {
+        let of_peer = matches!(self.clients[key].phase(), Phase::Killing(killing) if killing.is_of_peer());
+        let outcome =
+            if of_peer { Outcome::Undelivered(Undelivered::NoAnswer) } else { Outcome::NoSuchClient };
+        self.end_killing(key, outcome);
+    }
+
+    fn kill_settled(&mut self, killer: ClientKey, killing: Killing, outcome: Outcome) {
+        match self.killers().settle(killer, killing, outcome) {
+            Settled::AsksPeer(None) => {}
+            Settled::AsksPeer(Some(kill)) => self.kill_at_peer(kill),
+            Settled::Done { answer } => self.answers().ok(killer, answer),
+            Settled::GoesOn { behind, answer } => self.go_on_behind_kill(killer, behind, answer),
+            Settled::ByServer { ending, kills } => self.queue_kill(killer, ending, kills),
+            Settled::WithRest { ending, behind, answer } => {
+                let kill = ending.text() + ";";
+                self.query_behind_kill(killer, behind.as_query(kill.as_bytes()), answer);
+            }
+            Settled::Failed { killed, answer, error } => {
+                self.answers().error_behind_kills(killer, killed, answer, &error);
+            }
+        }
+    }
+
+    /// A KILL of a text has been done here: what stands behind it may be another one.
+    fn go_on_behind_kill(&mut self, key: ClientKey, mut behind: Box<Behind>, answer: u8) {
+        if let Some(target) = self.killers().next_behind(key, &mut behind) {
+            let ours = self.kill_statement(key, target, answer, Some(behind));
+            debug_assert!(ours, "a client's id, of somebody who has logged in");
+        } else {
+            self.query_behind_kill(key, behind.as_query(b""), answer);
+        }
+    }
+
+    /// The server answers the whole text.
+    fn query_behind_kill(&mut self, key: ClientKey, raw: Vec<u8>, answer: u8) {
+        if raw.len() > TEXT_AT + self.settings.large_statement_size {
+            return self.read_elsewhere(key, RequestKind::Query, raw, answer, QueryAttributes::None);
+        }
+        self.query(key, &raw[TEXT_AT..], &raw, answer, QueryAttributes::None);
+    }
+
+    pub(crate) fn kill_victim(
+        &mut self,
         id: u32,
         query_only: bool,
-        ending: Ending,
-        since: Instant,
-    ) -> Option<OutsideKill> {
-        let &key = self.ids.keys.get(&id)?;
-        Some(OutsideKill { victim: ClientRef { key, id }, ending, query_only, since, told: None })
+        rights: &Rights,
+        age: Duration,
+    ) -> Outcome {
+        match self.killers().victim(id, query_only, rights, age) {
+            Ok(victim) => self.end_for_client(victim, query_only),
+            Err(outcome) => outcome,
+        }
     }
 
-    /// The backend on which runs still what is to be ended: what has ended by itself is not, nor what its client has begun since.
-    fn still_runs(&self, kill: &OutsideKill) -> Option<BackendKey> {
-        self.clients
-            .find(kill.victim)
-            .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
-            .filter(|client| !kill.query_only || client.command_age(self.now) >= self.now.since(kill.since))
-            .and_then(|client| client.backend)
-            .filter(|&backend| self.runs_thread(backend, kill.ending.thread_id))
+    /// Ends what a client does, or the client itself, as far as that can be done here.
+    pub(crate) fn end_for_client(&mut self, victim: ClientKey, query_only: bool) -> Outcome {
+        let mut end = self.victims().end(victim, query_only);
+        if end == End::Runs {
+            end = match self.coalescing().hand_over(victim) {
+                true => self.victims().is_handed_over(victim, query_only),
+                false => self.victims().end_running(victim, query_only),
+            };
+        }
+        match end {
+            End::Nothing | End::Runs => {}
+            End::Waiting => self.cancel_queued(victim, &MySqlError::interrupted()),
+            End::Reading => self.cancel_reading(victim, &MySqlError::interrupted()),
+            End::Lent => self.end_lent(victim, query_only),
+            End::Client(backend) => {
+                self.close_client(victim, ClosedFor::Killed, "killed");
+                if let Some(backend) = backend.filter(|&backend| self.servers.contains(backend)) {
+                    self.close_backend(backend, "its client was killed, for which the server waited");
+                }
+            }
+            End::Backend(backend) => self.give_up_backend(backend, "its client was killed"),
+            End::ByServer(ending) => return Outcome::AskServer(ending),
+        }
+        Outcome::Done
+    }
+
+    fn queue_kill(&mut self, killer: ClientKey, ending: Ending, kills: Option<Kills>) {
+        let request = Request::query(&ending.text());
+        self.queue_request(killer, Request { kills, ..request }.urgently());
     }
 
     /// A client's KILL has waited for a backend to ask on, and what it was to end has ended by itself: it is answered, and asked of nobody.
     pub(crate) fn kill_is_over(&mut self, killer: ClientKey) -> bool {
-        let kills = self.clients[killer].request.as_ref().and_then(|request| request.kills.as_ref());
-        let Some(Kills::Own(kill)) = kills else { return false };
-        if self.still_runs(kill).is_some() {
+        if !self.outside_kills().is_over(killer) {
             return false;
         }
         self.scheduling.scheduler.remove(killer);
         let answer = self.take_request(killer).map_or(1, |request| request.answer);
         self.clients[killer].cancel();
-        self.answer_ok(killer, answer);
+        self.answers().ok(killer, answer);
         self.resume.push(killer);
         true
     }
 
     /// The server has ended what a client of ours had there, as another one wants it. A thread that it does not know any more has
-    /// come to its end meanwhile, and the client with it: that is no error, and the thread's id none that the killer has named.
+    /// come to its end meanwhile: that is no error, and the thread's id none that the killer has named.
     pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary) {
-        if summary.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD) {
-            summary.error = None;
-            return self.answer_ok(killer, answer);
+        match summary.takes_no_such_thread_for_done() {
+            true => self.answers().ok(killer, answer),
+            false => self.io.outbox.send(self.clients[killer].connection, &summary.kept),
         }
-        self.io.outbox.send(self.clients[killer].connection, &summary.kept);
     }
 
     /// Asks the server to end what is to be ended, as soon as there is a backend of the victim's user to ask on.
     pub(crate) fn carry_out_kills(&mut self) {
         for mut kill in std::mem::take(&mut self.orders.kills) {
-            let told = kill.told.take();
+            let mut told = kill.told.take();
             let victim = kill.victim.key;
-            let runs_on = self.still_runs(&kill); // or it has ended by itself
+            let runs_on = self.outside_kills().still_runs(&kill);
             let carrier = runs_on.and_then(|_| self.idle_backend_for(victim));
-            match (runs_on, carrier) {
-                (Some(runs_on), _) if self.is_on_former_server(runs_on) => {
-                    // Another server has become the primary since. There the number means another thread.
-                    self.clients[victim].loss.killed |= !kill.query_only;
-                    self.give_up_backend(runs_on, "its client was killed");
-                }
-                (Some(runs_on), Some(carrier)) => {
-                    self.note_under_way(carrier, runs_on, kill.victim, told);
-                    self.send_kill(carrier, kill.ending);
+            match self.outside_kills().next(&kill, runs_on, carrier) {
+                NextOfKill::Nothing => {}
+                NextOfKill::Asks { carrier, runs_on } => {
+                    self.outside_kills().goes(carrier, runs_on, kill.victim, told);
+                    self.sending().kill(carrier, kill.ending);
                     continue; // who wants it hears the server's answer
                 }
-                (Some(_), None) if self.now.since(kill.since) >= self.settings.backend_connect_timeout => {
-                    self.give_up_kill(&kill);
+                NextOfKill::GivesUp(runs_on) => self.give_up_backend(runs_on, "its client was killed"),
+                NextOfKill::TooLate if kill.query_only => {}
+                NextOfKill::TooLate => {
+                    let reason = "killed; its statement goes on, for want of a backend to end it";
+                    self.close_client(victim, ClosedFor::Killed, reason);
                 }
-                (Some(_), None) => {
+                NextOfKill::Waits => {
                     self.open_backend_for_urgent(victim);
+                    kill.told = told.take_if(|(_, killed)| killed.goes_on());
                     self.orders.kills.push(kill);
                 }
-                (None, _) => {}
             }
-            // One letter is under way at a time: those of others do not wait for a backend of this user's.
-            if let Some((worker, killed)) = told {
-                self.tell_killer(worker, killed);
+            // One letter is under way at a time: those of others do not wait for a backend of this user's. What stands behind a KILL does.
+            if let Some(told) = told {
+                self.tell_killer(told);
             }
         }
     }
 
-    /// A KILL goes to the server, on this backend, for what runs on the other one.
-    fn note_under_way(
-        &mut self,
-        carrier: BackendKey,
-        runs_on: BackendKey,
-        client: ClientRef,
-        told: Option<Told>,
-    ) {
-        let (carrier, victim) = (self.backend_ref(carrier), self.backend_ref(runs_on));
-        self.orders.kills_under_way.push(UnderWay { carrier, victim, client, since: self.now, told });
-    }
-
-    fn backend_ref(&self, backend: BackendKey) -> BackendRef {
-        BackendRef::new(backend, &self.servers[backend])
-    }
-
-    /// A client's urgent request goes to the server, which may be a KILL of another client of ours.
-    pub(crate) fn note_own_kill(&mut self, killer: ClientKey, carrier: BackendKey) {
-        let kills = self.clients[killer].request.as_ref().and_then(|request| request.kills.as_ref());
-        let Some(Kills::Own(kill)) = kills else { return };
-        if let Some(runs_on) = self.still_runs(kill) {
-            self.note_under_way(carrier, runs_on, kill.victim, None);
-        }
-    }
-
-    /// Says whether a client's next command waits: the server has not answered yet to a KILL of what ran on its backend.
-    pub(crate) fn waits_for_kill(&self, client: ClientKey) -> bool {
-        !self.orders.kills_under_way.is_empty()
-            && self.clients[client]
-                .backend
-                .is_some_and(|backend| self.orders.kills_under_way.concern(self.backend_ref(backend)))
-    }
-
-    /// Nothing is in flight on this backend any more: what it was asked last is over, which may be a KILL, or never went out.
+    /// Nothing is in flight on this backend any more: what it was asked last is over, which may be a KILL.
     pub(crate) fn kill_answered(&mut self, carrier: BackendKey) {
-        if self.orders.kills_under_way.is_empty() {
-            return;
-        }
-        let Some(kill) = self.orders.kills_under_way.answered(self.backend_ref(carrier)) else { return };
-        self.go_on_behind_kill_of(kill.client);
-        if let Some((worker, killed)) = kill.told {
-            self.tell_killer(worker, killed);
+        if let Some(kill) = self.outside_kills().answered(carrier) {
+            self.kill_under_way_ended(kill);
         }
     }
 
-    /// Once per turn: what waits for a KILL has been heard, and goes on once that has taken too long. Whoever wanted the KILL hears nothing then, but
-    /// for one whose victim has lost its backend meanwhile.
+    /// Once per turn: what waits for a KILL goes on once that has taken too long.
     pub(crate) fn wait_for_kills(&mut self) {
         if self.orders.kills_under_way.is_empty() {
             return;
         }
-        for kill in self.orders.kills_under_way.take_over(self.now, &self.servers) {
-            self.go_on_behind_kill_of(kill.client);
-            if let Some((worker, killed)) = kill.told.filter(|_| !kill.victim.is_there(&self.servers)) {
-                self.tell_killer(worker, killed);
-            }
-        }
-        for client in self.orders.kills_under_way.clients() {
-            if let Some(client) = self.clients.find_mut(client).filter(|client| !client.input.is_empty()) {
-                client.activity.last_heard = self.now;
-            }
+        for kill in self.outside_kills().take_over() {
+            self.kill_under_way_ended(kill);
         }
     }
 
-    fn go_on_behind_kill_of(&mut self, client: ClientRef) {
-        if self.clients.find(client).is_some_and(|client| !client.input.is_empty()) {
-            self.resume.push(client.key);
+    /// A KILL that the server was asked for holds up its victim no more.
+    fn kill_under_way_ended(&mut self, kill: UnderWay) {
+        if self.clients.find(kill.client).is_some_and(|client| !client.input.is_empty()) {
+            self.resume.push(kill.client.key);
         }
-    }
-
-    /// Says whether a KILL waits for a backend of this one's user.
-    pub(crate) fn is_awaited_by_kill(&self, backend: BackendKey) -> bool {
-        let wanted = self.orders.kills.iter().filter_map(|kill| self.clients.find(kill.victim)?.identity);
-        let mut wanted = wanted.chain(self.users_of_abandoned());
-        wanted.any(|identity| identity == self.servers[backend].account.identity)
-    }
-
-    fn runs_thread(&self, backend: BackendKey, thread_id: u64) -> bool {
-        self.servers.get(backend).is_some_and(|backend| u64::from(backend.login.thread_id) == thread_id)
-    }
-
-    /// Asks the server to end something, on an idle backend of the same user.
-    pub(crate) fn send_kill(&mut self, backend: BackendKey, ending: Ending) {
-        self.servers.of_mut(backend).idle.remove(backend);
-        let text = ending.text();
-        let owner = Owner::Abandoned;
-        self.send_own(backend, owner, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 0);
-    }
-
-    /// There is no way to the server: at least the client goes.
-    fn give_up_kill(&mut self, kill: &OutsideKill) {
-        if !kill.query_only {
-            self.close_client(
-                kill.victim.key,
-                ClosedFor::Killed,
-                "killed; its statement goes on, for want of a backend to end it",
-            );
+        if let Some(told) = kill.told {
+            self.tell_killer(told);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::ids::BackendKey;
 /// A statement whose client has gone.
 pub(crate) struct Abandoned {
     /// Its backend, which has this token unless it is another one by now.
-    pub(super) backend: BackendKey,
+    pub(crate) backend: BackendKey,
     pub(super) token: u64,
     pub(super) since: Instant,
 }

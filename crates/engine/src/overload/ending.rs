@@ -8,18 +8,21 @@ use std::time::Duration;
 
 use seam::Instant;
 use sql::Kind;
+use wire::StatusFlags;
 
 use super::abandoned::Abandoned;
+use super::settings::OverloadSettings;
 use crate::accounts::IdentityId;
-use crate::backend::{Backend, Ends, Owner};
+use crate::backend::{Afterwards, Backend, Ends, InFlight, Owner};
 use crate::client::{Client, Lost, Phase, Running};
-use crate::engine::Engine;
 use crate::errors::{Bound, MySqlError};
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::named::Limit;
-use crate::request::{Request, RequestKind};
-use crate::scheduler::lane::Class;
+use crate::pool::Pool;
+use crate::request::Request;
 use crate::scheduling::Scheduling;
+use crate::servers::Servers;
+use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::workers::letter::Ending;
 
@@ -46,77 +49,168 @@ impl Scheduling {
             client.transaction.since = now;
         }
     }
+
+    /// When statements are to be ended that are over their time, or that nobody waits for.
+    pub(crate) fn next_ending(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        servers: &Servers,
+        clients: &Table<ClientKey, Client>,
+    ) -> Option<Instant> {
+        let limited = !settings.overload.query_timeout.is_zero();
+        let slow = servers.backends().filter(|_| limited);
+        let slow = slow.filter_map(|(_, backend)| query_timeout_of(settings, clients, backend));
+        let cancelled = self.to_be_cancelled.iter();
+        let cancelled = cancelled.filter_map(|&key| cancelled_due(servers.get(key)?));
+        let abandoned = self.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
+        // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
+        let abandoned = abandoned.filter(|&due| due > now);
+        slow.chain(cancelled).chain(abandoned).min()
+    }
+
+    /// By whom statements are asked for of which nobody waits for the end any more, and for which a KILL may be sent.
+    pub(crate) fn users_of_abandoned(&self, servers: &Servers) -> impl Iterator<Item = IdentityId> {
+        let victims = self.abandoned.iter();
+        victims.filter_map(|abandoned| Some(servers.get(abandoned.backend)?.account.identity))
+    }
 }
 
-impl Engine {
-    /// Ends statements that are over their time, and those that nobody waits for.
-    pub(crate) fn end_overdue(&mut self) {
-        self.end_slow_statements();
-        self.end_cancelled();
-        for abandoned in std::mem::take(&mut self.scheduling.abandoned) {
-            self.end_abandoned(abandoned);
-        }
-    }
-
-    /// Refuses what has waited too long, and what is too much. After dispatching.
-    pub(crate) fn refuse_overload(&mut self) {
-        self.give_up_held_up();
-        for class in Class::ALL {
-            while let Some((client, bound)) = self.scheduling.next_late(self.now, &self.settings, class) {
-                self.refuse_new(client, &bound);
+impl OverloadSettings {
+    /// The option behind what was taken from a client.
+    pub(crate) fn bound_behind(&self, lost: Lost) -> Option<Bound> {
+        match lost {
+            Lost::IdleTooLong => {
+                Some(Bound::time(Limit::IdleTransactionTimeout, self.idle_transaction_timeout))
             }
-            while let Some((client, bound)) =
-                self.scheduling.next_surplus(&self.settings, &self.pool, &self.clients, class)
-            {
-                self.refuse_new(client, &bound);
+            Lost::OpenTooLong => Some(Bound::time(Limit::TransactionTimeout, self.transaction_timeout)),
+            Lost::HeldIdle => Some(self.idle_hold_bound()),
+            Lost::Transaction | Lost::PinnedState | Lost::Server => None,
+        }
+    }
+}
+
+impl Client {
+    /// A statement has ended, which may have begun another transaction at once (COMMIT AND CHAIN, BEGIN after BEGIN).
+    pub(crate) fn note_ended(&mut self, now: Instant, request: &Request) {
+        if matches!(request.statement.kind, Kind::Begin | Kind::Commit | Kind::Rollback) {
+            self.transaction.since = now;
+        }
+    }
+
+    /// Says whether its command is the end of its transaction.
+    fn ends_transaction(&self) -> bool {
+        let request = self.request.as_ref();
+        request.is_some_and(|request| matches!(request.statement.kind, Kind::Commit | Kind::Rollback))
+    }
+
+    /// How its transaction is ended that has lasted for too long.
+    pub(crate) fn end_of_transaction(&self) -> EndOfTransaction {
+        match *self.phase() {
+            Phase::Idle => EndOfTransaction::WithItsBackend,
+            // It holds its backend and waits for nothing else than its end.
+            Phase::Queued | Phase::Running(Running::OnServer) if self.ends_transaction() => {
+                EndOfTransaction::Later
             }
-        }
-        if let Some(longest) = self.scheduling.unfair_patience(self.now, &self.settings) {
-            while let Some((client, bound)) =
-                self.scheduling.next_passed_over(self.now, &self.settings, longest)
-            {
-                self.refuse_new(client, &bound);
-            }
+            Phase::Queued => EndOfTransaction::WithAnAnswer,
+            Phase::Running(Running::OnServer) => EndOfTransaction::ByKill,
+            // The next sweep finds it in another phase.
+            _ => EndOfTransaction::Later,
         }
     }
+}
 
-    fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
-        self.views.note_refused(self.now, bound.reached(), &self.clients[client], &self.logins.identities);
-        let login = self.clients[client]
-            .request
-            .as_ref()
-            .is_some_and(|request| request.command == RequestKind::LoginSchema);
-        let error = if login { MySqlError::login_refused(bound) } else { MySqlError::refused(bound) };
-        self.cancel_queued(client, &error);
-    }
-
-    /// Gives up what has waited too long for its user to use fewer backends.
-    fn give_up_held_up(&mut self) {
-        let percent = self.settings.user_backends_share;
-        while let Some(key) = self.scheduling.held_up_too_long(self.now, &self.settings) {
-            let identity = self.clients[key].identity.expect("it has a user");
-            let backends = self.logins.identities.usage(identity, &self.pool.workers.users).backends();
-            let user = String::from_utf8_lossy(&self.logins.identities.identity(identity).account.user);
-            let error = MySqlError::user_backends(&user, backends, percent);
-            self.views.limit_reached(self.now, Limit::UserBackendsShare, u64::from(percent));
-            self.cancel_queued(key, &error);
+impl Servers {
+    /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such
+    /// that nobody expects anything of them.
+    pub(crate) fn abandoned_ended(
+        &mut self,
+        pool: &Pool,
+        sessions: &mut Sessions,
+        key: BackendKey,
+        statement: &InFlight,
+    ) {
+        if statement.shared && self.contains(key) {
+            self.brought_state_stands(key, statement, sessions);
         }
+        let summary = &statement.summary;
+        let in_transaction = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
+        let code_has_come =
+            statement.library.is_some_and(|version| version != pool.workers.stored_code.version());
+        let clean = if in_transaction || !summary.changes.is_empty() || code_has_come {
+            Afterwards::Close
+        } else if summary.error.is_some() {
+            Afterwards::Reset
+        } else {
+            return;
+        };
+        let Some(backend) = self.get_mut(key) else { return };
+        backend.afterwards = backend.afterwards.max(clean);
+    }
+}
+
+/// How a client's transaction is ended.
+pub(crate) enum EndOfTransaction {
+    /// Not yet.
+    Later,
+    /// Its idle client loses its backend.
+    WithItsBackend,
+    /// Its statement, which waits, is answered with that.
+    WithAnAnswer,
+    /// The server ends it, and the statement that runs.
+    ByKill,
+}
+
+/// A statement that has run for too long, which is ended now.
+pub(crate) struct TooSlow {
+    /// Its client.
+    pub(crate) client: ClientKey,
+    /// Those that wait for the same answer: else each of them in turn would take it over, and be over its time.
+    pub(crate) followers: Vec<ClientKey>,
+}
+
+/// What is to be done about a statement that nobody waits for any more.
+pub(crate) enum EndOfAbandoned {
+    /// Nothing: it is over, or has been waited for in vain.
+    None,
+    /// The same is to be asked later.
+    Later,
+    /// Its backend is given up.
+    GiveUp,
+    /// The server is asked to end it, on this idle backend.
+    Kill(BackendKey, Ending),
+    /// A backend is opened to ask on.
+    Open,
+}
+
+/// Statements and transactions that may have lasted for too long.
+pub(crate) struct Overdue<'a> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) clients: &'a Table<ClientKey, Client>,
+    pub(crate) servers: &'a mut Servers,
+    pub(crate) scheduling: &'a mut Scheduling,
+}
+
+impl Overdue<'_> {
+    /// The backends on which statements have run for longer than `query_timeout`.
+    pub(crate) fn with_slow_statements(&self) -> Vec<BackendKey> {
+        let limit = self.settings.overload.query_timeout;
+        if limit.is_zero() {
+            return Vec::new();
+        }
+        let is_over = |backend: &Backend| {
+            query_timeout_of(self.settings, self.clients, backend).is_some_and(|due| due <= self.now)
+        };
+        self.servers.backends().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect()
     }
 
-    /// When [`Self::end_overdue`] has something to do.
-    pub(crate) fn next_ending(&self) -> Option<Instant> {
-        let limited = !self.settings.overload.query_timeout.is_zero();
-        let slow = self
-            .servers
-            .backends()
-            .filter(|_| limited)
-            .filter_map(|(_, backend)| self.query_timeout_of(backend));
-        let cancelled = self.scheduling.to_be_cancelled.iter();
-        let cancelled = cancelled.filter_map(|&key| cancelled_due(self.servers.get(key)?));
-        let abandoned = self.scheduling.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
-        // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
-        let abandoned = abandoned.filter(|&due| due > self.now);
-        slow.chain(cancelled).chain(abandoned).min()
+    /// The first statement on a backend is to be ended for that.
+    pub(crate) fn end_slow(&mut self, key: BackendKey) -> Option<TooSlow> {
+        let statement = self.servers[key].in_flight.front_mut()?;
+        statement.ends = Ends::Asked;
+        let client = statement.owner.client()?;
+        Some(TooSlow { client, followers: self.servers.followers_behind(key, self.clients) })
     }
 
     /// A KILL QUERY of a read that shares its backend with others': it is asked for when the read is the last one there, or stuck.
@@ -131,22 +225,20 @@ impl Engine {
         }
     }
 
-    fn end_cancelled(&mut self) {
-        for key in std::mem::take(&mut self.scheduling.to_be_cancelled) {
-            let Some(backend) = self.servers.get_mut(key) else { continue };
-            if cancelled_due(backend).is_some_and(|due| due <= self.now)
-                && let Some(statement) = backend.in_flight.front_mut()
-            {
-                statement.ends = Ends::ByItself;
-                if let Some(client) = statement.owner.client() {
-                    let id = self.clients[client].id;
-                    self.kill(id, true);
-                }
-            }
-            let Some(backend) = self.servers.get(key) else { continue };
-            if backend.in_flight.iter().any(|statement| statement.ends == Ends::WhenAlone) {
-                self.scheduling.to_be_cancelled.push(key);
-            }
+    /// The client whose read on this backend is to be ended now for such a KILL QUERY.
+    pub(crate) fn end_cancelled(&mut self, key: BackendKey) -> Option<ClientKey> {
+        let backend = self.servers.get_mut(key)?;
+        cancelled_due(backend).filter(|&due| due <= self.now)?;
+        let statement = backend.in_flight.front_mut()?;
+        statement.ends = Ends::ByItself;
+        statement.owner.client()
+    }
+
+    /// Reads on this backend that are to be ended later.
+    pub(crate) fn keep_to_be_cancelled(&mut self, key: BackendKey) {
+        let Some(backend) = self.servers.get(key) else { return };
+        if backend.in_flight.iter().any(|statement| statement.ends == Ends::WhenAlone) {
+            self.scheduling.to_be_cancelled.push(key);
         }
     }
 
@@ -154,19 +246,41 @@ impl Engine {
     pub(crate) fn note_abandoned(&mut self, client: ClientKey, backend: BackendKey) {
         let wanted = self.settings.overload.kill_abandoned && !self.servers[backend].shares();
         // The end of a transaction goes through, as it would with nobody there to read the answer.
-        if wanted && !ends_transaction(&self.clients[client]) {
+        if wanted && !self.clients[client].ends_transaction() {
             let token = self.servers[backend].token;
             self.scheduling.abandoned.push(Abandoned { backend, token, since: self.now });
         }
     }
 
-    /// Closes the backends of statements that nobody has waited for since long, and of answers of our own that do not come. Their
+    /// What is to be done about a statement that nobody waits for any more. `is_former`: its server is not the primary.
+    pub(crate) fn end_abandoned(&self, abandoned: &Abandoned, is_former: bool) -> EndOfAbandoned {
+        let Some(victim) = self.servers.get(abandoned.backend) else { return EndOfAbandoned::None };
+        let runs = victim.in_flight.iter().any(|statement| statement.owner == Owner::Abandoned);
+        let time = self.now.since(abandoned.since);
+        if victim.token != abandoned.token || !runs || time >= self.settings.backend_connect_timeout {
+            return EndOfAbandoned::None;
+        }
+        if is_former {
+            // Nor for what has not arrived there.
+            return EndOfAbandoned::GiveUp;
+        }
+        if time < GRACE {
+            return EndOfAbandoned::Later;
+        }
+        let (identity, thread_id) = (victim.account.identity, u64::from(victim.login.thread_id));
+        let mut idle = self.servers.of(abandoned.backend).idle.iter().copied();
+        let idle = idle.find(|&idle| self.servers[idle].account.identity == identity);
+        let ending = Ending { thread_id, query_only: true };
+        idle.map_or(EndOfAbandoned::Open, |carrier| EndOfAbandoned::Kill(carrier, ending))
+    }
+
+    /// The backends of statements that nobody has waited for since long, and of answers of our own that do not come. Their
     /// clients have ended their connections, and this does so too: the server takes it as it would have taken that, and a reply
     /// whose end never came costs no backend for good.
-    pub(crate) fn sweep_abandoned(&mut self) {
+    pub(crate) fn long_abandoned(&self) -> Vec<BackendKey> {
         let limit = self.settings.overload.abandoned_timeout;
         if limit.is_zero() {
-            return;
+            return Vec::new();
         }
         let is_over = |backend: &Backend| {
             let waits = backend.in_flight.front().is_some_and(|statement| statement.owner.client().is_none());
@@ -174,40 +288,18 @@ impl Engine {
                 backend.abandoned_since.map_or(backend.first.since, |since| since.max(backend.first.since));
             waits && backend.is_ready() && self.now.since(since) >= limit
         };
-        let over: Vec<_> =
-            self.servers.backends().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect();
-        for key in over {
-            self.views.limit_reached(self.now, Limit::AbandonedTimeout, limit.as_secs());
-            self.close_backend(key, "what runs on it has been waited for by nobody for abandoned_timeout");
-        }
+        self.servers.backends().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect()
     }
 
-    /// A statement has ended, which may have begun another transaction at once (COMMIT AND CHAIN, BEGIN after BEGIN).
-    pub(crate) fn note_ended(&mut self, client: ClientKey, request: &Request) {
-        if matches!(request.statement.kind, Kind::Begin | Kind::Commit | Kind::Rollback) {
-            self.clients[client].transaction.since = self.now;
-        }
-    }
-
-    /// Ends transactions that have been open, or idle, for too long, and what idle clients hold where others need it. Once a second, as
-    /// other timeouts of clients.
-    pub(crate) fn sweep_transactions(&mut self) {
-        let (settings, logins) = (&self.settings, &self.logins.identities);
-        let over = self.scheduling.idle_holders_to_end(self.now, settings, &self.pool, &self.clients, logins);
-        for key in over {
-            let bound = self.settings.overload.idle_hold_bound();
-            self.views.note_refused(self.now, bound.reached(), &self.clients[key], &self.logins.identities);
-            self.take_backend_from_idle(key, Lost::HeldIdle);
-        }
+    /// The clients whose transactions have been open, or idle, for too long.
+    pub(crate) fn transactions(&self) -> Vec<(ClientKey, Lost)> {
         let overload = &self.settings.overload;
         let (idle, open) = (overload.idle_transaction_timeout, overload.transaction_timeout);
         if idle.is_zero() && open.is_zero() {
-            return;
+            return Vec::new();
         }
-        let now = self.now;
-        let over = |limit: Duration, since| !limit.is_zero() && now.since(since) >= limit;
-        let over: Vec<_> = self
-            .clients
+        let over = |limit: Duration, since| !limit.is_zero() && self.now.since(since) >= limit;
+        self.clients
             .iter()
             .filter(|(_, client)| {
                 client.in_transaction() && client.loss.lost.is_none() && !client.loss.killed
@@ -217,151 +309,7 @@ impl Engine {
                 Phase::Idle if over(idle, client.activity.last_heard) => Some((key, Lost::IdleTooLong)),
                 _ => None,
             })
-            .collect();
-        for (key, lost) in over {
-            self.end_transaction(key, lost);
-        }
-    }
-
-    /// The option behind what was taken from a client.
-    pub(crate) fn bound_behind(&self, lost: Lost) -> Option<Bound> {
-        let overload = &self.settings.overload;
-        match lost {
-            Lost::IdleTooLong => {
-                Some(Bound::time(Limit::IdleTransactionTimeout, overload.idle_transaction_timeout))
-            }
-            Lost::OpenTooLong => Some(Bound::time(Limit::TransactionTimeout, overload.transaction_timeout)),
-            Lost::HeldIdle => Some(self.settings.overload.idle_hold_bound()),
-            Lost::Transaction | Lost::PinnedState | Lost::Server => None,
-        }
-    }
-
-    fn end_transaction(&mut self, key: ClientKey, lost: Lost) {
-        let client = &self.clients[key];
-        let ends = match *client.phase() {
-            Phase::Idle => true,
-            // It holds its backend and waits for nothing else than its end.
-            Phase::Queued | Phase::Running(Running::OnServer) => !ends_transaction(client),
-            // The next sweep finds it in another phase.
-            _ => false,
-        };
-        if !ends {
-            return;
-        }
-        // Behind what follows, the client may be gone.
-        if let Some(bound) = self.bound_behind(lost) {
-            self.views.note_refused(self.now, bound.reached(), &self.clients[key], &self.logins.identities);
-        }
-        let client = &self.clients[key];
-        match *client.phase() {
-            Phase::Idle => self.take_backend_from_idle(key, lost),
-            Phase::Queued => {
-                self.scheduling.scheduler.remove(key);
-                let answer = self.take_request(key).map_or(1, |request| request.answer);
-                self.clients[key].cancel();
-                self.answer_lost(key, lost, answer);
-            }
-            _ => {
-                let id = client.id;
-                self.kill(id, false);
-            }
-        }
-    }
-
-    /// Takes an idle client's backend away, which rolls its transaction back and frees its locks at once. The client hears of
-    /// it in the answer to its next command, after which its connection ends: an error that nobody has asked for would find
-    /// no reader.
-    pub(crate) fn take_backend_from_idle(&mut self, key: ClientKey, lost: Lost) {
-        let client = &mut self.clients[key];
-        client.loss.lost = Some(lost);
-        client.session.aftermath.insert_id_lost();
-        if let Some(backend) = client.backend.take() {
-            self.reset_backend(backend);
-        }
-        self.clients.server_keeps_up(key, &mut self.io.outbox);
-    }
-
-    fn end_slow_statements(&mut self) {
-        let limit = self.settings.overload.query_timeout;
-        if limit.is_zero() {
-            return;
-        }
-        let now = self.now;
-        let over: Vec<_> = self
-            .servers
-            .backends()
-            .filter(|(_, backend)| self.query_timeout_of(backend).is_some_and(|due| due <= now))
-            .map(|(key, _)| key)
-            .collect();
-        for key in over {
-            let Some(statement) = self.servers[key].in_flight.front_mut() else { continue };
-            statement.ends = Ends::Asked;
-            if let Some(client) = statement.owner.client() {
-                let id = self.clients[client].id;
-                // Else each of them in turn would take it over, and be over its time.
-                let bound = Bound::time(Limit::QueryTimeout, limit);
-                let followers = self.servers.followers_behind(key, &self.clients);
-                for each in followers.into_iter().chain([client]) {
-                    self.views.note_refused(
-                        self.now,
-                        bound.reached(),
-                        &self.clients[each],
-                        &self.logins.identities,
-                    );
-                }
-                self.end_group(key, &MySqlError::interrupted());
-                self.kill(id, true);
-            }
-        }
-    }
-
-    /// When the first statement on a backend will have run for `query_timeout`.
-    fn query_timeout_of(&self, backend: &Backend) -> Option<Instant> {
-        let limit = self.settings.overload.query_timeout;
-        let statement = backend.in_flight.front().filter(|statement| statement.ends != Ends::Asked)?;
-        let Owner::Client { client, .. } = statement.owner else { return None };
-        let executes = matches!(self.clients[client].phase(), Phase::Running(Running::OnServer));
-        if limit.is_zero() || !executes || ends_transaction(&self.clients[client]) {
-            return None;
-        }
-        let alone = backend.in_flight.len() == 1;
-        Some(backend.first.since + if alone { limit } else { limit.max(STUCK) })
-    }
-
-    /// By whom statements are asked for of which nobody waits for the end any more, and for which a KILL may be sent.
-    pub(crate) fn users_of_abandoned(&self) -> impl Iterator<Item = IdentityId> {
-        let victims = self.scheduling.abandoned.iter();
-        victims.filter_map(|abandoned| Some(self.servers.get(abandoned.backend)?.account.identity))
-    }
-
-    fn end_abandoned(&mut self, abandoned: Abandoned) {
-        let Some(victim) = self.servers.get(abandoned.backend) else { return };
-        let runs = victim.in_flight.iter().any(|statement| statement.owner == Owner::Abandoned);
-        let time = self.now.since(abandoned.since);
-        if victim.token != abandoned.token || !runs || time >= self.settings.backend_connect_timeout {
-            return;
-        }
-        if self.is_on_former_server(abandoned.backend) {
-            // Nor for what has not arrived there.
-            return self.give_up_backend(abandoned.backend, "nobody waits for what runs there");
-        }
-        let (identity, thread_id) = (victim.account.identity, u64::from(victim.login.thread_id));
-        if time < GRACE {
-            return self.scheduling.abandoned.push(abandoned);
-        }
-        let idle = self
-            .servers
-            .of(abandoned.backend)
-            .idle
-            .iter()
-            .copied()
-            .find(|&idle| self.servers[idle].account.identity == identity);
-        if let Some(backend) = idle {
-            self.send_kill(backend, Ending { thread_id, query_only: true });
-        } else {
-            self.open_backend_like(abandoned.backend);
-            self.scheduling.abandoned.push(abandoned);
-        }
+            .collect()
     }
 }
 
@@ -372,10 +320,21 @@ fn cancelled_due(backend: &Backend) -> Option<Instant> {
     is_first.then(|| backend.first.since + if alone { Duration::ZERO } else { STUCK })
 }
 
-/// Says whether the command of a client is the end of its transaction.
-fn ends_transaction(client: &Client) -> bool {
-    let request = client.request.as_ref();
-    request.is_some_and(|request| matches!(request.statement.kind, Kind::Commit | Kind::Rollback))
+/// When the first statement on a backend will have run for `query_timeout`.
+fn query_timeout_of(
+    settings: &Settings,
+    clients: &Table<ClientKey, Client>,
+    backend: &Backend,
+) -> Option<Instant> {
+    let limit = settings.overload.query_timeout;
+    let statement = backend.in_flight.front().filter(|statement| statement.ends != Ends::Asked)?;
+    let Owner::Client { client, .. } = statement.owner else { return None };
+    let executes = matches!(clients[client].phase(), Phase::Running(Running::OnServer));
+    if limit.is_zero() || !executes || clients[client].ends_transaction() {
+        return None;
+    }
+    let alone = backend.in_flight.len() == 1;
+    Some(backend.first.since + if alone { limit } else { limit.max(STUCK) })
 }
 
 impl MySqlError {
@@ -406,15 +365,21 @@ impl MySqlError {
 #[cfg(test)]
 mod tests {
     use seam::{Input, Program as _};
-    use wire::{CommandKind, Expect, StatusFlags};
+    use wire::{CommandKind, Expect};
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
     use crate::cluster::sent_before::SentBefore;
+    use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::overload::settings::OverloadSettings;
     use crate::request::RequestKind;
     use crate::settings::Settings;
+    use crate::timers::list::Timer;
+
+    fn next_ending(engine: &Engine) -> Option<Instant> {
+        engine.timer(Timer::Overdue)
+    }
 
     /// All clients have a read in flight on one backend, and the first of them has got a KILL QUERY.
     fn cancelled_before_others(settings: Settings) -> (Engine, BackendKey, ClientKey) {
@@ -429,12 +394,19 @@ mod tests {
             engine.handle(Instant::START, Input::Bytes { connection: connection(index), bytes: &query });
             engine.scheduling.scheduler.remove(client);
             let owner = Owner::Client { client, command: RequestKind::Query };
-            engine.send_own(key, owner, CommandKind::Query, b"SELECT a FROM t", Expect::ResultSets, 0);
+            engine.sending().send_own(
+                key,
+                owner,
+                CommandKind::Query,
+                b"SELECT a FROM t",
+                Expect::ResultSets,
+                0,
+            );
             engine.clients[client].session.status = StatusFlags::AUTOCOMMIT;
             engine.clients[client].backend = Some(key);
             engine.clients[client].set_phase(Phase::Running(Running::OnServer));
         }
-        engine.cancel_later(clients[0], key);
+        engine.overdue().cancel_later(clients[0], key);
         (engine, key, clients[0])
     }
 
@@ -443,10 +415,10 @@ mod tests {
     fn a_cancelled_read_before_others_is_ended_as_soon_as_it_is_stuck() {
         let (mut engine, ..) = cancelled_before_others(Settings::default());
         let due = Instant::START + STUCK;
-        assert_eq!((engine.orders.kills.len(), engine.next_ending()), (0, Some(due)));
+        assert_eq!((engine.orders.kills.len(), next_ending(&engine)), (0, Some(due)));
         engine.now = due;
-        engine.end_cancelled();
-        assert_eq!((engine.orders.kills.len(), engine.next_ending()), (1, None), "it is asked for once");
+        engine.end_overdue();
+        assert_eq!((engine.orders.kills.len(), next_ending(&engine)), (1, None), "it is asked for once");
         assert!(engine.scheduling.to_be_cancelled.is_empty());
     }
 

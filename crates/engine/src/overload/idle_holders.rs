@@ -24,7 +24,7 @@ const WAITS: Duration = Duration::from_secs(1);
 
 impl Scheduling {
     /// Idle clients whose backends go to those that wait, in this order.
-    pub(super) fn idle_holders_to_end(
+    pub(crate) fn idle_holders_to_end(
         &self,
         now: Instant,
         settings: &Settings,
@@ -65,7 +65,7 @@ impl Scheduling {
 
 impl OverloadSettings {
     /// `idle_hold_timeout`, as it is told of.
-    pub(super) fn idle_hold_bound(&self) -> Bound {
+    pub(crate) fn idle_hold_bound(&self) -> Bound {
         Bound::time(Limit::IdleHoldTimeout, self.idle_hold_timeout)
     }
 }

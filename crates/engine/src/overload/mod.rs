@@ -11,7 +11,7 @@
 pub(crate) mod abandoned;
 mod abandonment;
 mod delay;
-mod ending;
+pub(crate) mod ending;
 mod idle_holders;
 pub(crate) mod new_work;
 pub(crate) mod queue_lengths;
@@ -81,7 +81,12 @@ impl Scheduling {
     }
 
     /// The next new work of a class to be refused since it has waited too long. To be asked until there is none.
-    fn next_late(&mut self, now: Instant, settings: &Settings, class: Class) -> Option<(ClientKey, Bound)> {
+    pub(crate) fn next_late(
+        &mut self,
+        now: Instant,
+        settings: &Settings,
+        class: Class,
+    ) -> Option<(ClientKey, Bound)> {
         let (time, option) = self.longest_wait(settings, class)?;
         let late = self
             .oldest_new(class)
@@ -97,7 +102,7 @@ impl Scheduling {
     }
 
     /// The next new work of a class to be refused since more waits than may. To be asked until there is none.
-    fn next_surplus(
+    pub(crate) fn next_surplus(
         &self,
         settings: &Settings,
         pool: &Pool,
@@ -122,7 +127,7 @@ impl Scheduling {
     }
 
     /// The next new work to be refused since it has been passed over for longer than this.
-    fn next_passed_over(
+    pub(crate) fn next_passed_over(
         &self,
         now: Instant,
         settings: &Settings,

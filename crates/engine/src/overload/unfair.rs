@@ -27,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Scheduling {
     /// How long new work may be passed over, where some has been for longer than `unfair_wait_limit`.
-    pub(super) fn unfair_patience(&mut self, now: Instant, settings: &Settings) -> Option<Duration> {
+    pub(crate) fn unfair_patience(&mut self, now: Instant, settings: &Settings) -> Option<Duration> {
         let (_, since) = self.oldest_unfair(settings)?;
         let limit = settings.overload.unfair_wait_limit;
         if since + limit > now {

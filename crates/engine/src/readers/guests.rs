@@ -113,6 +113,16 @@ impl Server {
 }
 
 impl Guests {
+    /// Says whether others may come.
+    pub(crate) fn are_welcome(&self) -> bool {
+        self.are_welcome
+    }
+
+    /// This would be said to a guest's client.
+    pub(crate) fn note_error(&mut self, guest: ClientKey, error: &MySqlError) {
+        self.errors.insert(guest, error.clone());
+    }
+
     /// How a guest's statement has ended, which is over; `broken` where its client cannot go on.
     pub(super) fn end_of(&mut self, guest: ClientKey, broken: bool) -> Ended {
         match self.errors.remove(&guest) {

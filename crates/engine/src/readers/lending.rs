@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use seam::{Input, Instant, Program};
 
+use super::following::FollowingReplicas;
 use super::guests::{Ended, Guest, Guests, Returned};
 use super::lent::{At, Lent};
-use super::replicas::Fitness;
 use super::route::{Asked, HEAD_START, Route};
 use super::routing::NotSplit;
 use super::split::Splitting;
@@ -19,7 +19,6 @@ use crate::backend::InFlight;
 use crate::client::bytes_held::Counted;
 use crate::client::{Client, Phase};
 use crate::coalescing::followers::followers_of;
-use crate::control::position::Said;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
@@ -108,7 +107,7 @@ impl Engine {
     fn lend_to(&mut self, place: usize, key: ClientKey, request: Request, since: Instant) {
         let about = request.about.as_deref().map(|about| (*about, request.rows.found));
         let statement = about.map(|(about, _)| {
-            let mut statement = self.lend_statement(key, about);
+            let mut statement = self.prepared().lend(key, about);
             self.readers.all[place].given.give(&mut statement.session);
             statement
         });
@@ -159,8 +158,8 @@ impl Engine {
         if self.readers.is_empty() {
             return;
         }
-        let others = self.follow_replicas();
-        let fresher = self.take_positions();
+        let others = self.follow_replicas().fitness();
+        let fresher = self.follow_replicas().positions();
         self.serve_waiting(others, fresher);
         for place in 0..self.readers.all.len() {
             let reader = &self.readers.all[place];
@@ -173,6 +172,12 @@ impl Engine {
             self.readers.all[place].is_touched = false;
             self.take_back_from(place);
         }
+    }
+
+    /// The readers, and what is known of their servers.
+    pub(super) fn follow_replicas(&mut self) -> FollowingReplicas<'_> {
+        let Self { now, settings, pool, servers, readers, io, .. } = self;
+        FollowingReplicas { now: *now, settings, pool, servers, readers, io }
     }
 
     fn take_back_from(&mut self, place: usize) {
@@ -191,68 +196,6 @@ impl Engine {
                 self.queue_on_primary(client.key, request, NotSplit::NotInTime);
             }
         }
-    }
-
-    /// Takes up which servers may be read from. True where that has changed.
-    fn follow_replicas(&mut self) -> bool {
-        let mut has_news = std::mem::take(&mut self.readers.has_moved);
-        for place in 0..self.readers.all.len() {
-            let Fitness { is_open, is_up, is_fit, is_node } = self.pool.workers.replicas.of(place);
-            let reader = &mut self.readers.all[place];
-            reader.engine.servers.primary_mut().control.position.of_galera = is_node;
-            let primary = &self.servers.primary().control.defaults;
-            reader.given.learn(primary, &reader.engine.servers.primary().control.defaults);
-            has_news |= std::mem::replace(&mut reader.is_fit, is_fit) != is_fit;
-            // Guests may be there whom nobody follows: the server was drained, or has become the primary, before it was lost.
-            let is_lost = std::mem::replace(&mut reader.is_up, is_up) && !is_up;
-            let changes = reader.engine.takes_guests() != is_open;
-            has_news |= changes;
-            if changes || is_lost {
-                self.readers.enter(place, self.now, &mut self.io, |reader| {
-                    reader.welcome_guests(is_open);
-                    if is_lost {
-                        reader.give_up_server();
-                    }
-                });
-            }
-        }
-        has_news
-    }
-
-    /// Takes in how far servers are, and asks again. True where a replica is known to have more than before.
-    fn take_positions(&mut self) -> bool {
-        let (now, every) = (self.now, self.settings.cluster.check_interval);
-        let latest_need = self.readers.waiting.latest_need();
-        let primary = &mut self.servers.primary_mut().control.position;
-        primary.of_galera = self.pool.workers.replicas.primary_is_node();
-        if let Some(Said { asked, position, .. }) = primary.take() {
-            let position = Rc::from(position);
-            for reader in &mut self.readers.all {
-                reader.freshness.primary_had(asked, now, &position);
-            }
-        }
-        primary.keep(every);
-        if latest_need.is_some_and(|needs| primary.latest().is_none_or(|asked| asked <= needs)) {
-            primary.want(now);
-        }
-        let mut has_news = false;
-        for reader in self.readers.all.iter_mut().filter(|reader| reader.engine.takes_guests()) {
-            let control = &mut reader.engine.servers.primary_mut().control;
-            if std::mem::replace(&mut reader.asked_on, control.connection()) != control.connection() {
-                // A server that comes up again may have less than before.
-                reader.freshness.forget_replica();
-                control.position.take();
-            }
-            let watch = &mut control.position;
-            if let Some(Said { asked, position, of_node }) = watch.take() {
-                has_news |= reader.freshness.replica_has(&position, if of_node { asked } else { now });
-            }
-            watch.keep(every);
-            if latest_need.is_some() && reader.stand.takes_reads() && reader.freshness.awaits() {
-                watch.want(now);
-            }
-        }
-        has_news
     }
 
     /// When a read has waited for long enough.
@@ -346,7 +289,7 @@ impl Engine {
             Ended::Broken => return self.drop_client(key),
             Ended::NotRun(error) if error == MySqlError::interrupted() => {
                 self.views.totals.cancelled += 1;
-                self.answer_error(key, lent.answer, &error);
+                self.answers().error(key, lent.answer, &error);
             }
             Ended::NotRun(_) => return self.read_on_primary(key, lent),
             Ended::Lost(error) => {
@@ -355,7 +298,7 @@ impl Engine {
                 if self.servers.primary_mut().rescues.has_no_functions(self.now, refresh) {
                     return self.read_on_primary(key, lent);
                 }
-                self.answer_error(key, lent.answer, &error);
+                self.answers().error(key, lent.answer, &error);
             }
         }
         self.resume.push(key);
@@ -408,7 +351,7 @@ impl Engine {
                 let answer = lent.answer;
                 self.take_waiting(key);
                 self.views.totals.cancelled += 1;
-                self.answer_error(key, answer, &MySqlError::interrupted());
+                self.answers().error(key, answer, &MySqlError::interrupted());
                 self.resume.push(key);
             }
         }
@@ -458,7 +401,7 @@ impl Engine {
         // Nobody else would notice for as long as that may take that the connection is dead.
         let server = self.servers.primary().key;
         if self.servers.primary().control.waits_for_cluster() {
-            self.leave_control(server);
+            self.service_accounts().leave(server);
         }
         let backends: Vec<_> = self.servers.backends().map(|(key, _)| key).collect();
         for key in backends {
@@ -480,7 +423,7 @@ impl Engine {
         let waiting: Vec<_> =
             self.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| key).collect();
         for key in waiting {
-            let error = self.unreachable_error(self.servers.primary().key, "read_wait_limit");
+            let error = self.why_no_backend().unreachable(self.servers.primary().key, "read_wait_limit");
             self.cancel_queued(key, &error);
         }
     }
@@ -491,7 +434,8 @@ impl Engine {
         for key in idle {
             self.quit_backend(key);
         }
-        self.leave_control(self.servers.primary().key);
+        let server = self.servers.primary().key;
+        self.service_accounts().leave(server);
     }
 
     /// Takes a client of an account that the server admits (`Server::admits`), and queues its statement.
@@ -511,7 +455,7 @@ impl Engine {
         self.ids.keys.insert(guest.id, key);
         self.io.set_role(guest.connection, Role::Client(key));
         if let (Some(statement), Some(about)) = (guest.statement, &mut guest.request.about) {
-            **about = self.take_lent_statement(key, statement, **about);
+            **about = self.prepared().take_lent(key, statement, **about);
         }
         self.queue_request(key, guest.request);
     }
@@ -520,18 +464,6 @@ impl Engine {
     pub(super) fn forget_guest(&mut self, id: u32) {
         if let Some(&key) = self.ids.keys.get(&id) {
             self.client_gone(key);
-        }
-    }
-
-    /// This would be said to a guest's client.
-    pub(crate) fn note_error_of_guest(&mut self, key: ClientKey, error: &MySqlError) {
-        if let Some(guests) = &mut self.guests {
-            guests.errors.insert(key, error.clone());
-        }
-        if let Some(client) = self.clients.get(key)
-            && matches!(client.phase(), Phase::Idle)
-        {
-            self.resume.push(key);
         }
     }
 
@@ -549,10 +481,10 @@ impl Engine {
         for follower in group.iter().flat_map(|group| followers_of(&self.clients, group)).collect::<Vec<_>>()
         {
             self.take_request(follower);
-            self.note_error_of_guest(follower, &error);
+            self.answers().error_of_guest(follower, &error);
             self.let_go(backend, follower);
         }
-        self.note_error_of_guest(key, &error);
+        self.answers().error_of_guest(key, &error);
         self.client_statement_ended(backend, key, command, statement);
     }
 

@@ -9,6 +9,7 @@
 //! statement waits here, and holds nothing on any server.
 
 mod by_server;
+mod following;
 pub(crate) mod freshness;
 mod given;
 pub(crate) mod guests;

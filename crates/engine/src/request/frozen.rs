@@ -18,7 +18,7 @@ use crate::backend::prepared::frozen::FrozenServes;
 use crate::client::bytes_held::{BytesHeld, Counted};
 use crate::client::priority::Priority;
 use crate::client::statements::ClientStatements;
-use crate::frozen::NotFrozen;
+use crate::frozen::{Distance, NotFrozen};
 use crate::outside::waits::{FrozenArrival, Holdups};
 use crate::scheduler::lane::Lane;
 use crate::session::SessionTables;
@@ -82,9 +82,10 @@ struct FrozenTurn {
     holds_locks: bool,
     contends: bool,
     started: bool,
+    room_until: Option<Distance>,
 }
 
-plain!(struct FrozenTurn { arrival, lane, waited, holds_locks, contends, started });
+plain!(struct FrozenTurn { arrival, lane, waited, holds_locks, contends, started, room_until });
 
 /// See [`About`]. The definition is that of the client's statement.
 #[derive(Debug, PartialEq)]
@@ -269,17 +270,30 @@ impl RequestTurn {
             holds_locks,
             contends,
             started,
+            room_until,
         } = self;
         let arrival = FrozenArrival::of(arrival, common.holdups, common.now);
-        FrozenTurn { arrival, lane, waited, holds_locks, contends, started }
+        let room_until = room_until.map(|until| Distance::of(until, common.now));
+        FrozenTurn { arrival, lane, waited, holds_locks, contends, started, room_until }
     }
 }
 
 impl FrozenTurn {
     fn thaw(self, common: &Common<'_>) -> RequestTurn {
-        let Self { arrival, lane, waited, holds_locks, contends, started } = self;
+        let Self { arrival, lane, waited, holds_locks, contends, started, room_until } = self;
         let arrival = arrival.thaw(common.holdups, common.now);
-        RequestTurn { urgent: false, arrival, lane, waited, group: None, holds_locks, contends, started }
+        let room_until = room_until.map(|until| until.from(common.now));
+        RequestTurn {
+            urgent: false,
+            arrival,
+            lane,
+            waited,
+            group: None,
+            holds_locks,
+            contends,
+            started,
+            room_until,
+        }
     }
 }
 

@@ -18,7 +18,8 @@
 //!
 //! Another queue, the *long* one, is for statements whose like has been long lately, outside of transactions: some of the
 //! permits are all that they may have at a time, so that they never take those of the short ones. Where one may start, it
-//! stands in the low queue, so to say, at the place of its arrival; after `prio_kickup_timer` in the high one.
+//! stands in the low queue, so to say, at the place of its arrival; after `prio_kickup_timer` in the high one. One that needs no permit may
+//! start out of turn ([`crate::backend::long`]).
 //!
 //! Statements whose like wait for locks at present have a lane as well, which knows no permits ([`crate::backend::contended`]).
 //!
@@ -230,13 +231,30 @@ impl Scheduler {
 
     /// Tells them that none of this one will start for now.
     pub(crate) fn want_no_long(&self) {
-        self.workers.want_long(self.worker, None);
+        self.workers.want_long(self.worker, None, false);
     }
 
     /// The long statement that waits for others of its kind to end, if one does.
     pub(crate) fn peek_long(&self) -> Option<ClientKey> {
         let first = self.first_of(Lane::Long, true).filter(|_| !self.may_start(Lane::Long));
         first.map(|(_, client)| client)
+    }
+
+    /// The first long statement, whether or not it may start.
+    pub(crate) fn first_long(&self, backend_free: bool) -> Option<ClientKey> {
+        self.first_of(Lane::Long, backend_free).map(|(_, client)| client)
+    }
+
+    /// The same, where it may start without a permit.
+    pub(crate) fn peek_beyond(&self, backend_free: bool) -> Option<ClientKey> {
+        let (head, client) = self.first_of(Lane::Long, backend_free)?;
+        self.workers.may_start_beyond(self.worker, self.place_in(Lane::Long, head)).then_some(client)
+    }
+
+    /// Lets it start, unless another worker has been faster.
+    pub(crate) fn take_beyond(&mut self, client: ClientKey) -> Option<Grant> {
+        let (_, place) = self.standing(client)?;
+        self.workers.take_beyond(self.worker, place).then_some(Grant::Long(Allowed::Beyond))
     }
 
     /// The first statement of a contended kind, whether or not one more may be in work.
@@ -325,8 +343,8 @@ impl Scheduler {
         if grant.has_permit() {
             self.finish(0);
         }
-        if grant.is_long() {
-            self.finish_long();
+        if let Some(allowed) = grant.long() {
+            self.finish_long(allowed);
         }
     }
 
@@ -335,12 +353,15 @@ impl Scheduler {
         matches!(self.standing(client), Some((Lane::Long, _))) && !self.may_start(Lane::Long)
     }
 
-    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to.
-    pub(crate) fn start(&mut self, client: ClientKey) {
+    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to, or needs none. A start
+    /// that is not `in_turn` leaves it open whose turn is next.
+    pub(crate) fn start(&mut self, client: ClientKey, in_turn: bool) {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
         let holding = waited.is_some_and(|(queue, _)| lane_of(queue) == Lane::Holding);
-        self.holders_in_a_row = if holding { self.holders_in_a_row + 1 } else { 0 };
+        if in_turn {
+            self.holders_in_a_row = if holding { self.holders_in_a_row + 1 } else { 0 };
+        }
         if let Some((queue, head)) = waited {
             self.note_start(lane_of(queue), need_of(queue), head);
         }
@@ -349,9 +370,9 @@ impl Scheduler {
         }
     }
 
-    /// A long statement has ended.
-    pub(crate) fn finish_long(&mut self) {
-        self.workers.give_long_permit();
+    /// A long statement has ended, which had started by this right.
+    pub(crate) fn finish_long(&mut self, allowed: Allowed) {
+        self.workers.give_long_permit(allowed);
     }
 
     /// A statement that has just taken a permit leaves a part of it to others, see [`crate::learned::waiting`]: which [`Self::finish`] is to be
@@ -382,10 +403,12 @@ impl Scheduler {
         self.workers.want(self.worker, place);
     }
 
-    /// Tells them which is the first long statement of this one, if any may start once another has ended.
-    pub(crate) fn want_long(&self, backend_free: bool) {
+    /// Tells them which is the first long statement of this one, if any may start once another has ended, and whether it could do so
+    /// without a permit.
+    pub(crate) fn want_long(&self, backend_free: bool, without_permit: bool) {
         let first = self.first_of(Lane::Long, backend_free);
-        self.workers.want_long(self.worker, first.map(|(head, _)| self.place_in(Lane::Long, head)));
+        let place = first.map(|(head, _)| self.place_in(Lane::Long, head));
+        self.workers.want_long(self.worker, place, without_permit && place.is_some());
     }
 
     /// Says whether statements wait, here or with another worker, while no permit is free.
@@ -532,9 +555,17 @@ impl Grant {
         !matches!(self, Self::Long(Allowed::Beyond) | Self::Contended)
     }
 
-    /// Says whether [`Scheduler::finish_long`] is due at the statement's end.
-    pub(crate) fn is_long(self) -> bool {
-        matches!(self, Self::Long(_))
+    /// False for a long statement that needs no permit: it starts whoever is next.
+    pub(crate) fn in_turn(self) -> bool {
+        self != Self::Long(Allowed::Beyond)
+    }
+
+    /// The right of a long statement, which [`Scheduler::finish_long`] is told at its end.
+    pub(crate) fn long(self) -> Option<Allowed> {
+        match self {
+            Self::Long(allowed) => Some(allowed),
+            Self::Permit | Self::Contended => None,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use seam::Instant;
 use super::{Grant, Need, Scheduler};
 use crate::client::priority::Priority;
 use crate::ids::client_key;
+use crate::learned::long_permits::{Allowed, LongEnd, Pace};
 use crate::scheduler::lane::{Lane, Standing};
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::Workers;
@@ -38,7 +39,7 @@ pub(super) fn run(scheduler: &mut Scheduler, backend_free: bool) -> Vec<u32> {
     while let Some(client) = scheduler.peek(backend_free)
         && scheduler.take_permit(client).is_some()
     {
-        scheduler.start(client);
+        scheduler.start(client, true);
         started.push(client.number());
     }
     started
@@ -123,7 +124,7 @@ fn long_statements_leave_the_other_permits_alone() {
     assert_eq!(run(&mut s, true), [5]);
     s.finish(0);
     assert_eq!(run(&mut s, true), [], "a permit alone is not enough");
-    s.finish_long();
+    s.finish_long(Allowed::WithPermit);
     assert_eq!(s.first_in_need(10), [2].map(client_key));
     assert_eq!(run(&mut s, true), [2]);
 }
@@ -168,8 +169,8 @@ fn a_long_statement_without_a_backend_gives_back_what_it_took() {
     let grant = s.take_permit(client_key(1)).expect("permits are free");
     s.put_back(grant);
     assert_eq!((s.free_permits(), s.running()), (4, 0));
-    assert!(s.take_permit(client_key(1)).is_some_and(Grant::is_long));
-    s.start(client_key(1));
+    assert!(s.take_permit(client_key(1)).is_some_and(|grant| grant.long().is_some()));
+    s.start(client_key(1), true);
     put(&mut s, at(1), 2, Lane::Long, Need::Any);
     assert!(s.take_permit(client_key(2)).is_none() && s.waits_for_long(client_key(2)));
     assert_eq!(s.running(), 1);
@@ -183,15 +184,74 @@ fn a_long_statement_of_another_worker_is_woken_for_the_next_place() {
     put(&mut one, at(0), 1, Lane::Long, Need::Any);
     assert_eq!(run(&mut one, true), [1]);
     put(&mut other, at(1), 2, Lane::Long, Need::Any);
-    other.want_long(true);
+    other.want_long(true, false);
     assert_eq!(run(&mut other, true), []);
     put(&mut one, at(2), 3, Lane::Long, Need::Any);
     assert_eq!(workers.next_to_wake(0), None, "there is nothing for it yet");
     one.finish(0);
-    one.finish_long();
+    one.finish_long(Allowed::WithPermit);
     assert_eq!(workers.next_to_wake(0), Some(1));
     assert_eq!(run(&mut one, true), [], "the other has waited longer");
     assert_eq!(run(&mut other, true), [2]);
+}
+
+#[test]
+fn a_long_statement_that_needs_no_permit_waits_for_nobody_who_wants_one() {
+    let settings = Settings { permits: 4, ..Settings::default() };
+    let workers = Workers::new(&settings, 2);
+    let [mut one, mut other] = [0, 1].map(|worker| Scheduler::new(&settings, workers.clone(), worker));
+    put(&mut one, at(0), 1, Lane::Long, Need::Any);
+    for client in 2..=5 {
+        put(&mut one, at(0), client, Lane::Low, Need::Any);
+    }
+    assert_eq!(run(&mut one, true), [1, 2, 3, 4], "there are four permits");
+    put(&mut one, at(1), 6, Lane::Long, Need::Any);
+    assert_eq!(one.peek_long(), Some(client_key(6)), "one of them is for long ones");
+    assert_eq!(one.peek_beyond(true), None);
+    // Four of them have slept for a second, as they do alone: one more is tried.
+    let second = Duration::from_secs(1);
+    let others = Pace { time: 200_000, usual: 200_000 };
+    for _ in 0..4 {
+        workers.measure_long(&LongEnd { at: at(5_000), time: second, usual: Some(second), others });
+    }
+    assert_eq!(one.peek_beyond(true), Some(client_key(6)));
+    let grant = one.take_beyond(client_key(6)).unwrap();
+    assert_eq!(grant, Grant::Long(Allowed::Beyond));
+    one.start(client_key(6), false);
+    put(&mut other, at(2), 7, Lane::Low, Need::Any);
+    put(&mut other, at(2), 8, Lane::Long, Need::Any);
+    other.want(Some(client_key(7)));
+    other.want_long(true, true);
+    assert_eq!((other.peek_beyond(true), workers.next_to_wake(0)), (None, None));
+    one.finish_long(Allowed::Beyond);
+    other.want_long(true, false);
+    assert_eq!(workers.next_to_wake(0), None, "it would find that it can start none");
+    other.want_long(true, true);
+    assert_eq!(
+        workers.next_to_wake(0),
+        Some(1),
+        "it waits for a permit, and one of its statements needs none"
+    );
+    assert_eq!(other.peek_beyond(true), Some(client_key(8)));
+}
+
+#[test]
+fn what_starts_out_of_turn_leaves_the_turn_to_what_has_waited_too_long() {
+    let settings = Settings { permits: 16, ..Settings::default() };
+    let mut s = Scheduler::new(&settings, Workers::new(&settings, 1), 0);
+    put(&mut s, at(0), 1, Lane::High, Need::Any);
+    for client in 2..=6 {
+        put(&mut s, at(1), client, Lane::Holding, Need::Holds);
+    }
+    put(&mut s, at(1), 7, Lane::Long, Need::Any);
+    s.kick_up(at(600_000));
+    for client in 2..=4 {
+        assert_eq!(s.peek(true), Some(client_key(client)));
+        s.start(client_key(client), true);
+    }
+    assert_eq!(s.peek(true), Some(client_key(1)), "three of them have started in a row");
+    s.start(client_key(7), Grant::Long(Allowed::Beyond).in_turn());
+    assert_eq!(s.peek(true), Some(client_key(1)));
 }
 
 /// What can happen to a scheduler.
@@ -294,8 +354,8 @@ proptest! {
                     let expected = model.first(backend_free);
                     prop_assert_eq!(s.peek(backend_free), expected.map(|entry| client_key(entry.client)));
                     if let Some(entry) = expected && let Some(grant) = s.take_permit(client_key(entry.client)) {
-                        s.start(client_key(entry.client));
-                        let long = grant.is_long();
+                        s.start(client_key(entry.client), true);
+                        let long = grant.long().is_some();
                         prop_assert_eq!(long, entry.lane == Lane::Long);
                         model.waiting.retain(|waiting| waiting.client != entry.client);
                         model.running.push(long);
@@ -305,7 +365,7 @@ proptest! {
                     if let Some(long) = model.running.pop() {
                         s.finish(0);
                         if long {
-                            s.finish_long();
+                            s.finish_long(Allowed::WithPermit);
                         }
                     }
                 }

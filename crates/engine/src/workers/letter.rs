@@ -89,6 +89,8 @@ pub(crate) struct Sender {
 pub(crate) enum Killer {
     /// A client of the worker that asks.
     Client(ClientRef),
+    /// The same, where more of its text stands behind the KILL: it goes on with that once the KILL has been carried out.
+    ClientWithRest(ClientRef),
     /// Somebody at another Onramp, who has sent a letter on that server.
     Peer(ServerKey, Sender),
     /// An operator at this one, whose orders have numbers.
@@ -101,6 +103,13 @@ pub struct Killed {
     pub(crate) killer: Killer,
     pub(crate) victim: u32,
     pub(crate) outcome: Outcome,
+}
+
+impl Killed {
+    /// Says whether more of the killer's text stands behind the KILL.
+    pub(crate) fn goes_on(&self) -> bool {
+        matches!(self.killer, Killer::ClientWithRest(_))
+    }
 }
 
 /// The answer for the killer.

@@ -199,6 +199,30 @@ mod tests {
         assert!(load.rates_with(64, 4).long < 5.0);
     }
 
+    /// They end in waves, which must not be taken for what more permits bring: with these the reads would hold each other up. And those that
+    /// start need no permit, so that they do not wait for one behind half a second of reads.
+    #[test]
+    fn sleepers_beside_many_readers_of_few_cores_get_as_much_as_where_all_run_at_once() {
+        let load = Load { cores: 2, sleepers: 64, scans: 0, readers: 500 };
+        let outcome = run(&load.scenario(30), Profile::Native, 1).outcome;
+        let (found, by_pair) = (load.rates(&outcome, 10, 30), load.rates_with(128, 128));
+        assert!(
+            found.long >= 0.95 * f64::from(load.sleepers) && found.reads >= 0.9 * by_pair.reads,
+            "{found:?} beside {by_pair:?}"
+        );
+    }
+
+    /// With four permits, which are enough for the reads, long statements begin with one.
+    #[test]
+    fn few_reads_do_not_keep_sleepers_few() {
+        let load = Load { cores: 2, sleepers: 32, scans: 0, readers: 32 };
+        for seed in [1, 2] {
+            let outcome = run(&load.scenario(20), Profile::Native, seed).outcome;
+            let found = load.rates(&outcome, 10, 20);
+            assert!(found.long >= 0.95 * f64::from(load.sleepers), "{found:?}");
+        }
+    }
+
     /// They follow each other on as many backends as are found to be right, each of which has a permit: these must not be found to be too few
     /// for that.
     #[test]

@@ -6,6 +6,7 @@ use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
 use super::*;
 use crate::accounts::secret::Secret;
 use crate::accounts::{Account, Credential};
+use crate::backend::building::AsWhom;
 use crate::client::Client;
 use crate::control::facts::Facts;
 use crate::ids::{BackendKey, ServerKey, client_key};
@@ -31,7 +32,7 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
     let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
     for index in 0..clients {
         assert!(engine.pool.workers.take_client());
-        let (id, peer) = (engine.next_client_id(), Peer::Tcp(([10, 0, 0, 1], 1024).into()));
+        let (id, peer) = (engine.ids.next(&engine.pool), Peer::Tcp(([10, 0, 0, 1], 1024).into()));
         let mut client = Client::new(connection(index), peer, id, Instant::START);
         client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
         client.session.id = Some(engine.sessions.states.hold(SessionState::default()));
@@ -46,10 +47,11 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
 /// Opens backends for the first client on these servers.
 pub(crate) fn open_backends(engine: &mut Engine, servers: &[ServerKey]) -> Vec<BackendKey> {
     let client = &engine.clients[client_key(0)];
-    let (identity, class) = (client.identity.expect("it has logged in"), client.class());
+    let whom =
+        AsWhom { identity: client.identity.expect("it has logged in"), class: client.class(), collation: 45 };
     for &server in servers {
         let origin = engine.pool.take_place(Instant::START).expect("there is room for some");
-        engine.open_backend_as(server, identity, class, 45, origin);
+        engine.building().open(server, Some(whom), origin);
     }
     engine.servers.backends().map(|(key, _)| key).collect()
 }

@@ -1,15 +1,17 @@
-use seam::{Input, Instant, Program as _};
+use seam::{Input, Output, Program as _};
 use wire::Expect;
 
 use super::*;
 use crate::accounts::{Account, Credential};
-use crate::backend::Phase as BackendPhase;
+use crate::backend::{Afterwards, Owner, Phase as BackendPhase};
+use crate::client::Running;
 use crate::client::commands::tests::{connection, engine, open_backends};
-use crate::ids::BackendKey;
+use crate::engine::Engine;
+use crate::ids::{BackendKey, client_key};
 use crate::outside::kills_under_way::LONGEST;
-use crate::settings::Settings;
+use crate::request::{Request, RequestKind};
 use crate::workers::Workers;
-use crate::workers::letter::Sender;
+use crate::workers::letter::{Killed, Sender};
 use crate::workers::onramps::Census;
 use crate::workers::serving::Serves;
 
@@ -56,11 +58,11 @@ fn ids_fit_a_signed_int_and_begin_again_behind_the_last_one() {
     let key = engine.clients.iter().next().unwrap().0;
     engine.ids.keys.extend([1, 2].map(|place| (WITHOUT + place, key)));
     engine.ids.last = IDS - 2;
-    let given = [engine.next_client_id(), engine.next_client_id(), engine.next_client_id()];
+    let given = [engine.ids.next(&engine.pool), engine.ids.next(&engine.pool), engine.ids.next(&engine.pool)];
     assert_eq!(given, [WITHOUT + IDS_OF_SLOT - 1, WITHOUT, WITHOUT + 3], "the others are in use");
     engine.pool.workers.onramps.set_slot(SLOTS);
     engine.ids.last = IDS_OF_SLOT - 2;
-    assert_eq!(engine.next_client_id(), WITHOUT - 1, "the last of the last slot");
+    assert_eq!(engine.ids.next(&engine.pool), WITHOUT - 1, "the last of the last slot");
     assert_eq!(u64::from(FIRST_ID) + u64::from(PARTS) * u64::from(IDS_OF_SLOT) - 1, i32::MAX as u64);
 }
 
@@ -79,6 +81,11 @@ fn ids_begin_at_another_place_with_each_start() {
     assert!(gaps.iter().filter(|&&gap| gap > 10_000).count() > 90, "{gaps:?}");
 }
 
+fn renew_ids(engine: &mut Engine, waiting: &[ClientKey]) {
+    let renewed = engine.ids.renew(&engine.pool, &mut engine.clients, waiting);
+    engine.logins.ids_are_renewed(&renewed);
+}
+
 #[test]
 fn clients_that_have_come_before_the_slot_was_known_get_ids_of_it() {
     let mut engine = engine(3, Settings::default());
@@ -86,15 +93,15 @@ fn clients_that_have_come_before_the_slot_was_known_get_ids_of_it() {
     let before = ids(&engine);
     assert!(before.iter().all(|&id| id > WITHOUT), "{before:?}");
     engine.begin_login(keys[0]);
-    engine.renew_ids(&keys);
+    renew_ids(&mut engine, &keys);
     assert_eq!(ids(&engine), before, "there is no slot");
     engine.pool.workers.onramps.set_slot(3);
     // That one has come since.
-    let id = engine.next_client_id();
+    let id = engine.ids.next(&engine.pool);
     engine.ids.keys.remove(&engine.clients[keys[2]].id);
     engine.ids.keys.insert(id, keys[2]);
     engine.clients[keys[2]].id = id;
-    engine.renew_ids(&keys);
+    renew_ids(&mut engine, &keys);
     let same = |id| id - WITHOUT + FIRST_ID + 2 * IDS_OF_SLOT;
     let of_clients: Vec<_> = keys.iter().map(|&key| engine.clients[key].id).collect();
     assert_eq!(of_clients, [same(before[0]), same(before[1]), id]);
@@ -172,6 +179,21 @@ fn a_kill_of_the_statement_does_not_take_back_one_of_its_client() {
     assert_eq!(killed, [false, true, true]);
 }
 
+/// Has the victim's statement run on one backend. Another one is there, on which nothing runs.
+fn run_beside(engine: &mut Engine, victim: ClientKey, text: &[u8]) -> (BackendKey, BackendKey) {
+    let primary = engine.servers.primary().key;
+    let [runs_on, carrier] = open_backends(engine, &[primary, primary])[..] else { unreachable!() };
+    for backend in [runs_on, carrier] {
+        engine.servers[backend].set_phase(BackendPhase::Ready);
+    }
+    engine.servers[runs_on].holder = Some(victim);
+    engine.clients[victim].backend = Some(runs_on);
+    engine.clients[victim].set_phase(Phase::Running(Running::OnServer));
+    let owner = Owner::Client { client: victim, command: RequestKind::Query };
+    engine.sending().send_own(runs_on, owner, CommandKind::Query, text, Expect::ResultSets, 0);
+    (runs_on, carrier)
+}
+
 /// A client in a transaction whose statement runs, and a KILL QUERY of it, which an idle backend is asked to carry out.
 struct Interrupted {
     engine: Engine,
@@ -185,18 +207,10 @@ impl Interrupted {
         let mut engine = engine(1, Settings::default());
         let (&id, &victim) = engine.ids.keys.iter().next().unwrap();
         let primary = engine.servers.primary().key;
-        let [pinned, carrier] = open_backends(&mut engine, &[primary, primary])[..] else { unreachable!() };
-        for backend in [pinned, carrier] {
-            engine.servers[backend].set_phase(BackendPhase::Ready);
-        }
+        let (pinned, carrier) = run_beside(&mut engine, victim, b"UPDATE t SET a = 1");
         engine.free_backend(carrier);
-        engine.servers[pinned].holder = Some(victim);
-        let client = &mut engine.clients[victim];
-        client.backend = Some(pinned);
-        client.session.status = StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
-        client.set_phase(Phase::Running(Running::OnServer));
-        let owner = Owner::Client { client: victim, command: RequestKind::Query };
-        engine.send_own(pinned, owner, CommandKind::Query, b"UPDATE t SET a = 1", Expect::ResultSets, 0);
+        engine.clients[victim].session.status =
+            StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
         if peer {
             let killer = Killer::Peer(primary, Sender { connection: 5, number: 1 });
             let (rights, age) = (Rights::OF_OPERATOR, Duration::ZERO);
@@ -271,6 +285,118 @@ fn a_kill_from_elsewhere_is_answered_when_the_server_has_answered() {
     let told = it.told();
     let done = matches!(told, Some((1, Letter::Killed(Killed { outcome: Outcome::Done, .. }))));
     assert!(done, "{told:?}");
+}
+
+/// A client whose statement runs, and another one that has said KILL of it in front of something else.
+struct InFront {
+    engine: Engine,
+    victim: ClientKey,
+    runs_on: BackendKey,
+    carrier: BackendKey,
+}
+
+/// Whether the server can be asked at once.
+#[derive(Clone, Copy, PartialEq)]
+enum Carrier {
+    Idle,
+    Busy,
+}
+
+impl InFront {
+    fn new(query_only: bool) -> Self {
+        Self::with(query_only, Carrier::Idle)
+    }
+
+    fn with(query_only: bool, is: Carrier) -> Self {
+        let mut engine = engine(2, Settings::default());
+        let (victim, killer) = (client_key(0), client_key(1));
+        let (runs_on, carrier) = run_beside(&mut engine, victim, b"DO SLEEP(100)");
+        if is == Carrier::Idle {
+            engine.free_backend(carrier);
+        }
+        engine.clients[killer].capabilities |= Capabilities::MULTI_STATEMENTS;
+        let kind = if query_only { "QUERY " } else { "" };
+        let text = format!("\x03KILL {kind}{}; SELECT 5", engine.clients[victim].id);
+        let mut kill = Vec::new();
+        wire::put_message(&mut kill, &mut 0, text.as_bytes());
+        let now = engine.now;
+        engine.handle(now, Input::Bytes { connection: connection(1), bytes: &kill });
+        engine.handle(now, Input::TurnEnd);
+        Self { engine, victim, runs_on, carrier }
+    }
+
+    /// What has been sent for the killer, and to it.
+    fn sent(&mut self) -> (String, String) {
+        let to_server = std::mem::take(&mut self.engine.servers[self.carrier].out);
+        let mut to_killer = Vec::new();
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send { connection: to, bytes } if to == connection(1) => {
+                    to_killer.extend_from_slice(bytes);
+                }
+                _ => {}
+            }
+        }
+        [to_server, to_killer].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).into()
+    }
+
+    /// The rest of its text has not gone on.
+    fn killer_waits(&self) -> bool {
+        matches!(self.engine.clients[client_key(1)].phase(), Phase::Killing(_))
+    }
+
+    fn carrier_hears(&mut self, answer: &[u8]) {
+        let mut bytes = Vec::new();
+        wire::put_message(&mut bytes, &mut 1, answer);
+        self.engine.backend_bytes(self.carrier, &bytes);
+        self.engine.handle(self.engine.now, Input::TurnEnd);
+    }
+}
+
+/// The server is asked for the KILL alone, and says that it does not know the thread, as that has come to its end meanwhile.
+#[test]
+fn a_text_goes_on_behind_its_kill_whatever_has_become_of_what_was_meant() {
+    for query_only in [false, true] {
+        let mut it = InFront::new(query_only);
+        let (to_server, to_killer) = it.sent();
+        assert!(to_server.contains("KILL ") && !to_server.contains("SELECT"), "{to_server:?}");
+        assert_eq!(to_killer, "", "the server has not done it");
+        it.carrier_hears(b"\xff\x46\x04#HY000Unknown thread id: 0");
+        assert_eq!(it.sent().1, "", "it is no error");
+        let request = it.engine.clients[client_key(1)].request.as_ref().expect("the rest follows");
+        assert_eq!(request.text(), Some(&b"DO 0;SELECT 5"[..]));
+        assert_eq!(it.engine.clients[it.victim].loss.killed, !query_only);
+        assert_eq!(it.engine.servers[it.runs_on].afterwards, Afterwards::Close);
+    }
+}
+
+/// There is no backend of the victim's user to ask on for now.
+#[test]
+fn a_text_goes_on_behind_its_kill_once_the_server_could_be_asked() {
+    let mut it = InFront::with(true, Carrier::Busy);
+    assert_eq!(it.sent(), Default::default());
+    assert!(it.killer_waits(), "what stands behind it might wait for what the KILL ends");
+    it.engine.free_backend(it.carrier);
+    it.engine.handle(it.engine.now, Input::TurnEnd);
+    assert!(it.sent().0.contains("KILL ") && it.killer_waits());
+    it.carrier_hears(b"\0\0\0\x02\0\0\0");
+    assert!(!it.killer_waits());
+}
+
+/// Nor does it wait for a server that does not answer.
+#[test]
+fn a_text_goes_on_behind_a_kill_that_the_server_does_not_answer() {
+    let mut it = InFront::new(true);
+    it.sent();
+    it.engine.servers[it.carrier].afterwards = Afterwards::Close;
+    it.engine.close_backend(it.carrier, "it is lost");
+    it.engine.handle(Instant::START + LONGEST / 2, Input::TurnEnd);
+    assert!(it.killer_waits(), "the server may be about to read the KILL");
+    it.engine.handle(Instant::START + LONGEST, Input::TurnEnd);
+    assert!(
+        !it.killer_waits() && it.engine.clients[client_key(1)].request.is_some(),
+        "the rest waits for a backend"
+    );
 }
 
 /// Neither is there anything to wait for then.

@@ -122,6 +122,84 @@ fn a_drain_is_one_of_the_server_by_whatever_address() {
     assert!(!cluster.is_drained(1) && !cluster.is_drained(2));
 }
 
+/// The name of a cluster, which leads to the server that writes, and the names of its servers.
+fn names() -> (Cluster, Settings, Chosen) {
+    let mut settings = two_servers();
+    settings.server.push(address(3));
+    let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+    for (place, server) in [0, 0, 1].into_iter().enumerate() {
+        cluster.seen(at(1), place, writes(server, server == 0));
+    }
+    assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
+    (cluster, settings, chosen)
+}
+
+/// A name comes to lead to another server, which has not answered there.
+fn moves(cluster: &mut Cluster, second: u64, place: usize) {
+    cluster.begin_elsewhere(at(second), place, "its name leads elsewhere now");
+}
+
+#[test]
+fn a_drain_does_not_go_along_with_another_name_of_the_server() {
+    let (mut cluster, settings, chosen) = names();
+    assert_eq!(order(&mut cluster, &chosen, &settings, planned(drain(1))), Ok(DrainOutcome::Done));
+    assert_eq!([0, 1, 2].map(|place| cluster.is_drained(place)), [true, true, false]);
+    moves(&mut cluster, 2, 0);
+    cluster.seen(at(3), 1, writes(0, false));
+    cluster.seen(at(3), 0, writes(1, true));
+    cluster.seen(at(3), 2, writes(1, true));
+    assert_eq!([0, 1, 2].map(|place| cluster.is_drained(place)), [false, true, false]);
+    let found = cluster.choose_confirmed(at(3), &chosen, &settings);
+    assert!(matches!(found, Some(Event::PrimaryFound { .. })), "{found:?}");
+    assert_eq!(order(&mut cluster, &chosen, &settings, undrain(1)), Ok(DrainOutcome::Done));
+    assert!(!cluster.is_drained(1));
+}
+
+/// Who has drained a name has it out of use, wherever it leads: for one the name of the readers, which leads to the writer where there are
+/// no others.
+#[test]
+fn a_drain_goes_along_with_the_name_that_was_drained_and_takes_no_other_server_away() {
+    let (mut cluster, settings, chosen) = names();
+    let drained = |cluster: &Cluster| [0, 1, 2].map(|place| cluster.is_drained(place));
+    assert_eq!(order(&mut cluster, &chosen, &settings, drain(2)), Ok(DrainOutcome::Done));
+    moves(&mut cluster, 2, 2);
+    assert_eq!(drained(&cluster), [false, false, true]);
+    cluster.seen(at(3), 2, writes(2, true));
+    assert_eq!(drained(&cluster), [false, false, true]);
+    assert_eq!(cluster.choose_confirmed(at(3), &chosen, &settings), None, "it is no second primary");
+    moves(&mut cluster, 4, 2);
+    cluster.seen(at(5), 2, writes(0, true));
+    assert_eq!(drained(&cluster), [false, false, true]);
+    assert_eq!(cluster.choose_confirmed(at(5), &chosen, &settings), None, "the writer goes on");
+    // What was drained is that still, by another name of it too.
+    moves(&mut cluster, 6, 1);
+    cluster.seen(at(7), 1, writes(1, false));
+    assert_eq!(drained(&cluster), [false, true, true]);
+    assert_eq!(order(&mut cluster, &chosen, &settings, undrain(1)), Ok(DrainOutcome::Done));
+    assert_eq!(drained(&cluster), [false; 3]);
+}
+
+#[test]
+fn a_worker_that_checks_nothing_knows_of_no_drain() {
+    let cluster = Cluster::new(&two_servers(), 1);
+    assert!(!cluster.is_drained(0) && !cluster.is_drained(1));
+}
+
+/// Though it stands in front of the writer's own name in the list.
+#[test]
+fn a_drained_name_that_comes_to_lead_to_the_writer_is_passed_over() {
+    let (mut cluster, settings, chosen) = primary_and_replica();
+    assert_eq!(order(&mut cluster, &chosen, &settings, planned(drain(0))), Ok(DrainOutcome::Done));
+    moves(&mut cluster, 2, 0);
+    for second in [3, 4] {
+        cluster.seen(at(second), 0, writes(1, true));
+        cluster.seen(at(second), 1, writes(1, true));
+    }
+    let found = cluster.choose_confirmed(at(4), &chosen, &settings);
+    assert!(matches!(found, Some(Event::PrimaryFound { .. })), "{found:?}");
+    assert_eq!(chosen.get().place, Some(1));
+}
+
 /// Statements wait for half of the time that they have, and then a drain saves nobody any more.
 #[test]
 fn a_drained_server_is_used_where_nobody_else_takes_writes_for_long() {

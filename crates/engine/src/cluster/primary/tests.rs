@@ -183,6 +183,45 @@ fn what_was_written_without_gtids_is_not_taken_for_there() {
     }
 }
 
+/// What it had before was written with them, and is known.
+#[test]
+fn a_server_that_comes_back_without_gtids_is_told_what_it_has_lost() {
+    let of_mysql = |place: usize, is_writable, last: u32, writes_without_gtids| Verdict {
+        position: format!("3e11fa47-71ca-11e1-9e33-c80aa9429501:1-{last}"),
+        writes_without_gtids,
+        ..writes(place, is_writable)
+    };
+    let lost = |from: u32| Behind::Lacks(format!("3e11fa47-71ca-11e1-9e33-c80aa9429501:{from}-10"));
+    for seen_before in [false, true] {
+        let (mut cluster, settings) = two();
+        let chosen = Chosen::default();
+        cluster.seen(at(1), 0, of_mysql(0, true, 10, false));
+        cluster.seen(at(1), 1, of_mysql(1, false, 9, false));
+        assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
+        seen(&mut cluster, at(2), 0, false);
+        assert!(cluster.choose_confirmed(at(2), &chosen, &settings).is_some());
+        if seen_before {
+            cluster.seen(at(3), 0, of_mysql(0, false, 8, false));
+        }
+        cluster.seen(at(4), 0, of_mysql(0, true, 8, true));
+        let found = cluster.choose_confirmed(at(4), &chosen, &settings);
+        let is_told = matches!(&found, Some(Event::PrimaryFound { behind, .. }) if *behind == lost(9));
+        assert!(is_told, "{found:?}");
+    }
+    // One that is made anew, as a replica of the other, takes nothing from what was acknowledged.
+    let (mut cluster, settings) = two();
+    let chosen = Chosen::default();
+    cluster.seen(at(1), 0, of_mysql(0, true, 10, false));
+    cluster.seen(at(1), 1, of_mysql(1, false, 8, false));
+    assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
+    seen(&mut cluster, at(2), 0, false);
+    cluster.seen(at(3), 1, of_mysql(1, true, 8, false));
+    cluster.seen(at(3), 0, of_mysql(0, false, 8, true));
+    let news = cluster.choose_confirmed(at(3), &chosen, &settings);
+    assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
+    assert_eq!(chosen.get().place, None);
+}
+
 /// Whoever has made it anew may not have known what only it had, and the program least of all.
 #[test]
 fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged() {

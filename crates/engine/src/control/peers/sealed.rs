@@ -12,7 +12,8 @@ use crate::workers::letter::{Kill, Rights};
 pub(super) const LETTER: &str = "onramp.letter.";
 pub(super) const ANSWER: &str = "onramp.answer.";
 
-/// The number, the client's id, what kind of KILL it is, by whom, and when.
+/// The number, the client's id, what kind of KILL it is, by whom, and when. Another meaning of these bytes needs another word in the seal
+/// ([`LetterKey::seal`]): during an upgrade Onramps of two versions read each other's letters.
 const CONTENT: usize = 4 + 4 + 1 + 16 + 4;
 
 /// Of bits that are read by chance or by mistake, one letter in 2^64 is taken for whole.

@@ -208,7 +208,7 @@ impl Onramp {
                 now: self.now,
                 service_user: "onramp",
                 onramps: &self.onramps,
-                saturated_for: self.saturated_for,
+                saturated_for: vec![self.saturated_for],
                 views: &mut self.views,
             };
             let answer = answer.as_deref().map_err(Clone::clone);
@@ -356,7 +356,7 @@ fn a_slot_that_there_is_not_is_none() {
             now: onramp.now,
             service_user: "onramp",
             onramps: &onramp.onramps,
-            saturated_for: 0,
+            saturated_for: vec![0],
             views: &mut onramp.views,
         };
         let row = bytes_of(&[vec![Some(said.to_owned()), Some(String::from("7"))]]);

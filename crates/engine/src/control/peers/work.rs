@@ -29,8 +29,8 @@ pub(super) struct Work {
     /// Until when we are at work.
     until: Option<Instant>,
     is_saturated: bool,
-    /// When that was looked at, and for how long statements had waited until then, in microseconds.
-    seen: Option<(Instant, u64)>,
+    /// When that was looked at, and for how long statements had waited until then at each of the servers, in microseconds.
+    seen: Option<(Instant, Vec<u64>)>,
     /// The server knows it.
     says_at_work: bool,
     says_saturated: bool,
@@ -41,7 +41,7 @@ pub(super) struct Work {
 pub(super) struct FrozenWork {
     until: Option<Distance>,
     is_saturated: bool,
-    seen: Option<(Distance, u64)>,
+    seen: Option<(Distance, Vec<u64>)>,
     says_at_work: bool,
     says_saturated: bool,
 }
@@ -79,16 +79,18 @@ impl Work {
         self.until.is_some()
     }
 
-    /// Whether statements have waited since the last look, and for how long until now, in microseconds.
-    pub(super) fn look(&mut self, now: Instant, have_waited: bool, saturated_for: u64) {
+    /// Whether statements have waited since the last look, and for how long until now at each of the servers, in microseconds.
+    pub(super) fn look(&mut self, now: Instant, have_waited: bool, saturated_for: &[u64]) {
         if have_waited {
             self.until = Some(now + AT_WORK_FOR);
         } else if self.until.is_some_and(|until| until <= now) {
             self.until = None;
         }
-        if let Some((at, before)) = self.seen.replace((now, saturated_for)) {
+        if let Some((at, before)) = self.seen.replace((now, saturated_for.to_vec())) {
             let elapsed = now.as_micros().saturating_sub(at.as_micros());
-            let waited = saturated_for.saturating_sub(before);
+            // Each server has limits of its own: some waiting at each of them uses none.
+            let waited = saturated_for.iter().zip(before).map(|(now, before)| now.saturating_sub(before));
+            let waited = waited.max().unwrap_or_default();
             self.is_saturated = self.is_at_work() && waited.saturating_mul(USED) >= elapsed;
         }
     }
@@ -128,12 +130,17 @@ mod tests {
 
     /// Looks once a second, before each of which statements have waited for so many milliseconds.
     fn looks(work: &mut Work, waits: &[u64]) -> Vec<bool> {
-        let (mut now, mut waited) = (Instant::START, 0);
-        work.look(now, true, waited);
-        let look = |milliseconds: &u64| {
+        looks_at(work, &waits.iter().map(|&wait| [wait]).collect::<Vec<_>>())
+    }
+
+    /// Likewise at each of several servers.
+    fn looks_at<const N: usize>(work: &mut Work, waits: &[[u64; N]]) -> Vec<bool> {
+        let (mut now, mut waited) = (Instant::START, [0; N]);
+        work.look(now, true, &waited);
+        let look = |milliseconds: &[u64; N]| {
             now = now + Duration::from_secs(1);
-            waited += milliseconds * 1_000;
-            work.look(now, *milliseconds > 0, waited);
+            waited.iter_mut().zip(milliseconds).for_each(|(waited, more)| *waited += more * 1_000);
+            work.look(now, milliseconds.iter().any(|&more| more > 0), &waited);
             work.is_saturated
         };
         waits.iter().map(look).collect()
@@ -144,6 +151,12 @@ mod tests {
         let mut work = Work::default();
         assert_eq!(looks(&mut work, &[250, 249, 1_000, 0, 250]), [true, false, true, false, true]);
         assert!(work.is_at_work(), "for ten seconds");
+    }
+
+    #[test]
+    fn some_waiting_at_each_of_several_servers_is_no_saturation() {
+        let seen = looks_at(&mut Work::default(), &[[100, 200, 200], [0, 250, 0], [240, 240, 240]]);
+        assert_eq!(seen, [false, true, false]);
     }
 
     #[test]

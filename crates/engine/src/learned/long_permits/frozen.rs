@@ -21,20 +21,22 @@ pub(crate) struct FrozenLongPermits {
 #[derive(Debug, PartialEq)]
 struct FrozenMeasurement {
     changed_at: Distance,
+    begun_at: Distance,
     count: u32,
+    even: bool,
     long: Pace,
     others: Pace,
     all_long: u64,
     tried_from: Option<u32>,
     failed_at: Option<u32>,
     in_company: Option<u32>,
-    rest: u32,
+    rest_until: Distance,
     pause: u32,
 }
 
 plain!(struct FrozenLongPermits { more, few_since, crowded, measurement });
 plain!(struct FrozenMeasurement {
-    changed_at, count, long, others, all_long, tried_from, failed_at, in_company, rest, pause,
+    changed_at, begun_at, count, even, long, others, all_long, tried_from, failed_at, in_company, rest_until, pause,
 });
 plain!(struct Pace { time, usual });
 
@@ -47,6 +49,7 @@ impl LongPermits {
             more,
             few_since,
             running: _, // it goes with the statements that run
+            beyond: _,  // likewise
             wants: _,   // and with those that wait
             crowded,
             measurement: _, // taken below
@@ -74,26 +77,30 @@ impl Measurement {
     fn freeze(self, now: Instant) -> FrozenMeasurement {
         let Self {
             changed_at,
+            begun_at,
             count,
+            even,
             long,
             others,
             all_long,
             tried_from,
             failed_at,
             in_company,
-            rest,
+            rest_until,
             pause,
         } = self;
         FrozenMeasurement {
             changed_at: Distance::of(changed_at, now),
+            begun_at: Distance::of(begun_at, now),
             count,
+            even,
             long,
             others,
             all_long,
             tried_from,
             failed_at,
             in_company,
-            rest,
+            rest_until: Distance::of(rest_until, now),
             pause,
         }
     }
@@ -103,26 +110,30 @@ impl FrozenMeasurement {
     fn thaw(self, now: Instant) -> Measurement {
         let Self {
             changed_at,
+            begun_at,
             count,
+            even,
             long,
             others,
             all_long,
             tried_from,
             failed_at,
             in_company,
-            rest,
+            rest_until,
             pause,
         } = self;
         Measurement {
             changed_at: changed_at.from(now),
+            begun_at: begun_at.from(now),
             count,
+            even,
             long,
             others,
             all_long,
             tried_from,
             failed_at,
             in_company,
-            rest,
+            rest_until: rest_until.from(now),
             pause,
         }
     }

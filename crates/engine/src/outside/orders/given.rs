@@ -4,8 +4,13 @@ use std::collections::VecDeque;
 
 use seam::Instant;
 
+use crate::client::Client;
+use crate::client::kill::slot_of;
+use crate::errors::MySqlError;
+use crate::ids::{ClientKey, Table};
 use crate::outside::kills_under_way::KillsUnderWay;
 use crate::outside::orders::to_be_ended::OutsideKill;
+use crate::workers::letter::{Killed, Outcome};
 
 /// What somebody outside has ordered.
 #[derive(Debug, Default)]
@@ -20,6 +25,30 @@ pub(crate) struct Orders {
     pub(crate) kills_under_way: KillsUnderWay,
     /// What has become of an operator's KILLs at other Onramps, by the numbers of the orders.
     pub(crate) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
+}
+
+impl Orders {
+    /// What has become of an operator's KILL of a client that another Onramp has.
+    pub(crate) fn killed_at_peer(&mut self, order: u64, killed: &Killed) {
+        let outcome = match killed.outcome {
+            Outcome::NoSuchClient | Outcome::OfServer(_) => KilledAtPeer::NoSuchClient,
+            Outcome::Undelivered(why) => {
+                let id = u64::from(killed.victim);
+                KilledAtPeer::Failed(MySqlError::kill_undelivered(id, slot_of(id), why).message)
+            }
+            // Nothing is denied to an operator, and the other Onramp asks the server by itself.
+            Outcome::Done | Outcome::Denied | Outcome::AskServer(_) => KilledAtPeer::Done,
+        };
+        self.killed_at_peers.push_back((order, outcome));
+    }
+
+    /// The clients of whom the server is to be asked to end something.
+    pub(crate) fn victims<'a>(
+        &'a self,
+        clients: &'a Table<ClientKey, Client>,
+    ) -> impl Iterator<Item = &'a Client> {
+        self.kills.iter().filter_map(|kill| clients.find(kill.victim))
+    }
 }
 
 /// What has become of an operator's KILL of a client that another Onramp has.

@@ -5,7 +5,7 @@ use seam::Instant;
 use crate::ids::ClientRef;
 use crate::workers::letter::{Ending, Killed};
 
-/// Who at another Onramp is to hear that a KILL has been carried out, and the worker that tells.
+/// Who is to hear that a KILL has been carried out, and that one's worker, or the one that tells another Onramp.
 pub(crate) type Told = (usize, Killed);
 
 /// A statement or connection that the server has to end. The victim's own user asks for it, whom the server lets end what is its
@@ -19,6 +19,13 @@ pub(crate) struct OutsideKill {
     pub(in crate::outside) since: Instant,
     /// Who hears of it.
     pub(in crate::outside) told: Option<Told>,
+}
+
+impl OutsideKill {
+    /// Somebody wants that of a client since then.
+    pub(crate) fn new(victim: ClientRef, ending: Ending, query_only: bool, since: Instant) -> Self {
+        Self { victim, ending, query_only, since, told: None }
+    }
 }
 
 /// What a client's KILL of another client has the server end.

@@ -19,7 +19,7 @@ fn engine(clients: u32) -> Engine {
     let state = SessionState { schema: Some(b"shop"[..].into()), ..SessionState::default() };
     for index in 0..clients {
         assert!(engine.pool.workers.take_client());
-        let id = engine.next_client_id();
+        let id = engine.ids.next(&engine.pool);
         let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());
         let connection = ConnectionId { index, generation: 1 };
         let mut client = Client::new(connection, peer, id, Instant::START);

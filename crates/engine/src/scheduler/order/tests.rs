@@ -250,7 +250,7 @@ proptest! {
                     prop_assert_eq!(started.is_some(), s.waiting() > 0);
                     let Some(client) = started else { break };
                     prop_assert!(s.take_permit(client).is_some());
-                    s.start(client);
+                    s.start(client, true);
                     s.finish(0);
                     if client.number() == 0 {
                         break;

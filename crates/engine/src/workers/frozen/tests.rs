@@ -64,7 +64,11 @@ fn another_pool_knows_what_was_found() {
     let later = now + Duration::from_millis(2_999);
     assert!(behind.shut_a_user_out(later) && !behind.shut_a_user_out(now + Duration::from_secs(3)));
     assert_eq!(behind.arrivals(), 5);
-    assert_eq!(behind.saturated_for(later) - behind.saturated_for(now), 2_999_000, "they go on waiting");
+    assert_eq!(
+        behind.saturated_for(later)[0] - behind.saturated_for(now)[0],
+        2_999_000,
+        "they go on waiting"
+    );
     behind.onramps.wait();
     // And once more: nothing of it is lost on the way.
     assert_eq!(behind.freeze(now), frozen);

@@ -32,8 +32,8 @@ fn used(now: Instant) -> Peers {
         said: BTreeSet::from([Obstacle::NoSlot]),
         ..Peers::default()
     };
-    peers.work.look(now, true, 5);
-    peers.work.look(now + Duration::from_secs(1), true, 900_000);
+    peers.work.look(now, true, &[5, 0]);
+    peers.work.look(now + Duration::from_secs(1), true, &[900_000, 7]);
     peers.work.say_at_work(true);
     peers.work.say_saturated(true);
     peers.mail.set_clock(now, now + Duration::from_millis(3), 1_700_000_000_000);

@@ -1,14 +1,18 @@
 use std::time::Duration;
 
-use seam::{Address, Input, Output, Program};
-use wire::{CommandKind, Expect};
+use seam::{Address, Input, Instant, Output, Program};
+use wire::{CommandKind, Expect, StatusFlags};
 
-use super::*;
-use crate::backend::{Permit, Phase as BackendPhase, Summary};
+use crate::backend::refused::Refusal;
+use crate::backend::{Owner, Permit, Phase as BackendPhase, Summary};
 use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
+use crate::client::{Phase, Running};
 use crate::cluster::refusal::tests::request;
 use crate::cluster::testing::{two_servers, writes};
-use crate::ids::client_key;
+use crate::engine::Engine;
+use crate::ids::{BackendKey, client_key};
+use crate::io::Role;
+use crate::request::RequestKind;
 use crate::session::SessionState;
 use crate::settings::Settings;
 
@@ -42,7 +46,7 @@ fn the_limit_of_a_new_primary_starts_low() {
 
 /// Of two servers the first is the primary, on which the client holds a backend, connection 1, that is at rest. On another one, connection
 /// 2, something is in flight.
-fn with_backends() -> Engine {
+pub(in crate::cluster) fn with_backends() -> Engine {
     let mut engine = engine(1, Settings::default());
     engine.settings.server = two_servers().server;
     engine.settings.cluster.several = true;
@@ -57,7 +61,7 @@ fn with_backends() -> Engine {
     }
     engine.servers[keys[0]].holder = Some(client_key(0));
     engine.clients[client_key(0)].backend = Some(keys[0]);
-    engine.send_reset(keys[1]);
+    engine.sending().reset(keys[1]);
     while engine.poll_output().is_some() {}
     engine
 }
@@ -72,7 +76,7 @@ fn answered_in_part(owner: Owner, reads: Expect, answer: &[u8]) -> (bool, usize)
         Owner::Client { .. } => engine.clients[client].set_phase(Phase::Running(Running::OnServer)),
         _ => engine.clients[client].set_phase(Phase::Preparing),
     }
-    engine.send_own(key, owner, CommandKind::Query, b"UPDATE t SET a = 1", reads, 0);
+    engine.sending().send_own(key, owner, CommandKind::Query, b"UPDATE t SET a = 1", reads, 0);
     engine.handle(Instant::START, Input::Bytes { connection: connection(1), bytes: answer });
     assert!(engine.servers[key].in_flight[0].summary.relayed > 0, "the answer has begun");
     while engine.poll_output().is_some() {}
@@ -122,17 +126,23 @@ fn a_lost_read_waits_for_what_the_next_primary_says_of_itself_not_the_former_one
         engine.clients[client].session.id = Some(engine.sessions.states.hold(state));
         engine.clients[client].set_phase(Phase::Running(Running::OnServer));
         let owner = Owner::Client { client, command: RequestKind::Query };
-        engine.send_own(key, owner, CommandKind::Query, b"SELECT a FROM t", Expect::ResultSets, 0);
+        engine.sending().send_own(key, owner, CommandKind::Query, b"SELECT a FROM t", Expect::ResultSets, 0);
         engine.pool.workers.chosen.set(None, false);
         engine.cluster_turn();
         let waits = |engine: &Engine| matches!(engine.clients[client].phase(), Phase::Queued);
         assert!(waits(&engine), "it is to be repeated");
         engine.primary_is_known(says);
-        assert!(waits(&engine) && !engine.knows_primary(), "{says}: that is of the former one");
+        assert!(
+            waits(&engine) && !engine.following.knows_primary(engine.settings.cluster.several),
+            "{says}: that is of the former one"
+        );
         engine.pool.workers.chosen.set(Some(1), false);
         engine.cluster_turn();
         engine.primary_is_known(says);
-        assert_eq!((waits(&engine), engine.knows_primary()), (says, true));
+        assert_eq!(
+            (waits(&engine), engine.following.knows_primary(engine.settings.cluster.several)),
+            (says, true)
+        );
     }
 }
 
@@ -152,7 +162,8 @@ fn who_waits_for_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
         engine.clients[client].identity = Some(engine.servers[key].account.identity);
         engine.clients[client].request = Some(Box::new(request("SELECT 1")));
         engine.clients[client].set_phase(Phase::Queued);
-        engine.backend_refused(key, code, String::from("The server is currently in offline mode"));
+        let message = String::from("The server is currently in offline mode");
+        engine.backend_refused(key, Refusal { code, message });
         let waits = several && code != 1045;
         assert_eq!(matches!(engine.clients[client].phase(), Phase::Queued), waits, "{several} {code}");
         assert_eq!(engine.servers.primary().reachability.is_down(), waits);
@@ -227,8 +238,11 @@ fn at_the_former_address_of_a_server_what_is_there_ends_and_nothing_begins() {
     engine.move_server(0, &to);
     assert_eq!(ends(&mut engine), []);
     let keys: Vec<_> = engine.servers.backends().map(|(key, _)| key).collect();
-    assert!(keys.iter().all(|&key| engine.is_on_former_server(key)));
-    assert!(!engine.knows_primary(), "what the new one is has to be found out");
+    assert!(keys.iter().all(|&key| engine.following.is_former(false, &engine.servers[key].place)));
+    assert!(
+        !engine.following.knows_primary(engine.settings.cluster.several),
+        "what the new one is has to be found out"
+    );
     engine.control_turn();
     let mut asked = false;
     while let Some(output) = engine.poll_output() {
@@ -377,7 +391,7 @@ fn a_backend_that_nobody_proves_is_not_said_to_have_no_answer() {
     engine.servers.primary_mut().reachability.answered();
     let limit = engine.settings.backend_connect_timeout;
     engine.now = Instant::START + limit;
-    let told = engine.lack_error(key.server()).message;
+    let told = engine.why_no_backend().lack(key.server()).error.message;
     engine.handle(Instant::START + 2 * limit, Input::TurnEnd);
     assert!(engine.servers.get_mut(key).is_none(), "it is given up");
     for reason in [&*told, engine.servers.primary().reachability.reason()] {
@@ -392,13 +406,17 @@ fn what_a_statement_has_waited_for_a_primary_does_not_count_once_there_is_one() 
     let (hold, timeout) = (engine.settings.cluster.hold, engine.settings.backend_connect_timeout);
     engine.pool.workers.chosen.set(None, false);
     engine.cluster_turn();
-    assert_eq!(engine.waits_until(Instant::START), Instant::START + hold);
+    let waits_until = |engine: &Engine| {
+        let primary = &engine.servers.primary().reachability;
+        engine.following.waits_until(Instant::START, &engine.settings, primary)
+    };
+    assert_eq!(waits_until(&engine), Instant::START + hold);
     let found = Instant::START + timeout + Duration::from_secs(1);
     engine.now = found;
     engine.pool.workers.chosen.set(Some(0), false);
     engine.cluster_turn();
-    assert_eq!(engine.waits_until(Instant::START), Instant::START + hold, "it is not reached yet");
+    assert_eq!(waits_until(&engine), Instant::START + hold, "it is not reached yet");
     engine.servers.primary_mut().reachability.answered();
     engine.cluster_turn();
-    assert_eq!(engine.waits_until(Instant::START), found + timeout);
+    assert_eq!(waits_until(&engine), found + timeout);
 }

@@ -1,0 +1,65 @@
+//! What is learned from a statement that has been executed.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::InFlight;
+use crate::learned::digests::Execution;
+use crate::learned::history::Left;
+use crate::pool::Pool;
+use crate::scheduling::Scheduling;
+
+/// How an execution went.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) took: Duration,
+    pub(super) with_error: bool,
+    /// It ran in the long lane.
+    pub(super) of_long_lane: bool,
+}
+
+impl Scheduling {
+    /// Counts an answered execution, which took so long, in the long lane or not, and says what the next statement of this kind may be
+    /// trusted with.
+    pub(super) fn note_history(
+        &mut self,
+        now: Instant,
+        pool: &Pool,
+        statement: &InFlight,
+        (took, of_long_lane): (Duration, bool),
+    ) {
+        // What went ahead of it has failed: it did not run.
+        if statement.fingerprint == 0 || statement.summary.prelude_failed {
+            return;
+        }
+        let summary = &statement.summary;
+        let ended = Ended { took, with_error: summary.error.is_some(), of_long_lane };
+        self.count_execution(now, pool, statement, ended);
+        let left = match summary.warnings {
+            1.. => Left::Warnings,
+            0 if summary.error.is_some() || !summary.changes.is_empty() => Left::Something,
+            0 => Left::Nothing,
+        };
+        self.history.record(statement.fingerprint, took, summary.relayed, left);
+    }
+
+    /// Counts an execution under its digest, and as work that the limits are measured by.
+    pub(super) fn count_execution(&mut self, now: Instant, pool: &Pool, statement: &InFlight, ended: Ended) {
+        let execution = Execution {
+            fingerprint: statement.fingerprint,
+            time: ended.took,
+            waited: statement.waited,
+            rows_sent: statement.summary.counts.sent,
+            rows_affected: statement.summary.counts.changed,
+            error: ended.with_error,
+            round_trip: pool.workers.way.round_trip(),
+            few: pool.workers.are_permits_free(),
+        };
+        let digest = self.digests.record(now, &execution);
+        // How many of the long lane run is found by itself, and they end in waves, each of which would look like a better limit.
+        if !ended.of_long_lane && pool.workers.measures_limits() {
+            self.served.add(statement.fingerprint, digest.mean());
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A server refuses a login of ours: for want of room, for what it thinks of the account, or because it lets nobody in.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::full::{OFFLINE, SERVER_FULL, SHUTDOWN, ServerFull};
+use super::{Backend, Phase};
+use crate::accounts::IdentityId;
+use crate::client::delegation::Unproved;
+use crate::client::{Client, Phase as ClientPhase};
+use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
+use crate::logins::Logins;
+use crate::pool::Pool;
+use crate::servers::Servers;
+use crate::workers::places::Origin;
+
+/// ER_TOO_MANY_USER_CONNECTIONS: it takes no more of this user.
+const USER_FULL: u16 = 1203;
+
+/// ER_USER_LIMIT_REACHED: a limit of the account's, on connections at a time or, for which nobody waits, on what it does in an hour.
+const USER_LIMITED: u16 = 1226;
+
+/// How both servers call the former (check_for_max_user_connections).
+const AT_A_TIME: &str = "max_user_connections";
+
+/// ER_ACCESS_DENIED_ERROR, and ER_ACCESS_DENIED_NO_PASSWORD_ERROR of plugins that say nothing of passwords.
+const WRONG_PASSWORD: u16 = 1045;
+const WRONG_PASSWORD_UNSAID: u16 = 1698;
+
+/// How long a server that takes no more is left alone: connections of others end all the time, so not long.
+const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
+
+/// Another worker has closed a backend so that we may open one, and the server has not noticed yet: it takes a fraction of
+/// a millisecond, or longer where it is busy.
+const SOON: Duration = Duration::from_millis(20);
+
+/// So often a granted place is tried before it is given back: somebody else has taken it. A second in all, as the pause.
+const TRIES: u32 = 50;
+
+/// The SQLSTATE of an error with which a server refuses a login, by the servers' lists of errors: in the place of a greeting it comes
+/// without one.
+fn state_of_refusal(code: u16) -> &'static [u8; 5] {
+    match code {
+        WRONG_PASSWORD | WRONG_PASSWORD_UNSAID => b"28000",
+        // Also ER_DBACCESS_DENIED_ERROR and ER_BAD_DB_ERROR.
+        USER_FULL | USER_LIMITED | 1044 | 1049 => b"42000",
+        SERVER_FULL => b"08004",
+        _ => b"HY000",
+    }
+}
+
+/// A server's error in the place of a login.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: u16,
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    /// Whether the server lets nobody in.
+    pub(super) fn is_of_all(&self) -> bool {
+        matches!(self.code, OFFLINE | SHUTDOWN)
+    }
+
+    /// Whether the server takes as many of this user as it may, some of which will end.
+    pub(super) fn has_room_soon(&self) -> bool {
+        self.code == USER_FULL || (self.code == USER_LIMITED && self.message.contains(AT_A_TIME))
+    }
+
+    /// What it says of a client's password, where the login was to find out whether that is right.
+    pub(super) fn of_claim(&self, backend: &Backend) -> Unproved {
+        match self.code {
+            SERVER_FULL => Unproved::NotNow,
+            // Once it is logged in, only the account can be the wrong one.
+            WRONG_PASSWORD | WRONG_PASSWORD_UNSAID if matches!(backend.phase(), Phase::LoggingIn(_)) => {
+                Unproved::Wrong
+            }
+            code => {
+                let sql_state = state_of_refusal(code);
+                Unproved::Refused(MySqlError { code, sql_state, message: self.message.clone() })
+            }
+        }
+    }
+}
+
+impl From<Refusal> for MySqlError {
+    fn from(Refusal { code, message }: Refusal) -> Self {
+        Self { code, sql_state: state_of_refusal(code), message }
+    }
+}
+
+/// Why a login was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The server has as many connections as it takes. The backend had come by its place so.
+    ServerIsFull(Origin),
+    /// It takes no more of this user now, or others of the account stand: those go on.
+    NoRoom,
+    /// It does not let the account in.
+    Account(IdentityId),
+}
+
+/// Backends whose logins were refused, and who waits for them.
+pub(super) struct RefusedLogins<'a> {
+    pub(super) now: Instant,
+    pub(super) pool: &'a Pool,
+    pub(super) logins: &'a mut Logins,
+    pub(super) clients: &'a Table<ClientKey, Client>,
+    pub(super) servers: &'a mut Servers,
+}
+
+impl RefusedLogins<'_> {
+    /// Why a backend's login was refused. For want of room the account is left alone for a while.
+    pub(super) fn reason(&mut self, key: BackendKey, refusal: &Refusal) -> Reason {
+        let backend = &self.servers[key];
+        let identity = backend.account.identity;
+        // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.
+        if refusal.code == SERVER_FULL {
+            return Reason::ServerIsFull(backend.opened.origin);
+        }
+        let has_others = self.servers.of(key).backends.iter().any(|(_, other)| {
+            other.is_ready() && other.account.identity == identity && !other.place.is_former()
+        });
+        if !(refusal.has_room_soon() || has_others) {
+            return Reason::Account(identity);
+        }
+        self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
+        Reason::NoRoom
+    }
+
+    /// The server has as many connections as it takes: what stands is our limit now, which others share with us. False where nobody has to
+    /// hear of that, since a place that another worker has given up is tried again.
+    pub(super) fn note_full(&mut self, server: ServerKey, origin: Origin) -> bool {
+        let (places, full) = (&self.pool.workers.places, &mut self.servers[server].full);
+        let tries = full.as_ref().map_or(0, |full| full.tries) + 1;
+        if origin == Origin::Granted && tries < TRIES {
+            places.grant(self.pool.worker);
+            *full = Some(ServerFull { until: self.now + SOON, tries });
+            return false;
+        }
+        let none_stands = places.refused(self.now);
+        *full = none_stands.then(|| ServerFull { until: self.now + NO_ROOM_PAUSE, tries: 0 });
+        true
+    }
+
+    /// Who hears that the server does not let their account in: nobody, where another backend is opened by a password that was proved before.
+    pub(super) fn who_hears(&mut self, server: ServerKey, identity: IdentityId, code: u16) -> Vec<ClientKey> {
+        self.servers[server].control.ask_for_accounts();
+        if code == WRONG_PASSWORD && self.logins.identities.go_back(identity) {
+            return Vec::new();
+        }
+        let waits = |client: &Client| {
+            client.identity == Some(identity)
+                && client.backend.is_none()
+                && matches!(client.phase(), ClientPhase::Queued | ClientPhase::Following { .. })
+        };
+        self.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::commands::tests::{engine, open_backends};
+    use crate::settings::Settings;
+
+    fn refusal(code: u16) -> Refusal {
+        Refusal { code, message: String::from("User 'app' has exceeded the 'max_user_connections' resource") }
+    }
+
+    #[test]
+    fn an_account_is_refused_where_nobody_of_it_stands_and_none_will_end() {
+        let mut engine = engine(1, Settings::default());
+        let server = engine.servers.primary().key;
+        let keys = open_backends(&mut engine, &[server; 2]);
+        let identity = engine.servers[keys[0]].account.identity;
+        assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1045)), Reason::Account(identity));
+        assert!(engine.logins.identities.identity(identity).refused_until.is_none());
+        assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1226)), Reason::NoRoom);
+        let until = engine.now + NO_ROOM_PAUSE;
+        assert_eq!(engine.logins.identities.identity(identity).refused_until, Some(until));
+        engine.servers[keys[1]].set_phase(Phase::Ready);
+        assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1045)), Reason::NoRoom, "one stands");
+        let full = engine.refused_logins().reason(keys[0], &refusal(SERVER_FULL));
+        assert!(matches!(full, Reason::ServerIsFull(_)));
+    }
+
+    #[test]
+    fn a_place_that_was_granted_is_tried_for_a_while_before_anybody_hears_of_it() {
+        let mut engine = engine(1, Settings::default());
+        let server = engine.servers.primary().key;
+        let mut told = || engine.refused_logins().note_full(server, Origin::Granted);
+        assert!((1..TRIES).all(|_| !told()) && told());
+        assert!(engine.refused_logins().note_full(server, Origin::Free), "it has been taken by us alone");
+    }
+}

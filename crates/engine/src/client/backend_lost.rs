@@ -1,0 +1,137 @@
+//! A client's backend is lost: what becomes of the client, by what it had there.
+
+use super::{Client, Lost, Phase, Running};
+use crate::request::RequestKind;
+
+/// What a client hears whose statement was with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hears {
+    /// Nothing more, since it has heard a part of the answer, is sending a file, or takes no error: its connection ends.
+    Nothing,
+    /// That it has been killed.
+    Killed,
+    /// That the server was lost, and perhaps a transaction with it. Going on would run the rest of that outside of it, or without the state
+    /// that it counts on: there the connection ends.
+    Loss { transaction: bool, ends: bool },
+}
+
+/// What a client had on its backend that was between two statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It was reading the binary log, which ends with the connection.
+    Log,
+    /// Its statement is answered, and Onramp was asking for what follows from that.
+    Answered,
+    /// Its next statement waits, and is answered with this loss.
+    NextStatement(Lost),
+    /// It hears of the loss with its next command, if there is one.
+    Idle,
+}
+
+impl Client {
+    /// Its statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again. `begun` where a part of the
+    /// answer has been heard. Returns what it hears, in a packet of this number.
+    pub(crate) fn lose_statement(&mut self, begun: bool) -> (Hears, u8) {
+        let uploading = matches!(self.phase(), Phase::Running(Running::Uploading { .. }));
+        // A transaction that was about to begin with it may have begun.
+        let transaction = self.in_transaction() || self.transaction.unstarted.is_some();
+        let pinned = !self.session.pins.is_empty();
+        let request = self.request.as_deref();
+        let login = request.is_some_and(|request| request.command == RequestKind::LoginSchema);
+        let answer = request.map_or(1, |request| request.answer);
+        self.backend = None;
+        self.end_statement();
+        let hears = if begun || uploading || self.loss.wants_end {
+            Hears::Nothing
+        } else if self.loss.killed {
+            Hears::Killed
+        } else {
+            Hears::Loss { transaction, ends: transaction || pinned || login }
+        };
+        (hears, if login { self.login.sequence } else { answer })
+    }
+
+    /// It was between two statements.
+    pub(crate) fn lose_held(&mut self) -> Held {
+        self.backend = None;
+        // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
+        if self.session.pins.replicates() {
+            return Held::Log;
+        }
+        self.session.aftermath.insert_id_lost();
+        // What was still to be asked for only this backend knew.
+        let has_state_there = !self.session.pins.is_empty() || self.session.unreported.is_some();
+        self.loss.lost = match (has_state_there, self.in_transaction()) {
+            _ if self.loss.lost == Some(Lost::Server) => self.loss.lost,
+            (true, _) => Some(Lost::PinnedState),
+            (false, true) => Some(Lost::Transaction),
+            (false, false) => None,
+        };
+        match self.phase() {
+            Phase::Settling => {
+                // Its answer is not lost, and has told how many warnings there were.
+                self.end_statement();
+                self.session.aftermath.diagnostics.lose_texts();
+                Held::Answered
+            }
+            Phase::Queued => Held::NextStatement(self.loss.lost.unwrap_or(Lost::Transaction)),
+            _ => Held::Idle,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Expect, StatusFlags};
+
+    use super::*;
+    use crate::client::commands::tests::engine;
+    use crate::ids::client_key;
+    use crate::request::Request;
+    use crate::session::pins::Pins;
+    use crate::settings::Settings;
+
+    /// What a client hears that has this, in the packet that it expects.
+    fn hears(has: impl FnOnce(&mut Client), begun: bool) -> Hears {
+        let mut engine = engine(1, Settings::default());
+        let client = &mut engine.clients[client_key(0)];
+        client.set_phase(Phase::Running(Running::OnServer));
+        let request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Query);
+        client.request = Some(Box::new(Request { answer: 3, ..request }));
+        has(client);
+        let (hears, sequence) = client.lose_statement(begun);
+        assert_eq!(sequence, 3);
+        assert!(matches!(client.phase(), Phase::Idle));
+        hears
+    }
+
+    #[test]
+    fn a_client_goes_on_that_had_nothing_there() {
+        assert_eq!(hears(|_| {}, false), Hears::Loss { transaction: false, ends: false });
+        assert_eq!(hears(|_| {}, true), Hears::Nothing, "half an answer cannot be made whole");
+    }
+
+    #[test]
+    fn a_client_ends_with_what_cannot_be_had_again() {
+        let pinned = |client: &mut Client| client.session.pins = Pins::STATE_CHANGE;
+        assert_eq!(hears(pinned, false), Hears::Loss { transaction: false, ends: true });
+        let begins = |client: &mut Client| client.session.status = StatusFlags::IN_TRANS;
+        assert_eq!(hears(begins, false), Hears::Loss { transaction: true, ends: true });
+        assert_eq!(hears(|client| client.loss.killed = true, false), Hears::Killed);
+    }
+
+    #[test]
+    fn between_statements_the_loss_is_kept_for_the_next_one() {
+        let mut engine = engine(1, Settings::default());
+        let client = &mut engine.clients[client_key(0)];
+        assert_eq!((client.lose_held(), client.loss.lost), (Held::Idle, None));
+        client.session.status = StatusFlags::IN_TRANS;
+        assert_eq!((client.lose_held(), client.loss.lost), (Held::Idle, Some(Lost::Transaction)));
+        client.session.pins = Pins::STATE_CHANGE;
+        client.set_phase(Phase::Queued);
+        assert_eq!(client.lose_held(), Held::NextStatement(Lost::PinnedState));
+        client.loss.lost = Some(Lost::Server);
+        client.set_phase(Phase::Settling);
+        assert_eq!((client.lose_held(), client.loss.lost), (Held::Answered, Some(Lost::Server)));
+    }
+}

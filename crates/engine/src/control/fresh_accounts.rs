@@ -1,0 +1,95 @@
+//! A copy of a server's accounts has come, and with it what the server is.
+
+use seam::Instant;
+
+use crate::accounts::Accounts;
+use crate::backend::own_answers::rows_of;
+use crate::control::facts::account_of_row;
+use crate::ids::{BackendKey, ServerKey};
+use crate::logins::Logins;
+use crate::servers::Servers;
+use crate::session::SessionTables;
+
+/// What is another than before with a fresh copy of the accounts.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fresh {
+    /// The server has come back, or is known for the first time.
+    pub(crate) is_found: bool,
+    /// It is another one than before.
+    pub(crate) is_another: bool,
+    /// It is none of the kind in whose name clients were greeted.
+    pub(crate) disappoints: bool,
+}
+
+/// A copy of a server's accounts, and those who are known by the former one.
+pub(crate) struct FreshAccounts<'a> {
+    pub(crate) now: Instant,
+    pub(crate) logins: &'a mut Logins,
+    pub(crate) sessions: &'a mut SessionTables,
+    pub(crate) servers: &'a mut Servers,
+}
+
+impl FreshAccounts<'_> {
+    /// Takes what has come.
+    pub(crate) fn take(&mut self, key: ServerKey, bytes: Vec<u8>) -> Fresh {
+        let server = &mut self.servers[key];
+        let fresh = server.pending_facts.take();
+        let is_found = fresh.is_some();
+        let before = fresh.and_then(|fresh| server.facts.replace(fresh));
+        if is_found {
+            // Not at the login: a server of which too little may be read would be tried again and again without a pause.
+            server.reachability.answered();
+            self.sessions.known_answers.clear(&mut self.sessions.states);
+        }
+        if is_found || bytes != server.control.accounts_seen {
+            let accounts = rows_of(&bytes)
+                .iter()
+                .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
+                .collect();
+            server.control.accounts_seen = bytes;
+            let facts = server.facts.as_mut().expect("set above or earlier");
+            let accounts = Accounts::new(accounts, facts.lex_mode.server);
+            self.logins.identities.compare(&accounts);
+            facts.accounts = accounts;
+        }
+        let both = before.as_ref().zip(server.facts.as_ref());
+        Fresh {
+            is_found,
+            is_another: both.is_some_and(|(before, facts)| before.is_another(facts)),
+            disappoints: both.is_some_and(|(before, facts)| before.disappoints_clients(facts)),
+        }
+    }
+
+    /// The copy that is there is as good as a new one. Returns the backends whose rights are no more what they were.
+    pub(crate) fn are_fresh(&mut self, key: ServerKey) -> Vec<BackendKey> {
+        let server = &mut self.servers[key];
+        server.control.came = server.control.asked;
+        server.control.last_copy = self.now;
+        server.judge_rights(self.now, &self.logins.identities)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::commands::tests::engine;
+    use crate::control::facts::Facts;
+    use crate::server_login::Established;
+    use crate::settings::Settings;
+
+    #[test]
+    fn a_copy_of_the_accounts_says_what_has_changed_of_the_server() {
+        let mut engine = engine(1, Settings::default());
+        let server = engine.servers.primary().key;
+        let mut fresh = |version: Option<&str>| {
+            engine.servers[server].pending_facts = version
+                .map(|version| Facts::new(&Established::of_test(version, wire::Capabilities(u64::MAX))));
+            let (now, logins, sessions) = (engine.now, &mut engine.logins, &mut engine.sessions);
+            FreshAccounts { now, logins, sessions, servers: &mut engine.servers }.take(server, Vec::new())
+        };
+        assert_eq!(fresh(None), Fresh::default(), "it is the same as before");
+        let same = Fresh { is_found: true, ..Fresh::default() };
+        assert_eq!(fresh(Some("11.4-MariaDB")), same);
+        assert_eq!(fresh(Some("8.0.36")), Fresh { is_another: true, disappoints: true, ..same });
+    }
+}

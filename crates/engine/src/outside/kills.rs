@@ -1,0 +1,227 @@
+//! What the server is asked to end, by a KILL on another backend of the victim's own user.
+
+use seam::Instant;
+
+use crate::backend::Summary;
+use crate::client::{Client, Phase};
+use crate::cluster::following::Following;
+use crate::ids::{BackendKey, ClientIds, ClientKey, ClientRef, Table};
+use crate::outside::kills_under_way::{BackendRef, UnderWay};
+use crate::outside::orders::given::Orders;
+use crate::outside::orders::to_be_ended::{Kills, OutsideKill, Told};
+use crate::servers::Servers;
+use crate::settings::Settings;
+use crate::workers::letter::Ending;
+
+/// ER_NO_SUCH_THREAD.
+const NO_SUCH_THREAD: u16 = 1094;
+
+impl Summary {
+    /// The server knows a thread no more that it was to end: what ran there has come to its end meanwhile, and the client with it.
+    pub(crate) fn takes_no_such_thread_for_done(&mut self) -> bool {
+        let is_done = self.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD);
+        if is_done {
+            self.error = None;
+        }
+        is_done
+    }
+}
+
+/// What is to be done about what the server is to end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NextOfKill {
+    /// Nothing: it has ended by itself.
+    Nothing,
+    /// The server is asked on this backend to end what runs on the other one.
+    Asks { carrier: BackendKey, runs_on: BackendKey },
+    /// This backend is given up: another server has become the primary since, on which the number means another thread.
+    GivesUp(BackendKey),
+    /// There is no way to the server: at least the client goes, where it was meant.
+    TooLate,
+    /// It waits for a backend of the victim's user.
+    Waits,
+}
+
+/// Clients of which the server is to end something, and the KILLs for that.
+pub(crate) struct OutsideKills<'a> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'a Settings,
+    pub(crate) orders: &'a mut Orders,
+    pub(crate) ids: &'a ClientIds,
+    pub(crate) clients: &'a mut Table<ClientKey, Client>,
+    pub(crate) servers: &'a Servers,
+    pub(crate) following: &'a Following,
+}
+
+impl OutsideKills<'_> {
+    /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here, or waits for that.
+    pub(crate) fn order(&mut self, id: u32, query_only: bool, ending: Ending, told: Option<Told>) {
+        let Some(&key) = self.ids.keys.get(&id) else { return };
+        let kill = OutsideKill::new(ClientRef { key, id }, ending, query_only, self.now);
+        self.orders.kills.push(OutsideKill { told, ..kill });
+    }
+
+    /// The backend on which runs still what is to be ended: what has ended by itself is not, nor what its client has begun since.
+    pub(crate) fn still_runs(&self, kill: &OutsideKill) -> Option<BackendKey> {
+        let runs_thread = |backend: &BackendKey| {
+            let backend = self.servers.get(*backend);
+            backend.is_some_and(|backend| u64::from(backend.login.thread_id) == kill.ending.thread_id)
+        };
+        self.clients
+            .find(kill.victim)
+            .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
+            .filter(|client| !kill.query_only || client.command_age(self.now) >= self.now.since(kill.since))
+            .and_then(|client| client.backend)
+            .filter(runs_thread)
+    }
+
+    /// What is done next about something that runs there, where this backend is idle to ask on. Where the server is asked, its answer is told.
+    pub(crate) fn next(
+        &mut self,
+        kill: &OutsideKill,
+        runs_on: Option<BackendKey>,
+        carrier: Option<BackendKey>,
+    ) -> NextOfKill {
+        let Some(runs_on) = runs_on else { return NextOfKill::Nothing };
+        if self.following.is_former(self.settings.cluster.several, &self.servers[runs_on].place) {
+            self.clients[kill.victim.key].loss.killed |= !kill.query_only;
+            return NextOfKill::GivesUp(runs_on);
+        }
+        match carrier {
+            Some(carrier) => NextOfKill::Asks { carrier, runs_on },
+            None if self.now.since(kill.since) >= self.settings.backend_connect_timeout => {
+                NextOfKill::TooLate
+            }
+            None => NextOfKill::Waits,
+        }
+    }
+
+    /// A KILL goes to the server, on this backend, for what runs on the other one.
+    pub(crate) fn goes(
+        &mut self,
+        carrier: BackendKey,
+        runs_on: BackendKey,
+        client: ClientRef,
+        told: Option<Told>,
+    ) {
+        let (carrier, victim) = (self.backend_ref(carrier), self.backend_ref(runs_on));
+        self.orders.kills_under_way.push(UnderWay { carrier, victim, client, since: self.now, told });
+    }
+
+    fn backend_ref(&self, backend: BackendKey) -> BackendRef {
+        BackendRef::new(backend, &self.servers[backend])
+    }
+
+    /// The client of this worker's that a client's KILL is to end.
+    fn own_kill(&self, killer: ClientKey) -> Option<&OutsideKill> {
+        match self.clients[killer].request.as_ref()?.kills.as_ref()? {
+            Kills::Own(kill) => Some(kill),
+            Kills::OfOtherWorker => None,
+        }
+    }
+
+    /// A client's KILL has waited for a backend to ask on: says whether what it was to end has ended by itself.
+    pub(crate) fn is_over(&self, killer: ClientKey) -> bool {
+        self.own_kill(killer).is_some_and(|kill| self.still_runs(kill).is_none())
+    }
+
+    /// A client's urgent request goes to the server, which may be a KILL of another client of ours.
+    pub(crate) fn note_own(&mut self, killer: ClientKey, carrier: BackendKey) {
+        let Some(kill) = self.own_kill(killer) else { return };
+        if let Some(runs_on) = self.still_runs(kill) {
+            let victim = kill.victim;
+            self.goes(carrier, runs_on, victim, None);
+        }
+    }
+
+    /// Nothing is in flight on this backend any more: what it was asked last is over, which may be a KILL, or never went out. Returns that.
+    pub(crate) fn answered(&mut self, carrier: BackendKey) -> Option<UnderWay> {
+        if self.orders.kills_under_way.is_empty() {
+            return None;
+        }
+        let carrier = self.backend_ref(carrier);
+        self.orders.kills_under_way.answered(carrier)
+    }
+
+    /// Once per turn: what waits for a KILL has been heard. Returns the KILLs that have taken too long; whoever wanted one hears nothing then, but
+    /// for one whose victim has lost its backend meanwhile, or who has more to say in the same text: that goes on, as the victim does.
+    pub(crate) fn take_over(&mut self) -> Vec<UnderWay> {
+        let mut over = self.orders.kills_under_way.take_over(self.now, self.servers);
+        for kill in &mut over {
+            let is_gone = !kill.victim.is_there(self.servers);
+            kill.told = kill.told.take().filter(|(_, killed)| is_gone || killed.goes_on());
+        }
+        for client in self.orders.kills_under_way.clients() {
+            if let Some(client) = self.clients.find_mut(client).filter(|client| !client.input.is_empty()) {
+                client.activity.last_heard = self.now;
+            }
+        }
+        over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Running;
+    use crate::client::commands::tests::{engine, open_backends};
+    use crate::engine::Engine;
+    use crate::ids::client_key;
+
+    const ENDING: Ending = Ending { thread_id: 42, query_only: true };
+
+    /// A client whose statement runs on the thread that is meant, and what is to end it.
+    fn running() -> (Engine, BackendKey, OutsideKill) {
+        let mut engine = engine(1, Settings::default());
+        let server = engine.servers.primary().key;
+        let key = open_backends(&mut engine, &[server])[0];
+        engine.servers[key].login.thread_id = 42;
+        let client = client_key(0);
+        engine.clients[client].backend = Some(key);
+        engine.clients[client].set_phase(Phase::Running(Running::OnServer));
+        let kill = OutsideKill::new(engine.clients.ref_to(client), ENDING, true, engine.now);
+        (engine, key, kill)
+    }
+
+    #[test]
+    fn what_is_to_be_ended_waits_for_a_way_to_the_server_as_long_as_a_connection_may_take() {
+        let (mut engine, key, kill) = running();
+        assert_eq!(engine.outside_kills().still_runs(&kill), Some(key));
+        assert_eq!(
+            engine.outside_kills().next(&kill, Some(key), Some(key)),
+            NextOfKill::Asks { carrier: key, runs_on: key }
+        );
+        assert_eq!(engine.outside_kills().next(&kill, Some(key), None), NextOfKill::Waits);
+        engine.now = engine.now + engine.settings.backend_connect_timeout;
+        assert_eq!(engine.outside_kills().next(&kill, Some(key), None), NextOfKill::TooLate);
+        engine.settings.cluster.several = true;
+        assert_eq!(engine.outside_kills().next(&kill, Some(key), None), NextOfKill::GivesUp(key));
+        assert_eq!(engine.outside_kills().next(&kill, None, None), NextOfKill::Nothing);
+    }
+
+    #[test]
+    fn what_has_ended_by_itself_is_not_looked_for_on_its_backend() {
+        let (mut engine, key, kill) = running();
+        engine.servers[key].login.thread_id = 43;
+        assert_eq!(engine.outside_kills().still_runs(&kill), None, "another thread");
+        engine.servers[key].login.thread_id = 42;
+        engine.clients[client_key(0)].set_phase(Phase::Idle);
+        assert_eq!(engine.outside_kills().still_runs(&kill), None);
+    }
+
+    #[test]
+    fn a_client_waits_while_a_kill_of_what_ran_on_its_backend_is_under_way() {
+        let (mut engine, key, kill) = running();
+        let server = key.server();
+        let carrier = *open_backends(&mut engine, &[server]).last().expect("it was opened");
+        let holds_up = |engine: &Engine| {
+            let client = &engine.clients[client_key(0)];
+            engine.orders.kills_under_way.hold_up(client, &engine.servers)
+        };
+        assert!(!holds_up(&engine));
+        engine.outside_kills().goes(carrier, key, kill.victim, None);
+        assert!(holds_up(&engine));
+        assert!(engine.outside_kills().answered(carrier).is_some());
+        assert!(!holds_up(&engine));
+    }
+}
