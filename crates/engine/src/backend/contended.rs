@@ -18,6 +18,7 @@ use sql::Kind;
 use super::{Backend, InFlight};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
+use crate::learned::long_permits::Allowed;
 use crate::learned::lock_waits::told::LockWaits;
 use crate::request::Request;
 use crate::scheduler::Grant;
@@ -321,11 +322,32 @@ impl Scheduling {
 }
 
 impl Backend {
-    /// Lent for a stall that nobody has explained.
+    /// Lent for a stall that nobody has explained. A long statement beyond the permits has had none.
     pub(crate) fn lends_for_unknown_reasons(&self) -> bool {
         self.permit() == super::Permit::Lent
+            && self.runs_long != Some(Allowed::Beyond)
             && !self.locks.waits
             && !self.locks.contends
             && !self.place.is_former()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::commands::tests::{engine, open_backends};
+    use crate::engine::Engine;
+    use crate::settings::Settings;
+
+    #[test]
+    fn long_statements_beyond_the_permits_leave_room_for_those_that_stall() {
+        let mut engine = engine(1, Settings::default());
+        let primary = engine.servers.primary().key;
+        let [key] = open_backends(&mut engine, &[primary])[..] else { unreachable!() };
+        let Engine { servers, scheduling, .. } = &mut engine;
+        servers[key].begin_with_permit(Instant::START, &mut scheduling.scheduler, false, 0);
+        assert!(servers[key].lends_for_unknown_reasons());
+        servers[key].runs_long = Some(Allowed::Beyond);
+        assert!(!servers[key].lends_for_unknown_reasons());
     }
 }

@@ -27,7 +27,8 @@ pub(crate) enum Phase {
 pub(crate) enum Permit {
     None,
     Held,
-    /// Given back for as long as the client is slow to take the reply or to send a file: the server does nothing then.
+    /// Given back while the statement runs on, since it stalls, waits for a lock or waits for its client; or never had, since it started
+    /// without one.
     Lent,
 }
 
