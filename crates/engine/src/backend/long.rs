@@ -1,5 +1,5 @@
 //! Which statements belong to the long lane: decided when they arrive, and again when their turn comes, since their like may
-//! have turned out long or short meanwhile.
+//! have turned out long or short meanwhile. And which of them starts without a permit, out of turn.
 
 use std::time::Duration;
 
