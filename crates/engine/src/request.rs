@@ -2,12 +2,11 @@
 
 pub(crate) mod found_ahead;
 pub(crate) mod frozen;
-pub(crate) mod statement;
 
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{CharsetSetting, CodeEffects, Kind, Reads, ResourceChange, VariableUse};
+use sql::{CharsetSetting, Classification, CodeEffects, Kind, Reads, ResourceChange, VariableUse};
 use wire::Expect;
 
 use crate::backend::prepared::Serves;
@@ -27,7 +26,6 @@ use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
 use crate::stored_code::Hidden;
 use found_ahead::FoundAhead;
-use statement::Statement;
 
 /// Where the text begins in the packet of a command that has one.
 pub(crate) const TEXT_AT: usize = wire::HEADER_LEN + 1;
@@ -42,7 +40,7 @@ pub(crate) struct Request {
     /// Which command it is.
     pub(crate) command: RequestKind,
     /// What the lexer says of its text, where it has one.
-    pub(crate) statement: Statement,
+    pub(crate) statement: Classification,
     /// The sequence number of its answer: 1, or more where the command took several packets.
     pub(crate) answer: u8,
     pub(crate) changes: RequestChanges,
@@ -230,7 +228,7 @@ impl RequestKind {
 impl Request {
     /// A command without a text of interest.
     pub(crate) fn plain(raw: Vec<u8>, expect: Expect, command: RequestKind) -> Self {
-        let mut statement = Statement::none();
+        let mut statement = Classification::none();
         if raw.get(wire::HEADER_LEN) == Some(&(wire::CommandKind::InitDb as u8)) {
             statement.kind = Kind::Use;
         }
@@ -289,7 +287,7 @@ impl Request {
         expect: Expect,
         command: RequestKind,
         text: &[u8],
-        statement: Statement,
+        statement: Classification,
         answer: u8,
     ) -> Self {
         let are_counted = counts_rows(statement.kind, text);
@@ -416,7 +414,8 @@ impl Request {
     /// What it takes of `statement_memory`.
     pub(crate) fn bytes(&self) -> usize {
         let template = self.changes.template.as_ref().map_or(0, |template| template.bytes());
-        let parsed = self.statement.bytes() + template + variables_bytes(self.changes.variables.as_deref());
+        let parsed =
+            self.statement.heap_bytes() + template + variables_bytes(self.changes.variables.as_deref());
         let at_start = self.at_start.as_ref().map_or(0, |at_start| at_start.bytes());
         self.raw.len()
             + self.bytes.growth

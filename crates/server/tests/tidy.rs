@@ -24,10 +24,8 @@ const WITH_THE_WHOLE_ENGINE: usize = 10;
 const LARGEST_CIRCLE: usize = 5;
 
 /// A struct of the engine with more fields than this holds more than one thing: they are grouped by what they are for.
+/// Options aside, and what is told outside as a row or a line.
 const MOST_FIELDS: usize = 20;
-
-/// Those that still have more, options and what is told outside as a row aside. Nothing is to be added to this list.
-const WITH_MORE_FIELDS: [&str; 2] = ["SlowStatement", "Statement"];
 
 /// So many lines, but for tests, say that a function fails with a sentence: nobody can tell its faults apart but by words. An error is
 /// a type with a variant for each fault; this number only falls. What is left: why a recording of `onramp top` has no look, which is
@@ -251,7 +249,8 @@ fn imported_file(
 fn structs_of_the_engine_hold_one_thing() {
     let mut larger = BTreeSet::new();
     for (path, text) in sources().into_iter().filter(|(path, _)| path.starts_with("crates/engine/src")) {
-        if path.starts_with("crates/engine/src/outside/snapshot") || path.ends_with("settings.rs") {
+        let told = ["crates/engine/src/outside/snapshot", "crates/engine/src/outside/slow_log.rs"];
+        if told.iter().any(|told| path.starts_with(told)) || path.ends_with("settings.rs") {
             continue;
         }
         let mut name = None;
@@ -266,10 +265,9 @@ fn structs_of_the_engine_hold_one_thing() {
             }
         }
     }
-    let found: Vec<_> = larger.iter().map(String::as_str).collect();
-    assert_eq!(
-        found, WITH_MORE_FIELDS,
-        "structs with more than {MOST_FIELDS} fields: group them by what they are for"
+    assert!(
+        larger.is_empty(),
+        "structs with more than {MOST_FIELDS} fields: group them by what they are for: {larger:?}"
     );
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::lexer::{Lexer, TokenKind};
 use crate::scan::Scanner;
 use crate::statement::{self, Statement};
-use crate::{Effects, PoolVariable, Reads, TrackerVariable, digest};
+use crate::{Effects, PoolVariable, Reads, TrackerVariable, TransactionCommand, digest, transaction_command};
 
 /// The settings that change how a text is read: the parts of the session's `sql_mode` and of `character_set_client` that decide
 /// how it is cut into tokens, and the server.
@@ -81,14 +81,66 @@ pub struct Classification {
     /// `EXECUTE`, `PREPARE`, `CALL` or `AGAINST` stands in it: a syntax error may be one of what these have the server parse, behind
     /// what the text has done before (`BEGIN NOT ATOMIC ... EXECUTE IMMEDIATE ... END`; the search terms of InnoDB's full-text indexes).
     pub parses_while_it_runs: bool,
-    /// Session variables, in lower case, that the text sets without a report of the server that could be relied on:
-    /// MariaDB's tracker passes over `SET @@name = value`, and tells of the values in `SET STATEMENT` but not always that they
-    /// have gone back; MySQL's tells of those in the hint `SET_VAR`, which have.
+    /// The session variables that it sets.
+    pub variables: SetVariables,
+    /// It begins or ends a transaction, and does nothing else.
+    pub transaction: Option<TransactionCommand>,
+}
+
+/// The session variables that a text sets, by their names in lower case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetVariables {
+    /// All of them.
+    pub all: BTreeSet<Box<[u8]>>,
+    /// Those of them without a report of the server that could be relied on: MariaDB's tracker passes over `SET @@name = value`, and
+    /// tells of the values in `SET STATEMENT` but not always that they have gone back; MySQL's tells of those in the hint `SET_VAR`,
+    /// which have.
     pub unreported: BTreeSet<Box<[u8]>>,
-    /// Session variables, in lower case, that the text sets by their names, those of `unreported` included.
-    pub assigned: BTreeSet<Box<[u8]>>,
-    /// One statement, `SET STATEMENT ... FOR` or with the hint `SET_VAR`: what it sets goes back at its end.
-    pub sets_for_itself: bool,
+    /// One statement, `SET STATEMENT ... FOR` or with the hint `SET_VAR`: they have their former values at its end.
+    pub for_its_duration: bool,
+}
+
+impl Classification {
+    /// That of a command without a text, which leaves and reads nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            kind: Kind::Other,
+            effects: Effects::NONE,
+            reads: Reads::NONE,
+            several: false,
+            statements: 1,
+            plain_read: false,
+            repeatable: false,
+            fingerprint: 0,
+            calls: Vec::new(),
+            charset: CharsetSetting::Untouched,
+            without_tables: false,
+            sets_last_insert_id: false,
+            sets_pool_variable: false,
+            releases_connection: false,
+            rows_of_select: false,
+            comment_at_end: false,
+            inserts: false,
+            parses_while_it_runs: false,
+            variables: SetVariables::default(),
+            transaction: None,
+        }
+    }
+
+    /// The bytes on the heap for it: they may be more than the text has. The nodes of a B-tree are at least half full.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let names = self.variables.all.iter().chain(&self.variables.unreported);
+        names.map(|name| name.len() + 2 * size_of::<Box<[u8]>>()).sum::<usize>()
+            + self.calls.len() * size_of::<SessionCall>()
+    }
+
+    /// Says whether it may write to tables: of those that cannot, no trigger runs.
+    #[must_use]
+    pub fn may_write(&self) -> bool {
+        self.several || !matches!(self.kind, Kind::Select | Kind::Show | Kind::Do)
+    }
 }
 
 /// Which statement it is.
@@ -299,6 +351,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     calls.shrink_to_fit();
     let nothing_else = effects.is_empty() && reads.is_empty() && !findings.sets_last_insert_id;
     let plain_read = !several && nothing_else && first.kind == Kind::Select && first.only_reads;
+    let begins_or_ends = matches!(first.kind, Kind::Begin | Kind::Commit | Kind::Rollback);
+    let is_transaction_command = begins_or_ends && !several && effects.is_empty();
     Classification {
         kind: first.kind,
         effects,
@@ -318,9 +372,12 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         comment_at_end: last_semicolon.is_some_and(|end| !text[end..].trim_ascii().is_empty()),
         inserts,
         parses_while_it_runs: findings.parses_while_it_runs,
-        unreported: findings.unreported,
-        assigned: findings.assigned,
-        sets_for_itself: !several && first.sets_for_itself,
+        variables: SetVariables {
+            all: findings.assigned,
+            unreported: findings.unreported,
+            for_its_duration: !several && first.sets_for_itself,
+        },
+        transaction: is_transaction_command.then(|| transaction_command(text)).flatten(),
     }
 }
 

@@ -46,7 +46,7 @@ mod versions;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, ServerKind, SessionCall, SessionFunction,
-    Whom, classify, digest_text,
+    SetVariables, Whom, classify, digest_text,
 };
 pub use definitions::{Definitions, QualifiedName, definitions};
 pub use effects::{Effects, Reads};

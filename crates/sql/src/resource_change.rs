@@ -379,7 +379,7 @@ fn is_plain(name: &[u8]) -> bool {
 fn is_harmless(statement: &Classification) -> bool {
     use Kind::{Delete, Do, Explain, Insert, Replace, Select, Set, Show, Update};
     statement.effects.is_empty()
-        && statement.unreported.is_empty()
+        && statement.variables.unreported.is_empty()
         && !statement.several
         && !statement.sets_pool_variable
         && statement.charset == CharsetSetting::Untouched

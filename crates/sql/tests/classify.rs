@@ -618,11 +618,11 @@ fn trackers_of_a_client() {
     }
     let found = plain("SET @@session_track_schema = OFF, Session_Track_System_Variables = 'a'");
     assert_eq!(
-        found.assigned,
+        found.variables.all,
         [&b"session_track_schema"[..], b"session_track_system_variables"].map(Box::from).into()
     );
     assert_eq!(
-        found.unreported,
+        found.variables.unreported,
         [Box::<[u8]>::from(&b"session_track_schema"[..])].into(),
         "the other one has no at signs"
     );
@@ -675,7 +675,7 @@ fn the_last_gtid_is_a_clients_own() {
 #[test]
 fn a_set_names_the_session_variables_that_it_assigns_to() {
     let assigned = |text: &str| -> Vec<String> {
-        plain(text).assigned.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+        plain(text).variables.all.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     };
     assert_eq!(
         assigned(
@@ -690,7 +690,7 @@ fn a_set_names_the_session_variables_that_it_assigns_to() {
 #[test]
 fn what_the_server_does_not_report() {
     let unreported = |text: &str| -> Vec<String> {
-        let names = plain(text).unreported;
+        let names = plain(text).variables.unreported;
         names.iter().map(|name| String::from_utf8(name.to_vec()).unwrap()).collect()
     };
     check("SET @@sql_mode = ''", Kind::Set, "", "");
@@ -704,8 +704,8 @@ fn what_the_server_does_not_report() {
     let read = "SET STATEMENT max_statement_time=1, `sql_mode` = IF(1, 'a', 'b') FOR SELECT 1";
     assert_eq!(unreported(read), ["max_statement_time", "sql_mode"]);
     let found = check(read, Kind::Select, "", "");
-    assert!(!found.plain_read && found.sets_for_itself);
-    assert!(!plain("SET STATEMENT sql_mode = '' FOR SELECT 1; SELECT 2").sets_for_itself);
+    assert!(!found.plain_read && found.variables.for_its_duration);
+    assert!(!plain("SET STATEMENT sql_mode = '' FOR SELECT 1; SELECT 2").variables.for_its_duration);
     check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "", "");
     check("SET STATEMENT optimizer_trace = 'enabled=on' FOR SELECT 1", Kind::Select, "session_variable", "");
     check("SET STATEMENT 0 = 5 FOR SELECT 1", Kind::Select, "session_variable", ""); // no name of a variable
@@ -720,19 +720,24 @@ fn what_the_server_does_not_report() {
 #[test]
 fn hints_that_set_variables() {
     let unreported = |text: &str| -> Vec<String> {
-        plain(text).unreported.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+        plain(text)
+            .variables
+            .unreported
+            .iter()
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect()
     };
     let read =
         "SELECT /*+ MAX_EXECUTION_TIME(9) SET_VAR(SQL_mode = 'ANSI') set_var(`sort_buffer_size`=5) */ 1";
     assert_eq!(unreported(read), ["sort_buffer_size", "sql_mode"]);
     let found = check(read, Kind::Select, "", "");
-    assert!(!found.plain_read && found.sets_for_itself);
+    assert!(!found.plain_read && found.variables.for_its_duration);
     let of_several = plain("INSERT /*+ SET_VAR(sql_mode = '') */ INTO t VALUES (1); SELECT 2");
-    assert!(!of_several.sets_for_itself && of_several.unreported.len() == 1);
+    assert!(!of_several.variables.for_its_duration && of_several.variables.unreported.len() == 1);
     // Who could not be asked for it keeps its session where it is.
     check("SELECT /*+ SET_VAR(a.b = 5) */ 1", Kind::Select, "session_variable", "");
     let other = plain("SELECT /*+ NO_MERGE(t) */ 1 FROM t");
-    assert!(other.plain_read && !other.sets_for_itself && other.unreported.is_empty());
+    assert!(other.plain_read && !other.variables.for_its_duration && other.variables.unreported.is_empty());
 }
 
 #[test]
@@ -935,14 +940,14 @@ fn rows_without_select_call_functions() {
 #[test]
 fn what_set_sets_for_good_is_told_from_what_goes_back() {
     let found = plain("SET /*+ SET_VAR(sort_buffer_size = 1) */ @@time_zone = '+05:00'");
-    assert!(!found.sets_for_itself && found.unreported.contains(&b"time_zone"[..]));
+    assert!(!found.variables.for_its_duration && found.variables.unreported.contains(&b"time_zone"[..]));
     effects(
         "session_variable",
         Kind::Set,
         &["SET STATEMENT max_statement_time = 5 FOR SET @@time_zone = '+05:00'"],
     );
     let found = plain("SELECT /*+ SET_VAR(sort_buffer_size = 1) */ 1");
-    assert!(found.sets_for_itself);
+    assert!(found.variables.for_its_duration);
 }
 
 #[test]
@@ -1059,13 +1064,13 @@ fn names_of_variables_are_kept_once_and_up_to_a_bound() {
         plain(&format!("SET {}", list.join(",")))
     };
     let repeated = sets(&mut (0..100_000).map(|_| "sql_notes".into()));
-    assert_eq!((repeated.assigned.len(), repeated.unreported.len()), (1, 1));
+    assert_eq!((repeated.variables.all.len(), repeated.variables.unreported.len()), (1, 1));
     assert!(!repeated.effects.contains(Effects::UNKNOWN));
     let mut others = (0..100_000).map(|number| format!("v{number}"));
     let many = sets(&mut others.by_ref().chain(["session_track_system_variables".into()]));
-    assert!(many.assigned.len() < 2000 && many.unreported.len() < 2000);
+    assert!(many.variables.all.len() < 2000 && many.variables.unreported.len() < 2000);
     assert!(many.effects.contains(Effects::UNKNOWN));
-    assert!(many.assigned.contains(&b"session_track_system_variables"[..]));
+    assert!(many.variables.all.contains(&b"session_track_system_variables"[..]));
 }
 
 #[test]

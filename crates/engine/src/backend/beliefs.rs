@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use sql::{CharsetSetting, Effects, Kind};
+use sql::{CharsetSetting, Classification, Effects, Kind};
 use wire::StatusFlags;
 
 use crate::request::Request;
-use crate::request::statement::Statement;
 
 /// Where MariaDB goes back to without a report (sql_db.cc: `mysql_change_db`).
 pub(crate) const UNREPORTED_SCHEMA: &[u8] = b"information_schema";
@@ -34,8 +33,9 @@ pub(crate) enum Belief {
     Doubtful,
 }
 
-pub(crate) fn belief(statement: &Statement, name: &[u8], failed: bool) -> Belief {
-    if statement.sets_for_itself && statement.unreported.iter().any(|set| **set == *name) {
+pub(crate) fn belief(statement: &Classification, name: &[u8], failed: bool) -> Belief {
+    if statement.variables.for_its_duration && statement.variables.unreported.iter().any(|set| **set == *name)
+    {
         return if failed { Belief::Doubtful } else { Belief::Over };
     }
     let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
@@ -69,25 +69,28 @@ pub(crate) fn belief_in_schema(request: &Request, before: Option<&[u8]>, failed:
 
 /// Variables that a statement leaves in doubt whatever was reported.
 pub(crate) fn unreported(
-    statement: &Statement,
+    statement: &Classification,
     reported: &BTreeSet<Box<[u8]>>,
     failed: bool,
 ) -> BTreeSet<Box<[u8]>> {
     let mut names = BTreeSet::new();
     // A SET that fails alone has set nothing.
     let done = !failed || statement.several;
-    if !statement.sets_for_itself && done {
-        let silent =
-            statement.unreported.iter().filter(|name| statement.several || !reported.contains(*name));
+    if !statement.variables.for_its_duration && done {
+        let silent = statement
+            .variables
+            .unreported
+            .iter()
+            .filter(|name| statement.several || !reported.contains(*name));
         names.extend(silent.cloned());
     }
     let mut add = |more: &[&[u8]]| names.extend(more.iter().map(|&name| Box::from(name)));
     if statement.charset.is_unsure() && done {
         add(&CHARSETS);
     }
-    if failed && statement.sets_for_itself {
+    if failed && statement.variables.for_its_duration {
         // They come with a later answer.
-        names.extend(statement.unreported.iter().cloned());
+        names.extend(statement.variables.unreported.iter().cloned());
     }
     if failed && !statement.effects.intersection(MAY_SET).is_empty() {
         names.extend(GOES_BACK.map(Box::from));
@@ -105,7 +108,7 @@ pub(crate) fn unreported(
 
 /// Returns what an OK says of a variable that is not reported under its name.
 pub(crate) fn told_by_status(
-    statement: &Statement,
+    statement: &Classification,
     name: &[u8],
     status: Option<StatusFlags>,
 ) -> Option<&'static [u8]> {
@@ -116,11 +119,11 @@ pub(crate) fn told_by_status(
 /// Returns the other assignments of a statement that also sets the list of variables that the server reports. The server reports
 /// the rest by the new list, and forgets what it had changed before that (session_tracker.cc: `Session_sysvars_tracker::update`).
 pub(crate) fn assigned_beside_list(
-    statement: &Statement,
+    statement: &Classification,
     reported: &BTreeSet<Box<[u8]>>,
 ) -> BTreeSet<Box<[u8]>> {
     let told = |name: &[u8]| !statement.several && reported.contains(name);
-    let mut names: BTreeSet<_> = statement.assigned.iter().filter(|name| !told(name)).cloned().collect();
+    let mut names: BTreeSet<_> = statement.variables.all.iter().filter(|name| !told(name)).cloned().collect();
     if statement.charset != CharsetSetting::Untouched {
         names.extend(CHARSETS.map(Box::from));
     }
@@ -134,8 +137,8 @@ mod tests {
     use super::*;
     use crate::request::RequestKind;
 
-    fn statement(text: &str) -> Statement {
-        Statement::of_text(text.as_bytes(), sql::LexMode::default())
+    fn statement(text: &str) -> Classification {
+        sql::classify(text.as_bytes(), sql::LexMode::default())
     }
 
     fn of(text: &str, reported: &[&str], failed: bool) -> Vec<String> {

@@ -5,10 +5,9 @@
 //! asks the backend itself: a later statement of a text, a routine, a prepared statement. There it must not find another
 //! client's.
 
-use sql::{Effects, Kind, Reads};
+use sql::{Classification, Effects, Kind, Reads};
 
 use super::{Backend, Summary};
-use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 
 /// Clears the list of warnings and leaves nothing of its own but an OK: on both servers a statement with a table does (MariaDB's
@@ -79,7 +78,7 @@ impl Backend {
     }
 
     /// A client's statement has ended without a warning: one that is sure to have used a table has replaced the list.
-    pub(super) fn note_replaced_list(&mut self, statement: &Statement) {
+    pub(super) fn note_replaced_list(&mut self, statement: &Classification) {
         const USES_A_TABLE: [Kind; 6] =
             [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
         if USES_A_TABLE.contains(&statement.kind) && !statement.several {

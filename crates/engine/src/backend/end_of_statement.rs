@@ -31,7 +31,7 @@ impl Client {
         let status =
             status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
         // What it says of sql_mode was true for the statement alone.
-        let own = if request.statement.sets_for_itself { OF_SQL_MODE } else { 0 };
+        let own = if request.statement.variables.for_its_duration { OF_SQL_MODE } else { 0 };
         self.session.status = StatusFlags((status.0 & !own) | (self.session.status.0 & own));
     }
 
@@ -76,10 +76,10 @@ mod tests {
         let said = StatusFlags(StatusFlags::IN_TRANS.0 | StatusFlags::MORE_RESULTS_EXISTS.0 | OF_SQL_MODE);
         let summary = Summary { status: Some(said), ..Summary::default() };
         let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Query);
-        request.statement.sets_for_itself = true;
+        request.statement.variables.for_its_duration = true;
         client.note_status(&request, &summary);
         assert_eq!(client.session.status, StatusFlags::IN_TRANS);
-        request.statement.sets_for_itself = false;
+        request.statement.variables.for_its_duration = false;
         client.note_status(&request, &summary);
         assert_eq!(client.session.status, StatusFlags(StatusFlags::IN_TRANS.0 | OF_SQL_MODE));
     }

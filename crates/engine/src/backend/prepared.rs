@@ -124,8 +124,9 @@ impl Serves {
 
 #[cfg(test)]
 mod tests {
+    use sql::Classification;
+
     use super::*;
-    use crate::request::statement::Statement;
     use crate::session::statements::{Definitions, Template};
     use crate::session::{SessionState, Sessions};
 
@@ -133,7 +134,7 @@ mod tests {
         let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
         let session = sessions.hold(SessionState::default());
         [&b"SELECT 1"[..], b"SELECT 2", b"SELECT 3"].map(|text| {
-            let statement = Statement::none();
+            let statement = Classification::none();
             let template = Template::plain(statement);
             definitions.hold(session, text.into(), 0, template).0
         })

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use sql::{Effects, Kind, TrackerVariable};
+use sql::{Classification, Effects, Kind, TrackerVariable};
 use wire::{Capabilities, Expect, StatusFlags};
 
 use super::beliefs::{
@@ -18,7 +18,6 @@ use crate::client::Client;
 use crate::client::bytes_held::ClientMemory;
 use crate::control::facts::Facts;
 use crate::ids::{BackendKey, ClientKey};
-use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 use crate::servers::Servers;
 use crate::session::aftermath::WHATEVER_LIMIT;
@@ -33,16 +32,17 @@ use crate::stored_code::Hidden;
 const MOST_UNREPORTED: usize = 64;
 
 /// Whether tables' triggers may run in it.
-fn may_fire_triggers(statement: &Statement) -> bool {
+fn may_fire_triggers(statement: &Classification) -> bool {
     use Kind::{Delete, Insert, Load, Replace, Update};
-    matches!(statement.kind, Insert | Replace | Update | Delete | Load) && statement.sets_for_itself
+    matches!(statement.kind, Insert | Replace | Update | Delete | Load)
+        && statement.variables.for_its_duration
 }
 
 /// Says whether a statement that has failed may have changed its session by stored code.
 fn may_have_changed_session(request: &Request) -> bool {
     let statement = &request.statement;
     // Of others nobody knows what is left, or what the server has yet to say of it.
-    let alone = !statement.several && !statement.sets_for_itself && statement.effects.is_empty();
+    let alone = !statement.several && !statement.variables.for_its_duration && statement.effects.is_empty();
     let plain = alone && statement.kind != Kind::Other;
     !plain || request.changes.hidden.may_change_session()
 }
@@ -141,7 +141,7 @@ impl<'a> Findings<'a> {
         if !vague || !self.is_done() {
             return;
         }
-        for name in &statement.assigned {
+        for name in &statement.variables.all {
             if self.reported.contains(name) {
                 continue;
             }
@@ -262,8 +262,8 @@ impl SessionOnBackend<'_> {
         // Nor what a view has called whose code nobody can read.
         let no_view = statement.without_tables || request.changes.hidden.certain;
         let sets = matches!(statement.kind, Kind::Set | Kind::Use) && !(vague && runs_code)
-            || !statement.unreported.is_empty() && !may_fire_triggers(statement)
-            || !statement.assigned.is_empty() && !runs_code;
+            || !statement.variables.unreported.is_empty() && !may_fire_triggers(statement)
+            || !statement.variables.all.is_empty() && !runs_code;
         (sets && no_view) || !request.explained_effects().is_empty() || of_table
     }
 
@@ -436,8 +436,8 @@ mod tests {
     use super::*;
     use crate::session::unreported::cannot_wait;
 
-    fn statement(text: &str) -> Statement {
-        Statement::of_text(text.as_bytes(), sql::LexMode::default())
+    fn statement(text: &str) -> Classification {
+        sql::classify(text.as_bytes(), sql::LexMode::default())
     }
 
     #[test]

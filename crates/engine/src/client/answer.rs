@@ -1,7 +1,7 @@
 //! Answers of our own to clients.
 
 use seam::{CompressionSide, Instant};
-use sql::Kind;
+use sql::{Classification, Kind};
 use wire::{EofPacket, OkPacket, StatusFlags};
 
 use super::bytes_held::ClientMemory;
@@ -18,7 +18,6 @@ use crate::io::Io;
 use crate::outside::named::Limit;
 use crate::outside::views::Views;
 use crate::readers::guests::Guests;
-use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
 use crate::servers::Servers;
@@ -187,7 +186,12 @@ impl Answers<'_> {
     }
 
     /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where one has to.
-    pub(super) fn transaction_command(&mut self, key: ClientKey, statement: &Statement, answer: u8) -> bool {
+    pub(super) fn transaction_command(
+        &mut self,
+        key: ClientKey,
+        statement: &Classification,
+        answer: u8,
+    ) -> bool {
         let Some(command) = statement.transaction else { return false };
         let (sessions, server) = (&self.sessions.states, self.servers.primary());
         let client = &mut self.clients[key];
@@ -214,7 +218,7 @@ impl Answers<'_> {
     fn known(
         &mut self,
         key: ClientKey,
-        statement: &Statement,
+        statement: &Classification,
         text: &[u8],
         answer: u8,
         remember: &mut Option<Question>,

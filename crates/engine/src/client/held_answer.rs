@@ -1,9 +1,8 @@
 //! Which answers are held to their end.
 
-use sql::Kind;
+use sql::{Classification, Kind};
 
 use super::process_list::{self, Served};
-use crate::request::statement::Statement;
 use crate::steps;
 
 /// What becomes of an answer that is held.
@@ -18,7 +17,7 @@ pub(crate) enum Held {
 
 impl Held {
     /// The kind of a text's answer; `None` where that is passed on as it comes.
-    pub(super) fn of_text(statement: &Statement, text: &[u8]) -> Option<Self> {
+    pub(super) fn of_text(statement: &Classification, text: &[u8]) -> Option<Self> {
         if !matches!(statement.kind, Kind::Show | Kind::Admin) {
             return None;
         }
@@ -55,9 +54,8 @@ mod tests {
 
     #[test]
     fn the_sessions_counters_alone_are_held() {
-        let held = |text: &str| {
-            Held::of_text(&Statement::of_text(text.as_bytes(), LexMode::default()), text.as_bytes())
-        };
+        let held =
+            |text: &str| Held::of_text(&sql::classify(text.as_bytes(), LexMode::default()), text.as_bytes());
         for text in [
             "SHOW STATUS",
             "show session\nstatus like 'Com_stmt_close';",

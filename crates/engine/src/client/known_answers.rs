@@ -7,12 +7,11 @@
 
 use std::rc::Rc;
 
-use sql::{CharsetSetting, Kind};
+use sql::{CharsetSetting, Classification, Kind};
 
 use super::Client;
 use crate::backend::Summary;
 use crate::request::Request;
-use crate::request::statement::Statement;
 use crate::session::known_answers::{Answer, Question, State};
 use crate::session::{SessionTables, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
@@ -26,15 +25,15 @@ pub(crate) const LARGEST_REMEMBERED: usize = 2048;
 impl SessionTables {
     /// Whether nothing has changed that the text of a SET does not name: a server may report with it what a statement before it
     /// has done.
-    fn is_what_the_text_sets(&self, statement: &Statement, before: State, after: State) -> bool {
+    fn is_what_the_text_sets(&self, statement: &Classification, before: State, after: State) -> bool {
         let timeout = before.wait_timeout != after.wait_timeout;
         let (before, after) = (self.states.state(before.session), self.states.state(after.session));
         let of_transaction = |name: &[u8]| name.starts_with(b"tx_") || name.starts_with(b"transaction_");
         // SET SESSION TRANSACTION assigns to nothing by name.
-        let none = statement.assigned.is_empty() && statement.charset == CharsetSetting::Untouched;
+        let none = statement.variables.all.is_empty() && statement.charset == CharsetSetting::Untouched;
         let named = |name: &[u8]| {
             let other = other_name(name);
-            statement.assigned.iter().any(|set| **set == *name || other == Some(&**set))
+            statement.variables.all.iter().any(|set| **set == *name || other == Some(&**set))
                 || (none && of_transaction(name))
         };
         let charset = statement.charset != CharsetSetting::Untouched || before.charset == after.charset;
@@ -61,7 +60,7 @@ impl SessionTables {
         &mut self,
         settings: &Settings,
         client: &mut Client,
-        statement: &Statement,
+        statement: &Classification,
         text: &[u8],
         answer: u8,
     ) -> Known {
@@ -149,11 +148,12 @@ impl Client {
         &self,
         settings: &Settings,
         sessions: &Sessions,
-        statement: &Statement,
+        statement: &Classification,
         text: &[u8],
         answer: u8,
     ) -> Option<Question> {
-        let alone = statement.effects.is_empty() && statement.unreported.is_empty() && !statement.several;
+        let alone =
+            statement.effects.is_empty() && statement.variables.unreported.is_empty() && !statement.several;
         match statement.kind {
             _ if !alone || !self.holds_nothing(settings) => None,
             Kind::Set => {

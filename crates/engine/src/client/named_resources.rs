@@ -1,12 +1,11 @@
 //! What a client holds by name on its backend ([`NamedResources`]), so that its pin ends with the last of it.
 
-use sql::{Effects, Kind, ResourceChange};
+use sql::{Classification, Effects, Kind, ResourceChange};
 use wire::StatusFlags;
 
 use super::Client;
 use crate::backend::Summary;
 use crate::backend::own_answers::only_field;
-use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
 use crate::session::Sessions;
@@ -62,7 +61,7 @@ impl Client {
     }
 
     /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.
-    fn transaction_is_over(&self, statement: &Statement, summary: &Summary) -> bool {
+    fn transaction_is_over(&self, statement: &Classification, summary: &Summary) -> bool {
         // What defines temporary tables commits nothing. Dropping one that is not there pins: MariaDB reports a change of state.
         let of_temporary = statement.effects.contains(Effects::TEMPORARY_TABLE) || self.holds_tables();
         let ends = match statement.kind {

@@ -5,7 +5,6 @@ use sql::{Kind, LexMode, PoolSet, PoolSetError};
 use super::Client;
 use super::priority::Priority;
 use crate::errors::MySqlError;
-use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 
 /// What a `SET` of the pool's variables comes to.
@@ -52,7 +51,7 @@ impl Request {
         let payload = [&[wire::CommandKind::Query as u8], text].concat();
         let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());
         wire::put_message(&mut raw, &mut 0, &payload);
-        let statement = Statement::of_text(text, mode);
+        let statement = sql::classify(text, mode);
         debug_assert!(statement.kind == Kind::Set, "a SET less some of its assignments");
         let (expect, command) = (wire::Expect::ResultSets, RequestKind::Query);
         let mut request = Self::with_text(raw, expect, command, text, statement, answer);

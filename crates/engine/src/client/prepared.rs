@@ -11,7 +11,7 @@
 use std::rc::Rc;
 
 use seam::Instant;
-use sql::{KillTarget, Kind, Whom};
+use sql::{Classification, KillTarget, Kind, Whom};
 use wire::{Capabilities, ClientMetadata, Expect};
 
 use super::Client;
@@ -28,7 +28,6 @@ use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
 use crate::outside::views::Views;
 use crate::pool::Pool;
-use crate::request::statement::Statement;
 use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind, RequestRows};
 use crate::server::Server;
 use crate::servers::Servers;
@@ -77,7 +76,7 @@ pub(super) struct Begun {
     /// See [`About::stays`].
     stays: bool,
     /// What is executed.
-    pub(super) statement: Statement,
+    pub(super) statement: Classification,
     /// What it kills, where it is a KILL.
     pub(super) kills: Option<KillTarget>,
 }
@@ -148,7 +147,7 @@ impl PreparedStatements<'_> {
             return Err(MySqlError::too_many_prepared_statements(limit));
         }
         let found = request.changes.template.as_ref().map_or(0, |template| template.bytes());
-        self.make_room_for_text(length + found + request.statement.bytes())
+        self.make_room_for_text(length + found + request.statement.heap_bytes())
     }
 
     /// COM_STMT_EXECUTE, less what its statement does not need.

@@ -5,7 +5,7 @@ mod elsewhere;
 
 use std::sync::Arc;
 
-use sql::{Kind, LexMode, ResourceChange};
+use sql::{Classification, Kind, LexMode, ResourceChange};
 use wire::Expect;
 
 use super::held_answer::Held;
@@ -13,7 +13,6 @@ use crate::client::bytes_held::Counted;
 use crate::control::defaults;
 use crate::learned::digests;
 use crate::request::found_ahead::FoundAhead;
-use crate::request::statement::Statement;
 use crate::request::{QueryAttributes, Request, RequestChanges, RequestKind};
 use crate::session::named_resources::{MOST_TEXT, resource_change_of};
 use crate::session::statements::Template;
@@ -120,7 +119,7 @@ impl LargeText {
 impl Request {
     /// A COM_QUERY with this text, as far as the text tells, and still without its bytes.
     pub(crate) fn of_query(text: &[u8], mode: LexMode, wants: Wants, answer: u8) -> Self {
-        let statement = Statement::of_text(text, mode);
+        let statement = sql::classify(text, mode);
         let (expect, command) = (Expect::ResultSets, RequestKind::Query);
         let mut request = Self::with_text(Vec::new(), expect, command, text, statement, answer);
         let statement = &request.statement;
@@ -138,7 +137,7 @@ impl Request {
 
     /// A COM_STMT_PREPARE, likewise.
     pub(crate) fn of_prepare(text: &[u8], mode: LexMode, answer: u8) -> Self {
-        let statement = Statement::of_text(text, mode);
+        let statement = sql::classify(text, mode);
         let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
         let mut found = Self::with_text(Vec::new(), expect, command, text, statement, answer);
         let calls = std::mem::take(&mut found.statement.calls);
@@ -157,8 +156,8 @@ impl Request {
             large: None,
         };
         // The rest is what its executions do, which come without a text.
-        let Statement { reads, fingerprint, .. } = template.statement;
-        let statement = Statement { reads, fingerprint, calls, ..Statement::none() };
+        let Classification { reads, fingerprint, .. } = template.statement;
+        let statement = Classification { reads, fingerprint, calls, ..Classification::none() };
         Self {
             answer,
             statement,
@@ -180,7 +179,7 @@ pub(super) fn with_text_of<T>(raw: &mut Vec<u8>, look: impl FnOnce(&[u8]) -> T) 
 }
 
 /// As far as it matters for diagnostics that are kept.
-fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
+fn uses_no_table(statement: &Classification, text: &[u8]) -> bool {
     matches!(statement.kind, Kind::Select | Kind::Do) && !says_from(text)
 }
 
@@ -192,7 +191,7 @@ pub(crate) fn says_from(text: &[u8]) -> bool {
 }
 
 /// `INSERT ... SELECT` and the like.
-fn inserts_selection(statement: &Statement, text: &[u8]) -> bool {
+fn inserts_selection(statement: &Classification, text: &[u8]) -> bool {
     matches!(statement.kind, Kind::Insert | Kind::Replace | Kind::Ddl)
         && steps::all(text).windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
 }

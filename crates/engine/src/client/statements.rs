@@ -167,15 +167,16 @@ fn bytes_of(long_data: Option<&LongData>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use sql::Classification;
+
     use super::*;
-    use crate::request::statement::Statement;
     use crate::session::statements::{Definitions, Template};
     use crate::session::{SessionState, Sessions};
 
     #[test]
     fn numbers_begin_anew_behind_the_last_one_and_none_is_given_twice() {
         let session = Sessions::default().hold(SessionState::default());
-        let statement = Statement::none();
+        let statement = Classification::none();
         let template = Template::plain(statement);
         let (definition, _) = Definitions::default().hold(session, (*b"DO 1").into(), 0, template);
         let mut statements = ClientStatements::default();

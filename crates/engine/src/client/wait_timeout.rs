@@ -8,11 +8,10 @@
 use std::time::Duration;
 
 use seam::Instant;
-use sql::Reads;
+use sql::{Classification, Reads};
 
 use super::{Client, Phase};
 use crate::backend::{Backend, Change};
-use crate::request::statement::Statement;
 use crate::request::{Request, RequestKind};
 use crate::servers::Servers;
 use crate::session::WAIT_TIMEOUT;
@@ -41,10 +40,10 @@ impl Client {
     pub(crate) fn note_wait_timeouts(
         &mut self,
         backend: &mut Backend,
-        statement: &Statement,
+        statement: &Classification,
         changes: &[Change],
     ) {
-        for change in changes.iter().filter(|_| !statement.sets_for_itself) {
+        for change in changes.iter().filter(|_| !statement.variables.for_its_duration) {
             if let Change::Variable { name, value } = change {
                 self.note_wait_timeout(backend, name, value);
             }

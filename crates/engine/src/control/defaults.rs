@@ -7,13 +7,12 @@
 use std::time::Duration;
 
 use seam::Instant;
-use sql::Kind;
+use sql::{Classification, Kind};
 
 use crate::backend::own_answers::rows_of;
 use crate::frozen::Distance;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
-use crate::request::statement::Statement;
 use crate::session::SessionTables;
 use crate::steps;
 
@@ -216,7 +215,7 @@ fn values(answer: &[u8]) -> Values {
 }
 
 /// Says whether a statement may set global values. MySQL's SET PERSIST does, too.
-pub(crate) fn may_be_set(statement: &Statement, text: &[u8]) -> bool {
+pub(crate) fn may_be_set(statement: &Classification, text: &[u8]) -> bool {
     let word =
         |word: &[u8]| [&b"global"[..], b"persist"].iter().any(|scope| word.eq_ignore_ascii_case(scope));
     statement.kind == Kind::Set && steps::all(text).split(|byte| !byte.is_ascii_alphabetic()).any(word)
@@ -321,9 +320,8 @@ mod tests {
 
     #[test]
     fn only_a_scope_makes_a_set_global() {
-        let sets = |text: &str| {
-            may_be_set(&Statement::of_text(text.as_bytes(), LexMode::default()), text.as_bytes())
-        };
+        let sets =
+            |text: &str| may_be_set(&sql::classify(text.as_bytes(), LexMode::default()), text.as_bytes());
         for text in
             ["SET GLOBAL sql_mode = ''", "set @@global.time_zone='SYSTEM'", "SET a = 1, PERSIST b = 2"]
         {

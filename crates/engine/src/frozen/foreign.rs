@@ -2,9 +2,9 @@
 
 use seam::{ConnectionId, Peer};
 use sql::{
-    CharsetSetting, CodeEffects, Effects, KillTarget, Kind, LexMode, PoolVariable, PreparedText, ReadHint,
-    Reads, ResourceChange, ServerKind, SessionCall, SessionFunction, TableName, TrackerVariable,
-    TransactionCommand, VariableUse, Whom,
+    CharsetSetting, Classification, CodeEffects, Effects, KillTarget, Kind, LexMode, PoolVariable,
+    PreparedText, ReadHint, Reads, ResourceChange, ServerKind, SessionCall, SessionFunction, SetVariables,
+    TableName, TrackerVariable, TransactionCommand, VariableUse, Whom,
 };
 use wire::{Capabilities, Expect, StatusFlags};
 
@@ -20,6 +20,12 @@ plain!(enum ClientTls { 0 => Off, 1 => Allowed, 2 => Required });
 plain!(enum HighPrioMode { 0 => Transactions, 1 => Statements, 2 => None });
 plain!(enum PoolPriority { 0 => High, 1 => Low, 2 => Auto });
 
+plain!(struct Classification {
+    kind, effects, reads, several, statements, plain_read, repeatable, fingerprint, calls, charset, without_tables,
+    sets_last_insert_id, sets_pool_variable, releases_connection, rows_of_select, comment_at_end, inserts,
+    parses_while_it_runs, variables, transaction,
+});
+plain!(struct SetVariables { all, unreported, for_its_duration });
 plain!(struct LexMode { ansi_quotes, no_backslash_escapes, high_blank, server, version });
 plain!(enum ServerKind { 0 => Unknown, 1 => MariaDb, 2 => MySql });
 plain!(struct TableName { schema, table });

@@ -63,7 +63,7 @@ impl Splitting<'_> {
             return Some(NotSplit::NoPlainRead);
         }
         let of_session = !statement.calls.is_empty()
-            || statement.sets_for_itself
+            || statement.variables.for_its_duration
             || request.changes.variables.is_some()
             || request.remember.is_some()
             || request.attributes != QueryAttributes::None;

@@ -6,10 +6,9 @@
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{ResourceChange, VariableUse};
+use sql::{Classification, ResourceChange, VariableUse};
 use wire::Expect;
 
-use super::statement::Statement;
 use super::{
     About, Action, QueryAttributes, Request, RequestBytes, RequestChanges, RequestKind, RequestRows,
     RequestTries, RequestTurn,
@@ -35,7 +34,7 @@ pub(crate) struct FrozenRequest {
     counted: usize,
     expect: Expect,
     command: RequestKind,
-    statement: Statement,
+    statement: Classification,
     answer: u8,
     changes: FrozenChanges,
     rows: RequestRows,

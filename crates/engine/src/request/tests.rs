@@ -6,7 +6,7 @@ use super::*;
 fn mysql_forgets_diagnostics_sooner() {
     let leaves = |text: &str, is_mariadb| {
         let mut request = Request::query(text);
-        request.statement = Statement::of_text(text.as_bytes(), LexMode::default());
+        request.statement = sql::classify(text.as_bytes(), LexMode::default());
         request.leaves_diagnostics(is_mariadb)
     };
     for text in ["SET autocommit = 1", "BEGIN", "USE a", "UNLOCK TABLES", "DEALLOCATE PREPARE p"] {
@@ -20,7 +20,7 @@ fn mysql_forgets_diagnostics_sooner() {
 #[test]
 fn a_count_of_warnings_counts_as_a_selection_and_so_may_an_update() {
     let counts = |text: &str| {
-        let statement = Statement::of_text(text.as_bytes(), LexMode::default());
+        let statement = sql::classify(text.as_bytes(), LexMode::default());
         counts_rows(statement.kind, text.as_bytes())
     };
     assert!(counts("DO 1") && !counts("SIGNAL SQLSTATE '01234'") && !counts("DO (SELECT 1)"));

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use sql::LexMode;
+use sql::{Classification, LexMode};
 
 use super::statements::{Definition, DefinitionId, Template};
 use super::{SessionState, SessionTables};
 use crate::found::Found;
-use crate::request::statement::Statement;
 use crate::stored_code::LargeDefinition;
 
 /// See [`Definition`].
@@ -27,7 +26,7 @@ plain!(struct FrozenDefinition { text, state, parameters, template });
 /// See [`Template`].
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenTemplate {
-    statement: Statement,
+    statement: Classification,
     collation: Option<Box<[u8]>>,
     counts_rows: bool,
     found: Found,

@@ -5,10 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sql::{Effects, Kind, LexMode, PreparedText, ResourceChange, TableName};
-
-use crate::request::statement::Statement;
 use crate::stored_code::is_sys;
+use sql::{Classification, Effects, Kind, LexMode, PreparedText, ResourceChange, TableName};
 
 /// The reasons to pin of which the single things are known.
 pub(crate) const BY_NAME: Effects = Effects::TEMPORARY_TABLE
@@ -74,7 +72,7 @@ impl NamedResources {
     /// Takes in the end of a statement with these effects. `schema` is the session's.
     pub(crate) fn note(
         &mut self,
-        statement: &Statement,
+        statement: &Classification,
         change: Option<&ResourceChange>,
         schema: Option<&[u8]>,
         ending: Ending,
@@ -197,7 +195,7 @@ impl NamedResources {
 }
 
 /// What a text does to what its client holds, where its form tells all of it: not of CREATE TABLE ... SELECT GET_LOCK(...).
-fn whole_resource_change(statement: &Statement, text: &[u8], mode: LexMode) -> Option<ResourceChange> {
+fn whole_resource_change(statement: &Classification, text: &[u8], mode: LexMode) -> Option<ResourceChange> {
     let found = sql::resource_change(text, mode)?;
     let more = statement.effects.intersection(BY_NAME).without(told_by(&found, statement.kind));
     more.is_empty().then_some(found)
@@ -235,7 +233,7 @@ fn full_name(name: &TableName, schema: Option<&[u8]>) -> Option<TableName> {
 
 /// What a statement will do to what its client holds, where that can matter. `holds`: that is anything.
 pub(crate) fn resource_change_of(
-    statement: &Statement,
+    statement: &Classification,
     text: &[u8],
     mode: LexMode,
     holds: bool,

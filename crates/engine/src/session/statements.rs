@@ -8,11 +8,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sql::{Kind, SessionCall};
-
-use crate::request::statement::Statement;
 use crate::session::{SessionId, SessionTables};
 use crate::stored_code::LargeDefinition;
+use sql::{Classification, Kind, SessionCall};
 
 /// The number of a stored definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +38,7 @@ pub(crate) struct Definition {
 /// The lexer's findings about a text, and what else is found out along with them.
 #[derive(Clone)]
 pub(crate) struct Template {
-    pub(crate) statement: Statement,
+    pub(crate) statement: Classification,
     /// See [`crate::request::Request`].
     pub(crate) collation: Option<Box<[u8]>>,
     pub(crate) counts_rows: bool,
@@ -73,7 +71,7 @@ impl Definition {
 impl Template {
     /// One without calls, of a text that has been read.
     #[cfg(test)]
-    pub(crate) fn plain(statement: Statement) -> Self {
+    pub(crate) fn plain(statement: Classification) -> Self {
         Self {
             statement,
             collation: None,
@@ -95,7 +93,7 @@ impl Template {
 
     /// On the heap: what has been found in the text.
     pub(crate) fn bytes(&self) -> usize {
-        self.statement.bytes() + self.calls.len() * size_of::<SessionCall>()
+        self.statement.heap_bytes() + self.calls.len() * size_of::<SessionCall>()
     }
 
     /// Says whether it is DDL: it defines tables, or anything else.
@@ -226,7 +224,7 @@ mod tests {
     use crate::session::{SessionState, Sessions};
 
     fn template() -> Template {
-        Template::plain(Statement::none())
+        Template::plain(Classification::none())
     }
 
     #[test]

@@ -4,10 +4,8 @@
 
 use std::borrow::Cow;
 
-use sql::TrackerVariable;
+use sql::{Classification, TrackerVariable};
 use wire::SessionChange;
-
-use crate::request::statement::Statement;
 
 /// The values of a client's `session_track_...`, as far as they are not those of its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,9 +132,9 @@ pub(crate) fn is_on(value: &[u8]) -> bool {
 }
 
 /// Whether a statement sets the list of variables, so that the server reports by that from then on.
-pub(crate) fn sets_list(statement: &Statement) -> bool {
+pub(crate) fn sets_list(statement: &Classification) -> bool {
     let list = TrackerVariable::SystemVariables.name().as_bytes();
-    !statement.sets_for_itself && statement.assigned.iter().any(|name| **name == *list)
+    !statement.variables.for_its_duration && statement.variables.all.iter().any(|name| **name == *list)
 }
 
 /// The counter of statements, which MySQL 9 reports with each of them under `*`.

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use sql::{Assignment, Effects, LexMode, VariableUse};
+use sql::{Assignment, Classification, Effects, LexMode, VariableUse};
 
 use super::Charset;
-use crate::request::statement::Statement;
 
 /// So many variables of one client are carried; one with more keeps its backend. What goes ahead of a statement should not
 /// be larger than most statements.
@@ -139,7 +138,7 @@ pub(crate) fn difference(wanted: &Variables, found: &Variables, is_mariadb: bool
 }
 
 /// What a statement does with user variables, where they can be carried.
-pub(crate) fn variable_use(statement: &Statement, text: &[u8], mode: LexMode) -> Option<VariableUse> {
+pub(crate) fn variable_use(statement: &Classification, text: &[u8], mode: LexMode) -> Option<VariableUse> {
     let carries = statement.effects.contains(Effects::USER_VARIABLE) && !statement.several;
     carries.then(|| sql::variable_use(text, mode)).flatten()
 }

@@ -12,7 +12,6 @@ use sql::{CodeEffects, LexMode, PreparedText};
 use super::base::{Base, MOST_PAIRS};
 use super::reach::{Layers, Reach, Reached};
 use super::{Hidden, Known, Names, Object, SYS, is_sys};
-use crate::request::statement::Statement;
 use crate::steps;
 
 /// The prefix of a schema's name that is written as its folder is (`MYSQL50_TABLE_NAME_PREFIX` in both servers' `sql_table.h`).
@@ -126,7 +125,7 @@ impl Library {
     /// The same of a statement that is executed by its text.
     pub(crate) fn hidden_in_text(&self, prepared: &PreparedText) -> Hidden {
         let PreparedText { text, mode } = prepared;
-        self.hidden(text, *mode, Statement::of_text(text, *mode).may_write(), Scope::Anywhere)
+        self.hidden(text, *mode, sql::classify(text, *mode).may_write(), Scope::Anywhere)
     }
 
     /// Says whether a name leads to something.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use seam::{Input, Program as _};
+use sql::Classification;
 use wire::{CommandKind, Expect};
 
 use super::*;
@@ -10,7 +11,6 @@ use crate::client::commands::tests::{connection, engine, open_backends};
 use crate::engine::Engine;
 use crate::ids::client_key;
 use crate::request::RequestKind;
-use crate::request::statement::Statement;
 use crate::session::statements::Template;
 use crate::settings::Settings;
 
@@ -40,7 +40,7 @@ impl Full {
         engine.sending().send_own(busy, owner, CommandKind::Query, text, Expect::ResultSets, 0);
         let session = engine.servers[busy].session.id;
         engine.sessions.states.hold_again(session);
-        let template = Template::plain(Statement::none());
+        let template = Template::plain(Classification::none());
         let (definition, _) = engine.sessions.definitions.hold(session, b"SELECT 1"[..].into(), 0, template);
         engine.servers[busy].session.prepared.insert(definition, Serves::All, 7);
         engine.servers.of_mut(busy).room.taken += 1;

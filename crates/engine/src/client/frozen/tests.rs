@@ -17,7 +17,6 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::frozen::plain::{bytes_of, read};
 use crate::ids::{ClientKey, client_key};
-use crate::request::statement::Statement;
 use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind};
 use crate::session::Charset;
 use crate::session::aftermath::List;
@@ -149,7 +148,7 @@ fn full_request(engine: &Engine, key: ClientKey) -> Request {
     let mut request = Request::query("SET @a = 5");
     request.expect = Expect::Rows;
     request.command = RequestKind::Execute;
-    request.statement = Statement::of_text(b"SELECT DATABASE() FROM t", LexMode::default());
+    request.statement = sql::classify(b"SELECT DATABASE() FROM t", LexMode::default());
     request.answer = 3;
     request.bytes.growth = 11;
     request.changes = RequestChanges {
@@ -277,7 +276,7 @@ fn those_that_wait_for_one_answer_still_do() {
     let now = one.now;
     for place in 0..3 {
         let mut request = Request::query("SELECT 1 FROM t");
-        request.statement = Statement::of_text(b"SELECT 1 FROM t", LexMode::default());
+        request.statement = sql::classify(b"SELECT 1 FROM t", LexMode::default());
         one.queue_request(client_key(place), request);
     }
     let phases = |engine: &Engine| {

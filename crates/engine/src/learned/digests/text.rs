@@ -1,16 +1,15 @@
 //! The text of a digest, as far as it may be shown to others than the client that sent it.
 
-use sql::{Effects, Kind, LexMode};
+use sql::{Classification, Effects, Kind, LexMode};
 
 use super::LONGEST_TEXT;
 use crate::request::may_be_several;
-use crate::request::statement::Statement;
 use crate::steps;
 
 /// The normalised form of `text`, without literals. `None` where the lexer is not sure where they begin and end. A statement
 /// that may be about accounts ends where its password would follow, since a password that somebody forgot to quote is no
 /// literal.
-pub(crate) fn shown(text: &[u8], statement: &Statement, mode: LexMode) -> Option<String> {
+pub(crate) fn shown(text: &[u8], statement: &Classification, mode: LexMode) -> Option<String> {
     if statement.effects.contains(Effects::UNKNOWN) {
         return None;
     }
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     fn shown_of(text: &str) -> Option<String> {
-        let statement = Statement::of_text(text.as_bytes(), LexMode::default());
+        let statement = sql::classify(text.as_bytes(), LexMode::default());
         shown(text.as_bytes(), &statement, LexMode::default())
     }
 

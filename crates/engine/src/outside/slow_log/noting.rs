@@ -277,11 +277,10 @@ mod tests {
     use wire::Expect;
 
     use super::*;
-    use crate::request::statement::Statement;
 
     /// What is given of a text with its literals.
     fn sent_of(text: &str) -> Option<String> {
-        let statement = Statement::of_text(text.as_bytes(), LexMode::default());
+        let statement = sql::classify(text.as_bytes(), LexMode::default());
         let command = RequestKind::Query;
         let request =
             Request::with_text(Vec::new(), Expect::ResultSets, command, text.as_bytes(), statement, 1);

@@ -7,7 +7,6 @@ use super::*;
 use crate::accounts::Credential;
 use crate::ids::{ClientKey, client_key};
 use crate::request::Request;
-use crate::request::statement::Statement;
 use crate::session::SessionState;
 use crate::settings::Settings;
 
@@ -45,7 +44,7 @@ fn ids(engine: &Engine, count: usize) -> Vec<u32> {
 }
 
 fn query(engine: &mut Engine, key: ClientKey, text: &str) {
-    let statement = Statement::of_text(text.as_bytes(), sql::LexMode::default());
+    let statement = sql::classify(text.as_bytes(), sql::LexMode::default());
     let request = Request { statement, ..Request::query(text) };
     engine.queue_request(key, request);
 }

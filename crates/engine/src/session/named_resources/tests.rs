@@ -5,7 +5,7 @@ const TOOK_NOT: Ending = Ending::Succeeded { took: false };
 
 impl NamedResources {
     fn run(&mut self, text: &str, ending: Ending) -> Vec<&'static str> {
-        let statement = Statement::of_text(text.as_bytes(), LexMode::default());
+        let statement = sql::classify(text.as_bytes(), LexMode::default());
         let change = whole_resource_change(&statement, text.as_bytes(), LexMode::default());
         self.note(&statement, change.as_ref(), Some(b"db"), ending);
         self.effects().names().collect()
@@ -109,7 +109,7 @@ fn texts_that_are_executed_by_name_are_kept_and_bounded() {
     assert_eq!(held.run("DEALLOCATE PREPARE b", TOOK), ["text_prepare"], "it is not known what it was");
     let mut held = NamedResources::default();
     let prepares = "PREPARE s FROM 'SELECT 1'";
-    let statement = Statement::of_text(prepares.as_bytes(), LexMode::default());
+    let statement = sql::classify(prepares.as_bytes(), LexMode::default());
     let change = sql::resource_change(prepares.as_bytes(), LexMode::default());
     held.note(&statement, change.as_ref(), Some(b"SYS"), TOOK);
     assert_eq!(held.text(b"s"), None, "it is of that schema wherever it is executed");
