@@ -74,7 +74,13 @@ def ask_by(admin, statement):
 
 
 def whole(onramp, statement):
-    rows, warnings = ask(onramp, statement)
+    """Once nobody is too late to say something, as on a machine that has much to do."""
+    def said():
+        rows, warnings = ask(onramp, statement)
+        late = any("within " in warning or "does not answer" in warning for warning in warnings)
+        return None if late else (rows, warnings)
+
+    rows, warnings = until(said, "some are late again and again")
     assert warnings == []
     return rows
 
@@ -388,8 +394,8 @@ def test_a_thousand_clients_of_each(three):
         connections = [(onramp, stack.enter_context(client(onramp))) for onramp in three for _ in range(1000)]
         for onramp in three:
             assert whole(onramp, CLIENTS) == expected(*connections)
-        crowd = [in_background(ask, onramp, "SELECT COUNT(*), COUNT(DISTINCT id), COUNT(DISTINCT onramp) FROM cluster_clients") for onramp in three for _ in range(3)]
-        assert [join() for join in crowd] == [([("3000", "3000", "3")], [])] * 9
+        crowd = [in_background(whole, onramp, "SELECT COUNT(*), COUNT(DISTINCT id), COUNT(DISTINCT onramp) FROM cluster_clients") for onramp in three for _ in range(3)]
+        assert [join() for join in crowd] == [[("3000", "3000", "3")]] * 9
 
 
 def test_inside_tls(start, folder):

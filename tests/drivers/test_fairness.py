@@ -52,7 +52,7 @@ def test_who_holds_all_it_can_leaves_room_for_others(own_onramp, own_server, sta
 
 
 def test_who_is_over_its_share_is_told_so(own_onramp, own_server):
-    onramp = own_onramp(own_server, max_backends=10, user_backends_share=50, backend_connect_timeout="1s")
+    onramp = own_onramp(own_server, max_backends=10, user_backends_share=50, backend_connect_timeout="4s")
     holders = hold(onramp, 5, LOCK)
     with raw.connect(onramp, *OTHER) as client:
         for _ in range(2):

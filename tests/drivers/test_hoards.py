@@ -137,7 +137,7 @@ def test_a_list_that_is_too_long(own_onramp, server, schema):
 
 def test_peers_that_have_not_logged_in(own_onramp, server):
     """Who waits to be refused may send no more than a login has, wherever it would be kept meanwhile."""
-    onramp = own_onramp(server, failed_login_delay="5s", failed_login_threshold=0, workers=1)
+    onramp = own_onramp(server, failed_login_delay="1h", failed_login_delay_max="1h", failed_login_threshold=0, workers=1)
     peers = [raw.Connection(onramp) for _ in range(8)]
     for peer in peers:
         peer.greet()

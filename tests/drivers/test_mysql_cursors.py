@@ -10,7 +10,7 @@ from harness import mysql as private_mysql
 from harness import raw
 from harness.onramp import Onramp
 from harness.server import ADMIN, APP
-from harness.waiting import PATIENCE, wait_until_running
+from harness.waiting import PATIENCE, until
 from test_mysql import server  # noqa: F401 (fixture)
 
 pytestmark = private_mysql.needed
@@ -159,7 +159,8 @@ def test_a_cursor_whose_client_has_gone_leaves_others_their_statement(client, ad
     other, own = (client(schema=schema, capabilities=capabilities) for _ in range(2))
     others, prepared = other.prepare(text), own.prepare(text)
     own.command(raw.STMT_EXECUTE, raw.execute_body(prepared.statement, (), CURSOR))
-    wait_until_running(admin, "SLEEP(0.2)")
+    running = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO LIKE '%SLEEP(0.2)%'"
+    until(lambda: own.has_answer() or admin.query(running).rows, "it never ran")
     own.close()
     note("behind it", other.execute(others.statement))
     note("usable", other.query("SELECT 5"))

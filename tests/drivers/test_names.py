@@ -265,7 +265,7 @@ def test_clients_wait_for_a_primary_whose_name_is_found_later(servers, folder, o
     order(servers[2], "SET GLOBAL read_only = 1")
     known = Names(folder, db=[])
     backend = [f"mysql://{SERVICE[0]}:{SERVICE[1]}@{host}:{servers[0].port}/" for host in ("db.test", servers[2].host)]
-    onramp = own_onramp(servers[0], wait=False, names=known, backend=backend, **OFTEN)
+    onramp = own_onramp(servers[0], wait=False, names=known, backend=backend, connect_timeout="1h", **OFTEN)
     onramp.says("no server is up and takes writes")
     answer = in_background(lambda: raw.connect(onramp).value(WHO))
     known.lead(db=["127.0.0.2"])

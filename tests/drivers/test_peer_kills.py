@@ -55,6 +55,7 @@ def test_a_transaction_goes_on_behind_a_cancel_that_comes_late(both):
         victim.command(raw.QUERY, b"SELECT SLEEP(0.3)")
         until(lambda: state(two, victim) == b"running" or victim.has_answer(), "it does not run")
         killer.command(raw.QUERY, f"KILL QUERY {victim.id}".encode())
+        until(lambda: state(one, killer) != b"idle" or killer.has_answer(), "it has not come")
         victim.result()
         time.sleep(0.1)
         assert victim.value("SELECT SLEEP(2)") == b"0", "it was interrupted"
@@ -71,7 +72,7 @@ def test_ids_of_an_onramp_that_is_gone_mean_nobody_at_the_next_one(start):
         former = [stack.enter_context(raw.connect(two)).id for _ in range(20)]
         kill(two)
         killer = stack.enter_context(raw.connect(one))
-        answer = kill_by_statement(killer, former[0])
+        answer = killer.query(f"KILL {former[0]}")
         assert isinstance(answer, Err) and answer.code in (1094, 1105), answer
         next = start()
         until_slots(one, ["1", "2"])

@@ -163,7 +163,7 @@ def test_a_read_waits_for_a_server_and_goes_to_the_primary_in_the_end(kind, star
 
 
 def test_executions_read_what_their_session_has_written(kind, start, others):
-    onramp = start()
+    onramp = start(**BEHIND_IS_READ)
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client, others)
         write = client.prepare("UPDATE kept SET value = ? WHERE id = 1").statement

@@ -33,7 +33,7 @@ def test_reads_go_to_replicas_and_all_else_to_the_primary(cluster, start):
 
 
 def test_a_session_reads_what_it_has_written(cluster, start):
-    onramp = start()
+    onramp = start(**BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client)
@@ -106,7 +106,7 @@ def test_a_replica_that_is_killed_is_no_error_for_reads(cluster, start):
 
 
 def test_a_replica_that_hangs_holds_up_reads_until_it_is_known_to_be_down(cluster, start):
-    onramp = start()
+    onramp = start(server_check_timeout="2s")
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client)
@@ -206,7 +206,7 @@ def test_a_former_primary_that_follows_nobody_is_not_read_from(cluster, start):
 
 def test_a_replica_that_has_lost_something_is_not_believed(cluster, start):
     """It comes up again with less than it had: as after a loss of power."""
-    onramp = start()
+    onramp = start(**BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client)
@@ -282,7 +282,7 @@ def test_a_client_and_a_statement_say_where_reads_go(cluster, start):
 
 
 def test_executions_of_prepared_statements_go_to_replicas(cluster, start):
-    onramp = start()
+    onramp = start(**BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client)

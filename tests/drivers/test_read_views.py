@@ -21,7 +21,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture
 def start(cluster, own_onramp, monkeypatch):
     def start(**options):
-        onramp = several.start(own_onramp, monkeypatch, cluster, **{"workers": 2, "read_split": "replicas", **options})
+        onramp = several.start(own_onramp, monkeypatch, cluster, **{"workers": 2, "read_split": "replicas", "server_check_timeout": "30s", **options})
         until_in_use(onramp, [1, 0, 0])
         return onramp
     return start

@@ -72,7 +72,7 @@ def test_servers_of_unlike_weights_are_all_read_from(cluster, start):
 
 
 def test_reads_stay_in_the_zone_while_a_server_there_takes_them(cluster, start):
-    onramp = start(zone="a", server_zones=named(cluster, "b", "a", "b"))
+    onramp = start(zone="a", server_zones=named(cluster, "b", "a", "b"), **BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client, [2])
@@ -132,7 +132,7 @@ def test_a_read_waits_for_its_zone_for_a_moment_and_then_for_anybody(cluster, st
 
 
 def test_the_primary_has_a_weight_and_a_zone_where_all_are_read_from(cluster, start):
-    onramp = start(read_split="all", zone="b", server_zones=named(cluster, "b", "a", "a"))
+    onramp = start(read_split="all", zone="b", server_zones=named(cluster, "b", "a", "a"), **BEHIND_IS_READ)
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_unreadable(onramp, "primary", "other_zone", "other_zone")

@@ -177,7 +177,7 @@ def test_a_command_that_does_not_end_is_killed(cluster, start):
 
 
 def test_a_command_that_only_says_so_changes_nothing(cluster, start):
-    onramp = start("#!/bin/sh\necho done\n", switchover_timeout="1s")
+    onramp = start("#!/bin/sh\necho done\n", switchover_timeout="10s")
     assert "is the primary" in switch_over(onramp, cluster.servers[1])
     until_in_use(onramp, [1, 0])
     goes_on(onramp, -5)

@@ -26,8 +26,8 @@ def events(connection):
 
 
 def contents(found):
-    """Without the event at the front that says where it begins, which has a time of its own."""
-    return [event for event in found if event[5] != 4]
+    """Without the event at the front that says where it begins, which has a time of its own, and those that the server writes when it likes (BINLOG_CHECKPOINT_EVENT)."""
+    return [event for event in found if event[5] not in (4, 161)]
 
 
 def replica(site, checksums=True, **options):

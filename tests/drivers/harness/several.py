@@ -17,7 +17,9 @@ KINDS = ("read", "write", "write", "transaction")
 
 def start(own_onramp, monkeypatch, cluster, **options):
     """With a connection to its admin port."""
-    usual = {"backend": cluster.backends(*SERVICE), "max_backends": 16, "failover_hold": f"{PATIENCE}s"}
+    # Neither statements nor logins give up while there is no primary.
+    patience = f"{PATIENCE}s"
+    usual = {"backend": cluster.backends(*SERVICE), "max_backends": 16, "failover_hold": patience, "connect_timeout": patience}
     return admin.start(own_onramp, monkeypatch, cluster.servers[0], **{**usual, **options})
 
 
