@@ -26,12 +26,19 @@ impl Plain for MySqlError {
     }
 }
 
+/// No message of the servers' own is longer, and clients' libraries have room for no more (`MYSQL_ERRMSG_SIZE`, mysql_com.h, with the NUL at its
+/// end); bytes.
+const LONGEST_MESSAGE: usize = 511;
+
 /// All that errors of our own have.
 const SQL_STATES: [&[u8; 5]; 7] = [b"08004", b"08S01", b"28000", b"40001", b"42000", b"70100", b"HY000"];
 
 impl MySqlError {
+    /// What of a client's text stands in the message may be as long as that.
     fn new(code: u16, sql_state: &'static [u8; 5], message: impl Into<String>) -> Self {
-        Self { code, sql_state, message: message.into() }
+        let mut message = message.into();
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        Self { code, sql_state, message }
     }
 
     /// The payload of its packet.

@@ -9,7 +9,7 @@ use seam::Instant;
 
 use super::own_statement::OwnStatement;
 use super::room::{MADE_WITHIN, Waiting};
-use super::{Afterwards, Owner};
+use super::{Afterwards, InFlight, Owner};
 use crate::client::prepared::PreparedStatements;
 use crate::client::{Client, Phase};
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
@@ -156,7 +156,7 @@ impl Server {
         on: Option<BackendKey>,
     ) -> Made {
         let mut made = Made::default();
-        let may_go = |&key: &BackendKey| Some(key) == on || !self.is_preparing(clients, key);
+        let may_go = |&key: &BackendKey| Some(key) == on || !self.is_to_be_left_alone(clients, key);
         let all: Vec<_> = self.backends.iter().map(|(key, _)| key).filter(may_go).collect();
         for backend in all {
             let mut some = false;
@@ -180,8 +180,17 @@ impl Server {
         made
     }
 
+    /// Whether nothing of a backend's may be closed: its client waits for that, or may send a file, in which a COM_STMT_CLOSE would stand.
+    pub(super) fn is_to_be_left_alone(&self, clients: &Table<ClientKey, Client>, key: BackendKey) -> bool {
+        let sends = |statement: &InFlight| match statement.owner {
+            Owner::Client { client, .. } => clients.get(client).is_some_and(Client::may_send_more),
+            _ => false,
+        };
+        self.is_preparing(clients, key) || self.backends[key].in_flight.iter().any(sends)
+    }
+
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
-    pub(super) fn is_preparing(&self, clients: &Table<ClientKey, Client>, key: BackendKey) -> bool {
+    fn is_preparing(&self, clients: &Table<ClientKey, Client>, key: BackendKey) -> bool {
         let holder = self.backends[key].holder.and_then(|client| clients.get(client));
         holder.is_some_and(|client| matches!(client.phase(), Phase::Preparing))
     }

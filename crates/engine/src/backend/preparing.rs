@@ -367,10 +367,9 @@ impl PreparedStatements<'_> {
     /// closed.
     fn close_where_most_are(&mut self, on: Option<ServerKey>) -> bool {
         let is_there = |key: BackendKey| on.is_none_or(|server| server == key.server());
-        let may_go = self
-            .servers
-            .backends()
-            .filter(|&(key, _)| is_there(key) && !self.servers.of(key).is_preparing(self.clients, key));
+        let may_go = self.servers.backends().filter(|&(key, _)| {
+            is_there(key) && !self.servers.of(key).is_to_be_left_alone(self.clients, key)
+        });
         let most = may_go.max_by_key(|(_, backend)| backend.session.prepared.common());
         most.map(|(key, _)| key).is_some_and(|key| self.servers.of_mut(key).close_oldest(self.sessions, key))
     }
@@ -456,8 +455,8 @@ impl PreparedStatements<'_> {
             }
             return self.forget_answered(client);
         }
-        if let Some(statement) = self.client_statement(client, about.number) {
-            statement.cursor_is_open = open;
+        if let Some(statements) = &mut self.clients[client].session.statements {
+            statements.note_cursor(about.number, open);
         }
         if about.action == Action::Fetch && !open {
             // The servers forget it behind the last row (sql_prepare.cc: mysqld_stmt_fetch, reset_stmt_params).

@@ -26,7 +26,8 @@ impl Client {
             Held::ProcessList(before) => {
                 // Those that have stayed until the end, so that none is named for what another one did.
                 let now = pool.workers.serving.now();
-                let stayed: Vec<_> = before.iter().filter(|pair| now.contains(pair)).copied().collect();
+                let stayed: Vec<_> =
+                    before.iter().filter(|pair| now.binary_search(pair).is_ok()).copied().collect();
                 with_rows(answer, |row| process_list::row_of_client(row, &stayed))
             }
             Held::Counters => {

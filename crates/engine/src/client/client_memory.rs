@@ -34,10 +34,6 @@ const USUAL: usize = 4 << 10;
 /// Whoever has not said anything for so long goes first: it is hardly about to go on.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// From here on what is kept of a command grows by a part of itself, and does not double: the allocator moves so much without copying it.
-const DOUBLES_UP_TO: usize = 1 << 20;
-const GROWS_BY: usize = 8;
-
 impl Client {
     /// All that it has of [`super::bytes_held::ClientMemory::statements`].
     pub(crate) fn counted_statements(&self) -> usize {
@@ -168,16 +164,6 @@ impl ClientMemory {
         }
         to_close
     }
-}
-
-/// Makes room for what has come of a command, and for no more than what its headers say will come.
-pub(super) fn make_room(input: &mut Vec<u8>, more: usize) {
-    if input.capacity() - input.len() >= more {
-        return;
-    }
-    let room = if input.len() < DOUBLES_UP_TO { input.len() } else { input.len() / GROWS_BY };
-    let to_come = wire::message_len_hint(input).map_or(more, |needed| needed.saturating_sub(input.len()));
-    input.reserve_exact(more.max(room.min(to_come)));
 }
 
 #[cfg(test)]

@@ -5,16 +5,15 @@
 
 use sql::Kind;
 use wire::{Capabilities, Command, CommandKind, Expect, Extent, WireError};
-use zeroize::Zeroize;
 
 use super::answer::ToServer;
 use super::attempt::Login;
-use super::client_memory::make_room;
 use super::execution::Execution;
 use super::held_answer::Held;
 use super::login::LARGEST_LOGIN;
 use super::process_list::Served;
 use super::reading::{ReadText, with_text_of};
+use super::sent_ahead::SentAhead;
 use super::statement_counters::Counter;
 use super::{Phase, Running};
 use crate::engine::Engine;
@@ -49,13 +48,12 @@ impl Engine {
         if self.clients[key].input.is_empty() {
             let used = self.client_messages(key, bytes);
             if used < bytes.len() && self.clients.contains(key) {
-                self.keep_input(key, bytes[used..].to_vec());
+                self.keep_input(key, SentAhead::of(bytes[used..].to_vec()));
             }
         } else {
             let mut input = std::mem::take(&mut self.clients[key].input);
             self.client_memory.count_off_input(&mut self.clients[key]);
-            make_room(&mut input, bytes.len());
-            input.extend_from_slice(bytes);
+            input.push(bytes);
             self.work_off(key, input);
         }
     }
@@ -71,13 +69,13 @@ impl Engine {
         }
     }
 
-    fn work_off(&mut self, key: ClientKey, mut input: Vec<u8>) {
+    fn work_off(&mut self, key: ClientKey, mut input: SentAhead) {
         while let Some(extent) = self.large_text(key, &input) {
-            let behind = input.split_off(extent.consumed);
+            let (mut text, behind) = input.split(extent.consumed);
             self.clients[key].takes_command(self.now);
             let answer = extent.last_sequence.wrapping_add(1);
-            match self.clients[key].large_command(&mut input) {
-                Some((command, attributes)) => self.read_elsewhere(key, command, input, answer, attributes),
+            match self.clients[key].large_command(&mut text) {
+                Some((command, attributes)) => self.read_elsewhere(key, command, text, answer, attributes),
                 None => self.answers().error(key, answer, &MySqlError::malformed_packet()),
             }
             if behind.is_empty() || !self.clients.contains(key) {
@@ -89,16 +87,16 @@ impl Engine {
         let used = self.client_messages(key, &input);
         if logs_in {
             // Its password may be among it.
-            input[..used].zeroize();
+            input.wipe(used);
         }
         if self.clients.contains(key) && used < input.len() {
-            input.drain(..used);
+            input.pass(used);
             self.keep_input(key, input);
         }
     }
 
     /// Keeps bytes for later, within the bounds of one client and of all.
-    fn keep_input(&mut self, key: ClientKey, input: Vec<u8>) {
+    fn keep_input(&mut self, key: ClientKey, input: SentAhead) {
         let client = &mut self.clients[key];
         let logs_in =
             matches!(client.phase(), Phase::AwaitingServer | Phase::Login(_)) && client.identity.is_none();

@@ -54,6 +54,9 @@ impl ClientMemory {
     }
 }
 
+/// So many conditions are kept beside one that is not there: the least default of `max_error_count` (MariaDB's; MySQL's is 1024).
+const MOST_CONDITIONS: u16 = 64;
+
 /// What a client is told that asks about its statement before.
 pub(super) enum Shown {
     /// Nothing here: the server knows.
@@ -191,7 +194,11 @@ impl SavedDiagnostics<'_> {
                 warnings: warnings.saturating_add(1),
                 errors: errors.saturating_add(1),
                 sql_state: SqlState::of(error.sql_state),
-                reply: List::new(conditions::with_error(&reply.0, &error)),
+                // The servers keep no more of them either; each of these questions would make the list longer.
+                reply: List::new(match *warnings < MOST_CONDITIONS {
+                    true => conditions::with_error(&reply.0, &error),
+                    false => reply.0.clone(),
+                }),
             },
             _ => Diagnostics::of_error(&error, self.reader()),
         })
@@ -282,6 +289,22 @@ mod tests {
             }
         }
         answer
+    }
+
+    /// Each question about a condition that is not there leaves an error behind.
+    #[test]
+    fn the_list_of_conditions_does_not_grow_for_ever() {
+        let mut engine = of_limits();
+        let kept = |engine: &Engine| engine.clients[client_key(0)].session.aftermath.diagnostics.clone();
+        let mut longest = 0;
+        for count in 1..=500 {
+            assert!(!said(&mut engine, "GET DIAGNOSTICS CONDITION 0 @a = MYSQL_ERRNO").is_empty());
+            assert_eq!(kept(&engine).counts(), (count, count));
+            if count == MOST_CONDITIONS {
+                longest = kept(&engine).bytes();
+            }
+        }
+        assert_eq!(kept(&engine).bytes(), longest);
     }
 
     #[test]

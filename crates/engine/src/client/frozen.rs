@@ -16,6 +16,7 @@ use self::statements::FrozenStatements;
 use super::bytes_held::{ClientMemory, Counted};
 use super::priority::Priority;
 use super::security::Security;
+use super::sent_ahead::SentAhead;
 use super::state::State;
 use super::transaction::{Transaction, Unstarted};
 use super::{Activity, Backpressure, Client, ClientLogin, ClientSession, Loss, Lost, MemoryOfClient, Phase};
@@ -289,7 +290,7 @@ impl Client {
             tickets,
             priority,
             queued,
-            input: input.into_boxed_slice(),
+            input: input.into_bytes().into_boxed_slice(),
             counted: memory.freeze(common),
             backpressure,
             activity: activity.freeze(common),
@@ -361,7 +362,7 @@ impl FrozenClient {
             tickets,
             priority,
             request,
-            input: input.into_vec(),
+            input: SentAhead::of(input.into_vec()),
             memory: MemoryOfClient::thawed(counted, common),
             backpressure,
             activity: activity.thaw(common),

@@ -342,10 +342,16 @@ impl Killers<'_> {
                 return Settled::ByServer { ending, kills: Some(kills) };
             }
             (Outcome::OfServer(ending), None) => return Settled::ByServer { ending, kills: None },
-            (Outcome::AskServer(ending) | Outcome::OfServer(ending), Some(behind)) => {
+            (Outcome::AskServer(ending) | Outcome::OfServer(ending), Some(behind))
+                if ending.thread_id < u64::from(FIRST_ID) =>
+            {
                 return Settled::WithRest { ending, behind, answer };
             }
-            (Outcome::NoSuchClient, rest) => (rest, MySqlError::no_such_client(id)),
+            // Where the server's own numbers are like clients', a KILL of one goes to it alone: in a text it would be taken for a client's
+            // once more, without end.
+            (Outcome::NoSuchClient | Outcome::AskServer(_) | Outcome::OfServer(_), rest) => {
+                (rest, MySqlError::no_such_client(id))
+            }
             (Outcome::Undelivered(why), rest) => (rest, MySqlError::kill_undelivered(id, slot_of(id), why)),
             (Outcome::Denied, rest) => (rest, MySqlError::kill_denied(id)),
         };

@@ -51,6 +51,7 @@ pub(crate) mod reading;
 mod refusing;
 pub(crate) mod resume;
 pub(crate) mod security;
+pub(crate) mod sent_ahead;
 mod session_memory;
 mod state;
 pub(crate) mod statement_counters;
@@ -86,6 +87,7 @@ use crate::session::{SessionId, Sessions};
 use crate::workers::onramps::millis_of;
 use priority::Priority;
 use security::Security;
+use sent_ahead::SentAhead;
 use state::State;
 use statements::ClientStatements;
 use transaction::{Transaction, Unstarted};
@@ -113,7 +115,7 @@ pub(crate) struct Client {
     /// Its command, from arrival to dispatch.
     pub(crate) request: Option<Box<Request>>,
     /// Bytes that are not a whole command yet, or came while another one was under way.
-    pub(crate) input: Vec<u8>,
+    pub(crate) input: SentAhead,
     pub(crate) memory: MemoryOfClient,
     pub(crate) backpressure: Backpressure,
     pub(crate) activity: Activity,
@@ -235,6 +237,17 @@ impl Lost {
 }
 
 impl Client {
+    /// Whether its backend takes more from it than commands, or may ask for that at any time: a file, or what a replica says of events.
+    pub(crate) fn may_send_more(&self) -> bool {
+        let loads =
+            |request: &Request| request.statement.kind == sql::Kind::Load || request.statement.several;
+        match self.phase() {
+            Phase::Running(Running::Uploading { .. } | Running::Replicating { .. }) => true,
+            Phase::Running(Running::OnServer) => self.request.as_deref().is_some_and(loads),
+            _ => false,
+        }
+    }
+
     /// What it has lost between two commands, if this command is answered with that. `several`: with several servers a transaction that is
     /// lost is rolled back, and its client goes on.
     fn loss_told_to(&self, command: &Command<'_>, several: bool) -> Option<Lost> {
@@ -306,7 +319,7 @@ impl Client {
             tickets: 0,
             priority: Priority::default(),
             request: None,
-            input: Vec::new(),
+            input: SentAhead::default(),
             memory: MemoryOfClient::default(),
             backpressure: Backpressure::default(),
             activity: Activity {

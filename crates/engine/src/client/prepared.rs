@@ -509,7 +509,7 @@ impl PreparedStatements<'_> {
         statements.last = None;
         statements.counters = Counters::default();
         let answered = statements.answered.take();
-        for statement in std::mem::take(&mut statements.statements) {
+        for statement in statements.take_all() {
             self.count_off_long_data(statement.long_data);
             self.sessions.statement_count -= 1;
             self.sessions.definitions.client_statement_removed(statement.definition);

@@ -9,7 +9,7 @@ use super::held_answer::words_of;
 /// Digits of the largest thread id (a BIGINT).
 const LONGEST_ID: u8 = 20;
 
-/// Threads of the server with the clients that they serve.
+/// Threads of the server with the clients that they serve, in the order of the threads' ids.
 pub(crate) type Served = Box<[(u32, u32)]>;
 
 /// Whether a text is `SHOW [FULL] PROCESSLIST` and nothing else.
@@ -41,8 +41,8 @@ fn client_of_row<'a>(row: &'a [u8], served: &[(u32, u32)]) -> Option<(u32, &'a [
     let (&length, rest) = row.split_first()?;
     let (digits, behind) = rest.split_at_checked(usize::from(length)).filter(|_| length <= LONGEST_ID)?;
     let thread: u32 = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    let (_, client) = served.iter().find(|(served, _)| *served == thread)?;
-    Some((*client, behind))
+    let place = served.binary_search_by_key(&thread, |(served, _)| *served).ok()?;
+    Some((served[place].1, behind))
 }
 
 #[cfg(test)]

@@ -18,8 +18,13 @@ pub(crate) struct ClientStatements {
     pub(super) last_number: u32,
     /// What [`LAST`] stands for.
     pub(super) last: Option<u32>,
-    /// In the order of their numbers.
+    /// In the order of their numbers. What is closed stays until half of them are: were all behind it moved up each time, closing a hundred
+    /// thousand from the first on would take half a minute.
     pub(super) statements: Vec<ClientStatement>,
+    /// How many of these are closed.
+    pub(super) closed: usize,
+    /// How many have an open cursor.
+    pub(super) open_cursors: usize,
     /// What is executed in the place of a statement that asks what the one before it has left: the same with literals.
     pub(crate) answered: Option<DefinitionId>,
     /// What it has asked for, all in all.
@@ -36,9 +41,12 @@ pub(crate) struct ClientStatement {
     /// The digest of the column definitions that the client has had for it last, where that wants to be spared the same, and of
     /// its character set then.
     pub(super) metadata: Option<u64>,
+    /// Set by [`ClientStatements::note_cursor`].
     pub(crate) cursor_is_open: bool,
     /// See [`crate::request::About::stays`].
     pub(crate) stays: bool,
+    /// It is none any more.
+    pub(super) is_closed: bool,
 }
 
 /// What has come with COM_STMT_SEND_LONG_DATA since the latest execution.
@@ -66,15 +74,7 @@ pub(crate) struct LentStatement {
 impl ClientStatements {
     /// Of a client that has brought one along, of this number.
     pub(super) fn with(number: u32, definition: DefinitionId, types: Option<Rc<[u8]>>) -> Self {
-        let statement = ClientStatement {
-            number,
-            definition,
-            types,
-            long_data: None,
-            metadata: None,
-            cursor_is_open: false,
-            stays: false,
-        };
+        let statement = ClientStatement { types, ..ClientStatement::new(number, definition) };
         Self { last_number: number, statements: vec![statement], ..Self::default() }
     }
 
@@ -82,17 +82,14 @@ impl ClientStatements {
     pub(crate) fn add(&mut self, definition: DefinitionId, stays: bool) -> u32 {
         let number = self.next_number();
         self.last = Some(number);
-        let statement = ClientStatement {
-            number,
-            definition,
-            types: None,
-            long_data: None,
-            metadata: None,
-            cursor_is_open: false,
-            stays,
-        };
+        let statement = ClientStatement { stays, ..ClientStatement::new(number, definition) };
         // At the end, but for a client that has come to the last number there is.
         let place = self.statements.partition_point(|other| other.number < number);
+        if let Some(closed) = self.statements.get_mut(place).filter(|other| other.number == number) {
+            *closed = statement;
+            self.closed -= 1;
+            return number;
+        }
         if self.statements.len() == self.statements.capacity() {
             // Not twice as many: with tens of thousands of clients a half that is empty is more than copying costs.
             self.statements.reserve_exact((self.statements.len() / 8).max(4));
@@ -119,7 +116,8 @@ impl ClientStatements {
     }
 
     fn place(&self, number: u32) -> Option<usize> {
-        self.statements.binary_search_by_key(&number, |statement| statement.number).ok()
+        let found = self.statements.binary_search_by_key(&number, |statement| statement.number).ok();
+        found.filter(|&place| !self.statements[place].is_closed)
     }
 
     /// The definition of the one of this number.
@@ -141,11 +139,40 @@ impl ClientStatements {
         if self.last == Some(number) {
             self.last = None;
         }
-        self.place(number).map(|place| self.statements.remove(place))
+        let place = self.place(number)?;
+        let closed = ClientStatement {
+            is_closed: true,
+            ..ClientStatement::new(number, self.statements[place].definition)
+        };
+        let statement = std::mem::replace(&mut self.statements[place], closed);
+        self.open_cursors -= usize::from(statement.cursor_is_open);
+        self.closed += 1;
+        while self.statements.pop_if(|last| last.is_closed).is_some() {
+            self.closed -= 1;
+        }
+        if self.closed > self.statements.len() / 2 {
+            self.statements.retain(|statement| !statement.is_closed);
+            self.closed = 0;
+        }
+        Some(statement)
+    }
+
+    /// All of them, which are its no more.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = ClientStatement> + use<> {
+        (self.closed, self.open_cursors) = (0, 0);
+        std::mem::take(&mut self.statements).into_iter().filter(|statement| !statement.is_closed)
+    }
+
+    /// The one of this number has an open cursor now, or none.
+    pub(crate) fn note_cursor(&mut self, number: u32, is_open: bool) {
+        if let Some(statement) = self.get_mut(number) {
+            let was_open = std::mem::replace(&mut statement.cursor_is_open, is_open);
+            self.open_cursors = self.open_cursors + usize::from(is_open) - usize::from(was_open);
+        }
     }
 
     pub(super) fn has_open_cursor(&self) -> bool {
-        self.statements.iter().any(|statement| statement.cursor_is_open)
+        self.open_cursors > 0
     }
 
     /// Bytes on the heap; what several clients share is not counted.
@@ -157,6 +184,21 @@ impl ClientStatements {
     /// Bytes of long data that wait for their execution.
     pub(crate) fn long_data_bytes(&self) -> usize {
         self.statements.iter().map(|statement| bytes_of(statement.long_data.as_deref())).sum()
+    }
+}
+
+impl ClientStatement {
+    fn new(number: u32, definition: DefinitionId) -> Self {
+        Self {
+            number,
+            definition,
+            types: None,
+            long_data: None,
+            metadata: None,
+            cursor_is_open: false,
+            stays: false,
+            is_closed: false,
+        }
     }
 }
 
@@ -173,13 +215,54 @@ mod tests {
     use crate::session::statements::{Definitions, Template};
     use crate::session::{SessionState, Sessions};
 
+    fn definition() -> DefinitionId {
+        let session = Sessions::default().hold(SessionState::default());
+        let template = Template::plain(Classification::none());
+        Definitions::default().hold(session, (*b"DO 1").into(), 0, template).0
+    }
+
+    /// Those behind a closed one are not moved up for each that is closed.
+    #[test]
+    fn what_is_closed_is_nobodys_and_goes_by_halves() {
+        let (definition, mut statements) = (definition(), ClientStatements::default());
+        let numbers: Vec<_> = (0..1_000).map(|_| statements.add(definition, false)).collect();
+        statements.note_cursor(1_000, true);
+        let mut moved = 0;
+        for &number in &numbers {
+            assert!(statements.has_open_cursor());
+            let before = statements.statements.len();
+            assert_eq!(statements.remove(number).map(|closed| closed.number), Some(number));
+            assert!(statements.definition(number).is_none() && statements.remove(number).is_none());
+            let left = (1_000 - number) as usize;
+            assert_eq!(statements.statements.len() - statements.closed, left);
+            assert!(statements.closed <= statements.statements.len() / 2);
+            moved += if statements.statements.len() < before { left } else { 0 };
+        }
+        assert!(!statements.has_open_cursor() && statements.statements.is_empty());
+        assert!(moved <= 1_000, "{moved}");
+    }
+
+    #[test]
+    fn a_number_that_is_given_anew_is_one_statement() {
+        let (definition, mut statements) = (definition(), ClientStatements::default());
+        for _ in 0..4 {
+            statements.add(definition, false);
+        }
+        statements.remove(2);
+        statements.last_number = 1;
+        assert_eq!(statements.add(definition, true), 2);
+        assert!(statements.get_mut(2).is_some_and(|again| again.stays) && statements.closed == 0);
+        statements.note_cursor(2, true);
+        statements.note_cursor(2, true);
+        statements.note_cursor(3, false);
+        assert_eq!(statements.open_cursors, 1);
+        assert_eq!(statements.take_all().count(), 4);
+        assert!(!statements.has_open_cursor());
+    }
+
     #[test]
     fn numbers_begin_anew_behind_the_last_one_and_none_is_given_twice() {
-        let session = Sessions::default().hold(SessionState::default());
-        let statement = Classification::none();
-        let template = Template::plain(statement);
-        let (definition, _) = Definitions::default().hold(session, (*b"DO 1").into(), 0, template);
-        let mut statements = ClientStatements::default();
+        let (definition, mut statements) = (definition(), ClientStatements::default());
         assert_eq!([statements.add(definition, false), statements.add(definition, false)], [1, 2]);
         statements.last_number = u32::MAX - 2;
         let numbers: Vec<_> = (0..3).map(|_| statements.add(definition, false)).collect();

@@ -121,6 +121,8 @@ impl TakingUp<'_> {
     pub(crate) fn leave(&mut self, key: BackendKey, leaving: &Leaving) -> Left {
         let Some(backend) = self.servers.get_mut(key) else { return Left::Later };
         backend.afterwards = Afterwards::Close;
+        // The number of its thread is another one's at the server that is asked from now on.
+        backend.shown.serves = Serves::default();
         if backend.holder.is_some() && leaving.goes_on.is_some_and(|former| backend.place.is(former)) {
             self.following.leaves = Some(leaving.since);
             return Left::Later;
@@ -144,7 +146,7 @@ impl TakingUp<'_> {
         // Permits are for what stands at the new address. The former one may be dead, and what was sent there hang for long.
         backend.lend_permit(&mut self.scheduling.scheduler);
         backend.afterwards = Afterwards::Close;
-        // The number of its thread is another one's where the server is now.
+        // Likewise.
         backend.shown.serves = Serves::default();
         if backend.is_changing() {
             return Left::GivenUp;

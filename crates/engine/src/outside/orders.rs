@@ -459,8 +459,11 @@ impl Engine {
         }
     }
 
-    /// The server answers the whole text.
+    /// The server answers the whole text, unless the killer has lost its transaction meanwhile, or what else it stands in.
     fn query_behind_kill(&mut self, key: ClientKey, raw: Vec<u8>, answer: u8) {
+        if let Some(lost) = self.clients[key].loss.lost {
+            return self.answer_lost(key, lost, answer);
+        }
         if raw.len() > TEXT_AT + self.settings.large_statement_size {
             return self.read_elsewhere(key, RequestKind::Query, raw, answer, QueryAttributes::None);
         }

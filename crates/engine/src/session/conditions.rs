@@ -45,11 +45,15 @@ pub(crate) struct GetDiagnostics {
     targets: Vec<(Box<[u8]>, Item)>,
 }
 
+/// The variables may be set to so many bytes in all, where a message counts once for each that is set to it. Each of the few items that there
+/// are takes less than 1 KiB once.
+const MOST_SET: usize = 64 << 10;
+
 /// One row of an answer to SHOW WARNINGS.
-struct Condition {
+struct Condition<'a> {
     is_error: bool,
     code: u16,
-    message: Vec<u8>,
+    message: &'a [u8],
 }
 
 /// The aftermath of the client's last statement, see [`super::aftermath::Aftermath`].
@@ -97,8 +101,11 @@ impl GetDiagnostics {
         words.0.trim_ascii().is_empty().then_some(Self { condition, targets })
     }
 
-    /// `None` where what is kept does not tell.
+    /// `None` where what is kept does not tell, or it would take too much to say it again and again.
     pub(crate) fn answer(&self, left: &Left<'_>) -> Option<Answer> {
+        if self.condition == Some(0) {
+            return Some(Answer::NoSuchCondition);
+        }
         let conditions = left.reply.map_or_else(|| Some(Vec::new()), conditions)?;
         let condition = match self.condition {
             None => None,
@@ -108,12 +115,14 @@ impl GetDiagnostics {
             },
         };
         let last_error = conditions.iter().rfind(|condition| condition.is_error);
-        let is_last = |condition: &Condition| last_error.is_some_and(|last| std::ptr::eq(last, condition));
-        let state = |condition: &Condition| {
+        let is_last =
+            |condition: &Condition<'_>| last_error.is_some_and(|last| std::ptr::eq(last, condition));
+        let state = |condition: &Condition<'_>| {
             let told = left.sql_state.filter(|_| is_last(condition));
             told.map(SqlState::text).or_else(|| state_of(condition.code, left.is_mariadb).copied())
         };
         let mut sets = Vec::with_capacity(self.targets.len());
+        let mut length = 0;
         for (name, item) in &self.targets {
             let value = match (item, condition) {
                 (Item::RowCount, _) => left.row_count.to_string(),
@@ -122,19 +131,23 @@ impl GetDiagnostics {
                 (Item::State, Some(condition)) => string(&state(condition)?),
                 (Item::Message, Some(condition)) => string(condition.text(left.charset)?),
             };
+            length += value.len();
+            if length > MOST_SET {
+                return None;
+            }
             sets.push((name.clone(), value.into_bytes().into()));
         }
         Some(Answer::Sets(sets))
     }
 }
 
-impl Condition {
+impl Condition<'_> {
     /// Its message, where that is known to be in UTF-8 as the server's own, which has no characters of four bytes.
     fn text(&self, charset: &Charset) -> Option<&[u8]> {
         let is_utf8 = matches!(&*charset.results, b"" | b"utf8" | b"utf8mb3" | b"utf8mb4");
-        let text = std::str::from_utf8(&self.message).ok()?;
+        let text = std::str::from_utf8(self.message).ok()?;
         let told = text.is_ascii() || (is_utf8 && text.chars().all(|letter| letter.len_utf8() < 4));
-        told.then_some(&self.message)
+        told.then_some(self.message)
     }
 }
 
@@ -146,10 +159,11 @@ fn unsigned(number: usize) -> String {
 /// Writes a string in the character set of the servers' own names, as they set a variable there. MySQL warns where a text calls
 /// that set by its name.
 fn string(text: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     let mut literal = String::from("CONCAT(LEFT(VERSION(),0),_utf8mb4 X'");
-    for byte in text {
-        literal.push_str(&format!("{byte:02x}"));
-    }
+    literal
+        .extend(text.iter().flat_map(|&byte| [byte >> 4, byte & 15]).map(|half| DIGITS[usize::from(half)]));
     literal.push_str("')");
     literal
 }
@@ -191,7 +205,7 @@ pub(crate) fn with_error(reply: &[u8], error: &ServerError) -> Box<[u8]> {
 }
 
 /// `None` where one cannot be read.
-fn conditions(reply: &[u8]) -> Option<Vec<Condition>> {
+fn conditions(reply: &[u8]) -> Option<Vec<Condition<'_>>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some((payload_at, end)) = packet_at(reply, at) {
         at = end;
@@ -200,7 +214,7 @@ fn conditions(reply: &[u8]) -> Option<Vec<Condition>> {
         let row = wire::parse_text_row(payload).ok()?;
         let &[_, Some(code), Some(message)] = &row[..] else { return None };
         let code = std::str::from_utf8(code).ok()?.parse().ok()?;
-        found.push(Condition { is_error: level == 0, code, message: message.to_vec() });
+        found.push(Condition { is_error: level == 0, code, message });
     }
     Some(found)
 }
@@ -307,6 +321,21 @@ mod tests {
             assert_eq!(asked(&text), "no such condition");
         }
         assert_eq!(answer("GET DIAGNOSTICS @n = NUMBER", None, "").unwrap(), "SET @n=CAST(0 AS UNSIGNED)");
+    }
+
+    #[test]
+    fn a_message_is_not_said_a_thousand_times() {
+        let message = "x".repeat(512);
+        let Diagnostics::Saved { reply, .. } = Diagnostics::of_error(&error(1644, &message), READER) else {
+            panic!("an error is kept")
+        };
+        let asked = |times: usize| {
+            let text = format!("GET DIAGNOSTICS CONDITION 1 {}", vec!["@m=MESSAGE_TEXT"; times].join(","));
+            answer(&text, Some(&reply.0), "utf8mb4")
+        };
+        let told = asked(60).unwrap();
+        assert_eq!(told.matches(&"78".repeat(512)).count(), 60);
+        assert_eq!(asked(64), None, "more than 64 KiB");
     }
 
     #[test]

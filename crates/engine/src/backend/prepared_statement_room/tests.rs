@@ -62,7 +62,7 @@ impl Full {
         let mut answer = Vec::new();
         wire::put_message(&mut answer, &mut 1, b"\xff\xb5\x05#42000no room");
         let mut times = 0;
-        let prepares = |it: &crate::backend::InFlight| {
+        let prepares = |it: &InFlight| {
             matches!(it.owner, Owner::Client { command: RequestKind::Prepare, .. })
         };
         while self.engine.servers[self.own].in_flight.front().is_some_and(prepares) {
@@ -135,4 +135,38 @@ fn a_client_that_goes_or_a_backend_that_is_lost_leaves_nothing_behind() {
     let room = &it.engine.servers.primary().room;
     assert!(!room.stands_behind(it.now));
     assert_eq!((room.next_end(it.now), room.taken), (None, 0));
+}
+
+/// What is closed would stand in the stream of the file, which the server may ask for at any time.
+#[test]
+fn nothing_is_closed_where_a_client_may_be_sending_a_file() {
+    for (text, is_left_alone) in [
+        ("LOAD DATA LOCAL INFILE 'f' INTO TABLE t", true),
+        ("SELECT 1; LOAD DATA LOCAL INFILE 'f' INTO TABLE t", true),
+        ("INSERT INTO t VALUES (1)", false),
+    ] {
+        let mut engine = engine(1, Settings::default());
+        engine.servers.primary_mut().reachability.answered();
+        let primary = engine.servers.primary().key;
+        let [key] = open_backends(&mut engine, &[primary])[..] else { unreachable!() };
+        engine.servers[key].set_phase(BackendPhase::Ready);
+        let session = engine.clients[client_key(0)].session.id.expect("it has logged in");
+        engine.servers.set_backend_session(key, session, &mut engine.sessions.states);
+        engine.servers[key].session.trackers = true;
+        engine.sessions.states.hold_again(session);
+        let template = Template::plain(Classification::none());
+        let (definition, _) = engine.sessions.definitions.hold(session, b"SELECT 1"[..].into(), 0, template);
+        engine.servers[key].session.prepared.insert(definition, Serves::All, 7);
+        engine.servers.of_mut(key).room.taken += 1;
+        engine.free_backend(key);
+        engine.clients[client_key(0)].capabilities |= wire::Capabilities::MULTI_STATEMENTS;
+        let mut query = Vec::new();
+        wire::put_message(&mut query, &mut 0, &[b"\x03", text.as_bytes()].concat());
+        engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
+        engine.handle(Instant::START, Input::TurnEnd);
+        assert_eq!(engine.servers[key].in_flight.len(), 1, "{text}");
+        let Engine { servers, clients, sessions, .. } = &mut engine;
+        servers.of_mut(key).make_room(Instant::START, clients, sessions, None);
+        assert_eq!(engine.servers[key].session.prepared.common(), usize::from(is_left_alone), "{text}");
+    }
 }

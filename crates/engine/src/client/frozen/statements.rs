@@ -44,13 +44,17 @@ plain!(enum FrozenLongData { 0 => Pieces { commands, counted }, 1 => Wrong(error
 impl ClientStatements {
     /// Gives back in the opposite order of [`FrozenStatements::thaw`], so that what nobody else holds is found again by the same number.
     pub(super) fn freeze(self, common: &mut Common<'_>) -> FrozenStatements {
-        let Self { last_number, last, statements, answered, counters } = self;
+        let Self { last_number, last, statements, closed: _, open_cursors: _, answered, counters } = self;
         // Its execution is over, and the next one begins by forgetting it.
         if let Some(answered) = answered {
             common.sessions.release_definition(answered);
         }
-        let mut frozen: Vec<_> =
-            statements.into_iter().rev().map(|statement| statement.freeze(common)).collect();
+        let mut frozen: Vec<_> = statements
+            .into_iter()
+            .rev()
+            .filter(|statement| !statement.is_closed)
+            .map(|statement| statement.freeze(common))
+            .collect();
         frozen.reverse();
         FrozenStatements { last_number, last, statements: frozen, counters }
     }
@@ -59,14 +63,16 @@ impl ClientStatements {
 impl FrozenStatements {
     pub(super) fn thaw(self, common: &mut Common<'_>) -> ClientStatements {
         let Self { last_number, last, statements, counters } = self;
+        let open_cursors = statements.iter().filter(|statement| statement.cursor_is_open).count();
         let statements = statements.into_iter().map(|statement| statement.thaw(common)).collect();
-        ClientStatements { last_number, last, statements, answered: None, counters }
+        ClientStatements { last_number, last, statements, closed: 0, open_cursors, answered: None, counters }
     }
 }
 
 impl ClientStatement {
     fn freeze(self, common: &mut Common<'_>) -> FrozenStatement {
-        let Self { number, definition, types, long_data, metadata, cursor_is_open, stays } = self;
+        let Self { number, definition, types, long_data, metadata, cursor_is_open, stays, is_closed: _ } =
+            self;
         let long_data = long_data.map(|long_data| match *long_data {
             LongData::Pieces { commands, mut counted } => {
                 let bytes = counted.bytes();
@@ -112,6 +118,7 @@ impl FrozenStatement {
                 FrozenLongData::Wrong(error) => LongData::Wrong(error),
             })
         });
-        ClientStatement { number, definition, types, long_data, metadata, cursor_is_open, stays }
+        let is_closed = false;
+        ClientStatement { number, definition, types, long_data, metadata, cursor_is_open, stays, is_closed }
     }
 }

@@ -66,7 +66,7 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     client.transaction.since = now;
     client.transaction.contends = true;
     client.activity.last_heard = now;
-    client.input = b"\x05\0\0\0\x03DO".to_vec();
+    client.input = SentAhead::of(b"\x05\0\0\0\x03DO".to_vec());
     engine.client_memory.statements.set(&mut client.memory.statements, client.input.len());
     client.session.wait_timeout = NonZeroU32::new(77);
     client.session.unreported = Some(Box::new(BTreeSet::from([(*b"x").into()])));

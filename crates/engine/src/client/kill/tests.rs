@@ -415,3 +415,36 @@ fn a_victim_that_loses_its_backend_meanwhile_or_goes_leaves_nothing_behind() {
         assert!(it.engine.clients.get(it.victim).is_none_or(|client| client.input.is_empty()));
     }
 }
+
+/// The rest belonged to what the killer has lost: a COMMIT there would be told as done.
+#[test]
+fn what_stands_behind_a_kill_does_not_go_on_without_the_transaction_that_it_stands_in() {
+    let mut it = InFront::new(true);
+    it.sent();
+    it.engine.clients[client_key(1)].loss.lost = Some(crate::client::Lost::Transaction);
+    it.carrier_hears(b"\0\0\0\x02\0\0\0");
+    let (_, to_killer) = it.sent();
+    assert!(to_killer.contains('\u{fffd}') && to_killer.contains("#"), "an error: {to_killer:?}");
+    assert!(it.engine.clients.get(client_key(1)).is_none_or(|killer| killer.request.is_none()));
+}
+
+/// The server's own numbers have come as far as those of clients.
+#[test]
+fn a_text_whose_kill_names_a_thread_with_a_number_like_a_clients_is_read_once() {
+    let mut engine = engine(1, Settings::default());
+    let serves = Serves::default();
+    engine.pool.workers.serving.add(FIRST_ID, &serves);
+    let none = ids(&engine)[0] + 1;
+    engine.clients[client_key(0)].capabilities |= Capabilities::MULTI_STATEMENTS;
+    let mut kill = Vec::new();
+    wire::put_message(&mut kill, &mut 0, format!("\x03KILL {none}; SELECT 5").as_bytes());
+    engine.handle(engine.now, Input::Bytes { connection: connection(0), bytes: &kill });
+    engine.handle(engine.now, Input::TurnEnd);
+    let mut told = Vec::new();
+    while let Some(output) = engine.poll_output() {
+        if let Output::Send { bytes, .. } = output {
+            told.extend_from_slice(bytes);
+        }
+    }
+    assert!(String::from_utf8_lossy(&told).contains("Unknown thread id"), "{told:?}");
+}
