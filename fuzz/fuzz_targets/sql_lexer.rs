@@ -195,7 +195,7 @@ fn assert_comments_say_nothing(input: &Input<'_>, mode: LexMode) {
     assert_eq!(digest_text(&plain, mode, usize::MAX), digest_text(&commented, mode, usize::MAX));
 }
 
-/// Everything but where things are, and whether a comment ends them.
+/// Everything but where things are, whether a comment ends them, and what is only said of a text with none but plain comments.
 fn without_places(mut found: Classification) -> Classification {
     for call in &mut found.calls {
         call.span = 0..0;
@@ -205,6 +205,7 @@ fn without_places(mut found: Classification) -> Classification {
         *span = 0..0;
     }
     found.comment_at_end = false;
+    found.transaction = None;
     found
 }
 

@@ -231,7 +231,7 @@ impl Engine {
 
     /// The statement, whose permit has been taken, leaves the queue.
     pub(crate) fn start_alone(&mut self, key: ClientKey, backend: BackendKey, grant: Grant) {
-        self.scheduling.scheduler.start(key, grant.in_turn());
+        self.scheduling.scheduler.start(key, grant.has_permit());
         self.servers.note_served(backend, &self.clients[key]);
         if grant.has_permit() {
             self.pool.workers.way.note_start();
@@ -259,7 +259,7 @@ impl Engine {
     /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there.
     pub(crate) fn enter_long_lane(&mut self, key: ClientKey) -> bool {
         let (settings, workers) = (&self.settings, &self.pool.workers);
-        self.scheduling.enter_long_lane(self.now, settings, workers, key, &mut self.clients[key])
+        self.scheduling.enter_long_lane(self.now, settings, workers, key, &mut self.clients)
     }
 
     fn start_one_holder(&mut self) -> bool {

@@ -72,13 +72,16 @@ impl Scheduling {
         settings: &Settings,
         workers: &Workers,
         key: ClientKey,
-        client: &mut Client,
+        clients: &mut Table<ClientKey, Client>,
     ) -> bool {
+        let client = &mut clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
         let enters = !matches!(request.turn.lane, Some(Lane::Long | Lane::Contended))
             && self.joins_long_lane(now, settings, workers, client, request);
         if enters {
             self.change_lane(now, key, client, Lane::Long);
+            // Before it finds no room: another worker that makes some in between looks at who wants it.
+            self.want_long(clients, true);
         }
         enters
     }

@@ -306,10 +306,10 @@ impl Scheduler {
         (self.holders_in_a_row >= HOLDERS_IN_A_ROW).then_some(client)
     }
 
-    /// The first of the high queue, where it has waited too long.
+    /// The first of the high queue, where it has waited too long, or of the long ones.
     fn overdue(&self, backend_free: bool) -> Option<ClientKey> {
-        let firsts =
-            [Lane::High, Lane::KickedUp].into_iter().filter_map(|lane| self.first_of(lane, backend_free));
+        let lanes = [Lane::High, Lane::KickedUp, Lane::Long].into_iter().filter(|&lane| self.may_start(lane));
+        let firsts = lanes.filter_map(|lane| self.first_of(lane, backend_free));
         let (head, client) = firsts.min_by_key(|(head, _)| head.arrival)?;
         self.is_overdue(&head).then_some(client)
     }
@@ -354,7 +354,7 @@ impl Scheduler {
     }
 
     /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to, or needs none. A start
-    /// that is not `in_turn` leaves it open whose turn is next.
+    /// that is not `in_turn`, since it needs no permit, leaves it open whose turn is next.
     pub(crate) fn start(&mut self, client: ClientKey, in_turn: bool) {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
@@ -553,11 +553,6 @@ impl Scheduler {
 impl Grant {
     pub(crate) fn has_permit(self) -> bool {
         !matches!(self, Self::Long(Allowed::Beyond) | Self::Contended)
-    }
-
-    /// False for a long statement that needs no permit: it starts whoever is next.
-    pub(crate) fn in_turn(self) -> bool {
-        self != Self::Long(Allowed::Beyond)
     }
 
     /// The right of a long statement, which [`Scheduler::finish_long`] is told at its end.

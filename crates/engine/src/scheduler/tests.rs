@@ -244,14 +244,17 @@ fn what_starts_out_of_turn_leaves_the_turn_to_what_has_waited_too_long() {
         put(&mut s, at(1), client, Lane::Holding, Need::Holds);
     }
     put(&mut s, at(1), 7, Lane::Long, Need::Any);
+    put(&mut s, at(1), 8, Lane::Contended, Need::Any);
     s.kick_up(at(600_000));
     for client in 2..=4 {
         assert_eq!(s.peek(true), Some(client_key(client)));
         s.start(client_key(client), true);
     }
     assert_eq!(s.peek(true), Some(client_key(1)), "three of them have started in a row");
-    s.start(client_key(7), Grant::Long(Allowed::Beyond).in_turn());
-    assert_eq!(s.peek(true), Some(client_key(1)));
+    for (client, grant) in [(7, Grant::Long(Allowed::Beyond)), (8, Grant::Contended)] {
+        s.start(client_key(client), grant.has_permit());
+        assert_eq!(s.peek(true), Some(client_key(1)));
+    }
 }
 
 /// What can happen to a scheduler.
@@ -425,8 +428,14 @@ fn others_that_wait_for_a_client_move_it_to_the_front_past_all_permits() {
 /// Clients that hold locks for ever, and always have a next statement.
 #[test]
 fn who_holds_locks_does_not_starve_the_others() {
+    for lane in [Lane::Low, Lane::Long] {
+        holders_do_not_starve(lane);
+    }
+}
+
+fn holders_do_not_starve(lane: Lane) {
     let mut s = scheduler(4, HighPrioMode::Transactions, u32::MAX);
-    put(&mut s, at(0), 100, Lane::Low, Need::Any);
+    put(&mut s, at(0), 100, lane, Need::Any);
     let holds = |client: u32| Standing {
         in_transaction: true,
         holds_locks: true,
@@ -451,7 +460,7 @@ fn who_holds_locks_does_not_starve_the_others() {
             s.enqueue(at(step), client_key(client), Lane::Holding, Need::Holds, holds(client));
         }
     }
-    assert!(started_at.is_some_and(|at| (1_000..1_100).contains(&at)), "{started_at:?}");
+    assert!(started_at.is_some_and(|at| (1_000..1_100).contains(&at)), "{lane:?}: {started_at:?}");
 }
 
 #[test]

@@ -181,10 +181,13 @@ impl Scheduling {
             let overdue_after =
                 self.newest_of_share_may_go_first(settings).then_some(settings.prio_kickup_timer);
             let Some(parked) = self.shares.next_of(parties, room, overdue_after) else { break };
-            let client = &mut clients[parked.client];
-            if self.enter_long_lane(now, settings, workers, parked.client, client) {
+            if self.enter_long_lane(now, settings, workers, parked.client, clients) {
                 parked_again += 1;
-                self.park_again(parties, client, Arriving { lane: Lane::Long, ..parked.into() });
+                self.park_again(
+                    parties,
+                    &mut clients[parked.client],
+                    Arriving { lane: Lane::Long, ..parked.into() },
+                );
                 continue;
             }
             released = true;

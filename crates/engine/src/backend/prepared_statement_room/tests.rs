@@ -62,9 +62,8 @@ impl Full {
         let mut answer = Vec::new();
         wire::put_message(&mut answer, &mut 1, b"\xff\xb5\x05#42000no room");
         let mut times = 0;
-        let prepares = |it: &InFlight| {
-            matches!(it.owner, Owner::Client { command: RequestKind::Prepare, .. })
-        };
+        let prepares =
+            |it: &InFlight| matches!(it.owner, Owner::Client { command: RequestKind::Prepare, .. });
         while self.engine.servers[self.own].in_flight.front().is_some_and(prepares) {
             self.engine.backend_bytes(self.own, &answer);
             self.turn();
