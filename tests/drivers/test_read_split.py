@@ -80,7 +80,9 @@ def test_a_replica_that_is_killed_is_no_error_for_reads(cluster, start):
     stop, errors, reads = threading.Event(), [], [0] * 8
 
     def read(place):
-        with raw.connect(onramp, schema="onramp_app") as client:
+        # Half of them with a library whose connections end with a lost statement, where that is told.
+        attributes = {"_client_name": "libmariadb"} if place % 2 else None
+        with raw.connect(onramp, schema="onramp_app", attributes=attributes) as client:
             while not stop.is_set():
                 answer = client.query(SERVER)
                 if isinstance(answer, Err):

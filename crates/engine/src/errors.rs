@@ -37,7 +37,9 @@ impl MySqlError {
     /// What of a client's text stands in the message may be as long as that.
     fn new(code: u16, sql_state: &'static [u8; 5], message: impl Into<String>) -> Self {
         let mut message = message.into();
-        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        let most = message.len().min(LONGEST_MESSAGE);
+        let end = (0..=most).rev().find(|&end| message.is_char_boundary(end));
+        message.truncate(end.unwrap_or_default());
         Self { code, sql_state, message }
     }
 
@@ -515,4 +517,17 @@ pub(crate) enum Undelivered {
     TooMany,
     /// It has not answered in time.
     NoAnswer,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_is_longer_than_the_servers() {
+        for name in ["x".repeat(1_000), "\u{e4}".repeat(1_000)] {
+            let length = MySqlError::wrong_value(&name, "1").message.len();
+            assert!((LONGEST_MESSAGE - 1..=LONGEST_MESSAGE).contains(&length), "{length}");
+        }
+    }
 }

@@ -316,7 +316,7 @@ impl Scheduling {
         let workers = &parties.pool.workers;
         let all = workers.permits().saturating_mul(FOR_EACH_PERMIT);
         // Half of the backends are for the others, whatever happens.
-        let all = all.min(workers.places.most() / 2);
+        let all = all.min(workers.places.limit() / 2);
         all.div_ceil(workers.count()).max(1).saturating_sub(in_work)
     }
 }
@@ -349,5 +349,22 @@ mod tests {
         assert!(servers[key].lends_for_unknown_reasons());
         servers[key].runs_long = Some(Allowed::Beyond);
         assert!(!servers[key].lends_for_unknown_reasons());
+    }
+
+    /// The option says more than the server takes.
+    #[test]
+    fn half_of_the_backends_that_the_server_takes_are_for_others() {
+        let settings = Settings { permits: 64, max_backends: 500, ..Settings::default() };
+        let mut engine = engine(1, settings);
+        let room = |engine: &mut Engine| {
+            let (scheduling, parties, clients, servers) = engine.queues();
+            scheduling.contended_room(&parties, clients, servers)
+        };
+        assert_eq!(room(&mut engine), 250);
+        for _ in 0..150 {
+            assert!(engine.pool.take_place(Instant::START).is_some());
+        }
+        engine.pool.workers.places.refused(Instant::START);
+        assert_eq!(room(&mut engine), 75);
     }
 }

@@ -124,7 +124,7 @@ impl Scheduling {
         pool: &Pool,
         servers: &Servers,
     ) -> bool {
-        let share = pool.workers.places.most() / pool.workers.count();
+        let share = pool.workers.places.limit() / pool.workers.count();
         self.is_reserve_reached(settings, pool, servers)
             && servers.backends_in_use() >= share - (share / LAST).max(1)
     }
@@ -132,7 +132,7 @@ impl Scheduling {
     /// From how many backends on the rest is kept.
     fn reserve_mark(&self, settings: &Settings, pool: &Pool) -> u32 {
         let pools = settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let share = pool.workers.places.most() / pool.workers.count();
+        let share = pool.workers.places.limit() / pool.workers.count();
         // With fewer there is nothing to keep.
         if pools && self.scheduler.is_native() && share >= KEPT { share - share / KEPT } else { u32::MAX }
     }

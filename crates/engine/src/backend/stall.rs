@@ -144,7 +144,7 @@ impl Scheduling {
         let young = lends.filter(|(_, backend)| backend.long_at(settings).is_none_or(|at| at > now)).count();
         let unexplained = most(pool.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
-        let of_backends = most(pool.workers.places.most() / 2)
+        let of_backends = most(pool.workers.places.limit() / 2)
             .saturating_sub(count(|backend| backend.permit() == Permit::Lent));
         unexplained.min(of_backends)
     }

@@ -147,7 +147,8 @@ impl ClientStatements {
         let statement = std::mem::replace(&mut self.statements[place], closed);
         self.open_cursors -= usize::from(statement.cursor_is_open);
         self.closed += 1;
-        while self.statements.pop_if(|last| last.is_closed).is_some() {
+        while self.statements.last().is_some_and(|last| last.is_closed) {
+            self.statements.pop();
             self.closed -= 1;
         }
         if self.closed > self.statements.len() / 2 {

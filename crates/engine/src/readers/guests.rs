@@ -32,7 +32,6 @@ pub(crate) struct Guest {
     pub(crate) aftermath: Aftermath,
     pub(crate) status: StatusFlags,
     pub(crate) priority: Priority,
-    pub(crate) wants_end_for_loss: bool,
     /// A statement of it has gone to a backend before.
     pub(crate) has_begun: bool,
     pub(crate) request: Request,
@@ -58,7 +57,6 @@ impl Guest {
         client.session.status = self.status;
         client.priority = self.priority;
         client.tickets = tickets;
-        client.loss.wants_end = self.wants_end_for_loss;
         client.activity.has_begun = self.has_begun;
         client.be_lent();
         client

@@ -139,7 +139,6 @@ impl Engine {
             aftermath,
             status: client.session.status,
             priority: client.priority,
-            wants_end_for_loss: client.loss.wants_end,
             has_begun,
             request,
             statement,
@@ -297,6 +296,13 @@ impl Engine {
                 let refresh = self.settings.accounts_refresh;
                 if self.servers.primary_mut().rescues.has_no_functions(self.now, refresh) {
                     return self.read_on_primary(key, lent);
+                }
+                if self.clients[key].loss.wants_end {
+                    return self.close_client(
+                        key,
+                        ClosedFor::BackendLost,
+                        "the replica that had its read was lost",
+                    );
                 }
                 self.answers().error(key, lent.answer, &error);
             }

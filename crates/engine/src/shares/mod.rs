@@ -185,7 +185,7 @@ impl Scheduling {
                 parked_again += 1;
                 self.park_again(
                     parties,
-                    &mut clients[parked.client],
+                    &clients[parked.client],
                     Arriving { lane: Lane::Long, ..parked.into() },
                 );
                 continue;
