@@ -338,7 +338,10 @@ impl Killers<'_> {
             (Outcome::AskServer(ending), None) => {
                 let own = self.ids.keys.get(&victim).map(|&key| ClientRef { key, id: victim });
                 let own = own.map(|victim| OutsideKill::new(victim, ending, query_only, since));
-                let kills = own.map_or(Kills::OfOtherWorker, |kill| Kills::Own(Box::new(kill)));
+                let kills = own
+                    .map_or(Kills::OfOtherWorker { choice: self.pool.workers.chosen.get().number }, |kill| {
+                        Kills::Own(Box::new(kill))
+                    });
                 return Settled::ByServer { ending, kills: Some(kills) };
             }
             (Outcome::OfServer(ending), None) => return Settled::ByServer { ending, kills: None },

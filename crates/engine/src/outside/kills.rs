@@ -116,13 +116,20 @@ impl OutsideKills<'_> {
     fn own_kill(&self, killer: ClientKey) -> Option<&OutsideKill> {
         match self.clients[killer].request.as_ref()?.kills.as_ref()? {
             Kills::Own(kill) => Some(kill),
-            Kills::OfOtherWorker => None,
+            Kills::OfOtherWorker { .. } => None,
         }
     }
 
-    /// A client's KILL has waited for a backend to ask on: says whether what it was to end has ended by itself.
-    pub(crate) fn is_over(&self, killer: ClientKey) -> bool {
-        self.own_kill(killer).is_some_and(|kill| self.still_runs(kill).is_none())
+    /// A client's KILL has waited for a backend to ask on: says whether what it was to end has ended by itself, or runs on a server that is
+    /// not asked any more. To the one of this choice its number means another thread.
+    pub(crate) fn is_over(&self, killer: ClientKey, chosen: u32) -> bool {
+        let several = self.settings.cluster.several;
+        let is_former = |runs_on: BackendKey| self.following.is_former(several, &self.servers[runs_on].place);
+        match self.clients[killer].request.as_ref().and_then(|request| request.kills.as_ref()) {
+            Some(Kills::Own(kill)) => self.still_runs(kill).is_none_or(is_former),
+            Some(&Kills::OfOtherWorker { choice }) => choice != chosen,
+            None => false,
+        }
     }
 
     /// A client's urgent request goes to the server, which may be a KILL of another client of ours.
@@ -167,6 +174,7 @@ mod tests {
     use crate::client::commands::tests::{engine, open_backends};
     use crate::engine::Engine;
     use crate::ids::client_key;
+    use crate::request::Request;
 
     const ENDING: Ending = Ending { thread_id: 42, query_only: true };
 
@@ -207,6 +215,28 @@ mod tests {
         engine.servers[key].login.thread_id = 42;
         engine.clients[client_key(0)].set_phase(Phase::Idle);
         assert_eq!(engine.outside_kills().still_runs(&kill), None);
+    }
+
+    #[test]
+    fn a_kill_that_has_waited_does_not_go_to_another_server() {
+        let (mut engine, _, kill) = running();
+        let chosen = |engine: &Engine| engine.pool.workers.chosen.get().number;
+        let is_over = |engine: &mut Engine, kills| {
+            let request = Request::query("KILL QUERY 42");
+            engine.clients[client_key(0)].request = Some(Box::new(Request { kills: Some(kills), ..request }));
+            let now = chosen(engine);
+            engine.outside_kills().is_over(client_key(0), now)
+        };
+        let choice = chosen(&engine);
+        assert!(!is_over(&mut engine, Kills::OfOtherWorker { choice }));
+        engine.pool.workers.chosen.set(Some(1), true);
+        assert!(is_over(&mut engine, Kills::OfOtherWorker { choice }));
+        let own = |kill: &OutsideKill| {
+            Kills::Own(Box::new(OutsideKill::new(kill.victim, ENDING, true, kill.since)))
+        };
+        assert!(!is_over(&mut engine, own(&kill)));
+        engine.settings.cluster.several = true;
+        assert!(is_over(&mut engine, own(&kill)), "its server is the former one");
     }
 
     #[test]

@@ -516,7 +516,8 @@ impl Engine {
 
     /// A client's KILL has waited for a backend to ask on, and what it was to end has ended by itself: it is answered, and asked of nobody.
     pub(crate) fn kill_is_over(&mut self, killer: ClientKey) -> bool {
-        if !self.outside_kills().is_over(killer) {
+        let chosen = self.pool.workers.chosen.get().number;
+        if !self.outside_kills().is_over(killer, chosen) {
             return false;
         }
         self.scheduling.scheduler.remove(killer);

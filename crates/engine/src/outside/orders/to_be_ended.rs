@@ -32,6 +32,6 @@ impl OutsideKill {
 pub(crate) enum Kills {
     /// What runs of a client of this worker's, which is looked at until the server is asked.
     Own(Box<OutsideKill>),
-    /// Of another worker's, which alone could see that it has ended meanwhile.
-    OfOtherWorker,
+    /// Of another worker's, which alone could see that it has ended meanwhile; on the server of this choice, by its number.
+    OfOtherWorker { choice: u32 },
 }
