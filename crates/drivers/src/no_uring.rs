@@ -48,6 +48,8 @@ pub enum EchoFault {
     NoWord,
     /// The word came in, and no echo came back.
     NoAnswer,
+    /// The echo came back, and of the connection's end nobody heard.
+    NoEnd,
     /// Who came in was somebody else.
     OtherPeer(String),
     /// Connecting failed with this number of the system's.
@@ -58,8 +60,9 @@ pub enum EchoFault {
     Closed(String),
 }
 
-/// The kernel that `FIXED_FD_INSTALL` came with; the other needs came with Linux 6.7 at the latest.
-const OLDEST_KERNEL: &str = "Linux 6.8 and later have all that is needed";
+/// `FIXED_FD_INSTALL` came with Linux 6.8, and the other needs with 6.7 at the latest; but up to 6.12 a ring releases what it has closed in
+/// the order in which requests began (io_uring/rsrc.c, `io_rsrc_node_ref_zero`), behind those that wait for hours.
+const OLDEST_KERNEL: &str = "Linux 6.13 and later have all that is needed";
 
 impl NoUring {
     /// Out of what making a ring has failed with. `disabled` is `kernel.io_uring_disabled`
@@ -153,6 +156,10 @@ impl fmt::Display for EchoFault {
             Self::NobodyCame => f.write_str("failed: nobody came in"),
             Self::NoWord => f.write_str("failed: no word came in"),
             Self::NoAnswer => f.write_str("failed: no echo came back"),
+            Self::NoEnd => f.write_str(
+                "failed: nobody heard of its end (Linux 6.8 to 6.12 close a connection only when all others that were there have had \
+                 something to do; 6.13 and later do not)",
+            ),
             Self::OtherPeer(peer) => write!(f, "failed: the peer was {peer}"),
             Self::NoConnection(number) => {
                 write!(f, "failed: connecting: {}", Errno::from_raw_os_error(*number))
@@ -176,7 +183,7 @@ mod tests {
             (Errno::PERM, Some("1"), NoUring::ForPrivileged, "kernel.io_uring_group"),
             (Errno::PERM, Some("0"), NoUring::Filtered, "seccomp"),
             (Errno::PERM, None, NoUring::Filtered, "seccomp"),
-            (Errno::NOSYS, None, NoUring::Absent, "6.8"),
+            (Errno::NOSYS, None, NoUring::Absent, "6.13"),
             (Errno::NOMEM, Some("0"), NoUring::NoMemory, "ulimit -l"),
             (Errno::MFILE, Some("0"), NoUring::NoDescriptor, "ulimit -n"),
         ] {

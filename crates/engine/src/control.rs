@@ -218,12 +218,7 @@ impl ServiceAccounts<'_> {
                     self.io.start_server_compression(connection, established.capabilities);
                     self.views.note_missing_compression(self.settings, self.pool, &established);
                     self.servers[key].pending_facts = Some(Facts::new(&established));
-                    self.servers[key].control.changes.asked_anew();
-                    self.servers[key].control.code.asked_anew();
-                    self.servers[key].control.defaults.asked_anew();
-                    self.servers[key].control.room.asked_anew();
-                    let letter_key = self.settings.letter_key.as_ref();
-                    self.servers[key].control.peers.asked_anew(letter_key);
+                    self.servers[key].control.asked_anew(self.settings.letter_key.as_ref());
                     self.servers[key].ask(self.now, Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {

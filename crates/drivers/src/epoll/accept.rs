@@ -86,6 +86,10 @@ impl EpollDriver {
 
     /// Closes all listeners and removes their files. Their ids are not used again.
     pub(super) fn stop_listening(&mut self) {
+        for listener in &self.listeners {
+            // Whoever has handed a socket over has it too: it would go on saying that peers wait there.
+            let _ = epoll::delete(&self.epoll, &listener.socket);
+        }
         self.listeners.clear();
     }
 

@@ -163,14 +163,6 @@ impl UringDriver {
         }
     }
 
-    /// The place in the table is free again.
-    pub(super) fn closed(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get(id) {
-            self.rings[usize::from(connection.ring)].files.give_back(connection.file);
-        }
-        self.other_request_ended(id);
-    }
-
     /// One of those requests of a connection has ended that are only counted.
     pub(super) fn other_request_ended(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(id) {
@@ -179,12 +171,15 @@ impl UringDriver {
         self.remove_if_done(id);
     }
 
-    /// Forgets a connection that is closed and for which nothing is under way.
+    /// Forgets a connection that is closed and for which nothing is under way. Its place in the table is free only then: a request to shut
+    /// the socket down is carried out by another thread of the kernel, which looks up there whose it is at that moment.
     pub(super) fn remove_if_done(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get(id) else { return };
         if matches!(connection.phase, Phase::Closing { .. }) && !connection.has_requests() {
+            let (ring, file) = (usize::from(connection.ring), connection.file);
             self.drop_outbox(id);
             self.connections.remove(id);
+            self.rings[ring].files.give_back(file);
         }
     }
 

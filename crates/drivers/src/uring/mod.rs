@@ -269,8 +269,7 @@ impl UringDriver {
             Request::SocketError => self.told_error(id, completion.outcome(), program),
             Request::Peek => self.peeked(id, completion.outcome(), program),
             Request::Discard => self.discarded(id, completion.outcome()),
-            Request::ShutDown => self.other_request_ended(id),
-            Request::Close => self.closed(id),
+            Request::ShutDown | Request::Close => self.other_request_ended(id),
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use io_uring::opcode;
-use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
+use seam::{Address, CloseReason, ConnectionId, Input, Instant, Output, Peer, Program};
 
 use super::UringDriver;
 use super::ring::Ring;
@@ -48,7 +48,7 @@ impl Capabilities {
     }
 }
 
-/// Makes a driver that connects to itself over loopback, says a word, hears it echoed, and closes.
+/// Makes a driver that connects to itself over loopback, says a word, hears it echoed, closes, and hears of that.
 ///
 /// # Errors
 /// Why io_uring cannot be used.
@@ -78,7 +78,7 @@ struct Echo {
     accepted: Option<ConnectionId>,
     begun: bool,
     deadline: Instant,
-    /// The fault, until the echo has been heard.
+    /// The fault, until the end has been heard of.
     failure: Option<EchoFault>,
 }
 
@@ -87,6 +87,8 @@ const WORD: &[u8] = b"onramp?";
 /// Loopback takes some 50 microseconds; this is for a machine that is busy with something else. Epoll instead of io_uring
 /// for as long as the process runs would be worse than a late start.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Likewise, for the end: there are kernels on which each start would wait for this.
+const PATIENCE_FOR_END: Duration = Duration::from_secs(3);
 
 impl Echo {
     fn new(address: SocketAddr) -> Self {
@@ -131,9 +133,16 @@ impl Program for Echo {
                     self.failure = Some(EchoFault::NoAnswer);
                     self.steps.push(Output::Send { connection, bytes: WORD });
                 } else {
+                    self.failure = Some(EchoFault::NoEnd);
+                    self.deadline = now + PATIENCE_FOR_END;
                     self.steps.push(Output::Close { connection });
-                    self.finish(None);
                 }
+            }
+            // The other end waits for bytes in the same ring meanwhile, as all idle clients do.
+            Input::Closed { connection, reason: CloseReason::EndOfStream }
+                if self.accepted == Some(connection) && self.failure == Some(EchoFault::NoEnd) =>
+            {
+                self.finish(None);
             }
             Input::Bytes { bytes, .. } => self.finish(Some(EchoFault::OtherBytes(bytes.len()))),
             Input::Closed { reason, .. } => self.finish(Some(EchoFault::Closed(format!("{reason:?}")))),
@@ -162,5 +171,29 @@ mod tests {
         echo.handle(Instant::START + PATIENCE, Input::TurnEnd);
         assert_eq!(echo.poll_output(), Some(Output::Finished));
         assert_eq!(echo.failure, Some(EchoFault::NobodyCame));
+    }
+
+    #[test]
+    fn an_end_that_is_not_heard_of_fails() {
+        for hears in [true, false] {
+            let mut echo = Echo::new(([127, 0, 0, 1], 1).into());
+            let [one, other] = [1, 2].map(|index| ConnectionId { index, generation: 1 });
+            let (listener, peer) = (seam::ListenerId(0), Peer::Tcp(([127, 0, 0, 1], 2).into()));
+            echo.handle(Instant::START, Input::TurnEnd);
+            echo.handle(Instant::START, Input::Connected { token: 0, connection: one });
+            echo.handle(Instant::START, Input::Accepted { connection: other, listener, peer });
+            for connection in [other, one] {
+                echo.handle(Instant::START, Input::Bytes { connection, bytes: WORD });
+            }
+            assert!(!echo.steps.contains(&Output::Finished));
+            if hears {
+                let reason = CloseReason::EndOfStream;
+                echo.handle(Instant::START, Input::Closed { connection: other, reason });
+            } else {
+                echo.handle(Instant::START + PATIENCE_FOR_END, Input::TurnEnd);
+            }
+            assert!(echo.steps.contains(&Output::Finished));
+            assert_eq!(echo.failure, (!hears).then_some(EchoFault::NoEnd));
+        }
     }
 }

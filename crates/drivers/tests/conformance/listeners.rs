@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
 
-use drivers::{ListenAddress, Settings};
+use drivers::{ListenAddress, ListenSocket, Settings};
 use rustix::io::Errno;
 use seam::{Input, ListenerId, Peer, Signal};
 
@@ -124,6 +125,36 @@ pub fn stopping_to_listen_keeps_connections<D: TestDriver>() {
         peer.read_exact(&mut word).unwrap();
         assert_eq!(&word, b"echo");
     });
+}
+
+/// As where a supervisor has handed the socket over, or another worker has it: who comes then waits there for the next one.
+pub fn a_listener_of_others_too_says_nothing_once_it_is_left<D: TestDriver>() {
+    let path = TemporaryPath::new();
+    let (mut shares, _) = ListenSocket::open(&ListenAddress::Unix(path.to_path_buf()), BACKLOG, 2).unwrap();
+    let mut driver = D::create(Settings::default()).unwrap();
+    driver.attach(shares.pop().unwrap()).unwrap();
+    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Accepted { connection, .. } => {
+            controls.stop_listening();
+            controls.send(connection, "deaf");
+        }
+        Input::Bytes { connection, bytes } => controls.send(connection, bytes),
+        Input::Closed { .. } => controls.finish(),
+        _ => {}
+    };
+    run_with_peer(&mut driver, react, |_| {
+        let mut peer = UnixStream::connect(&*path).unwrap();
+        let mut word = [0; 4];
+        peer.read_exact(&mut word).unwrap();
+        let _waits = UnixStream::connect(&*path).unwrap();
+        // A driver that spins has time for it here.
+        std::thread::sleep(Duration::from_millis(350));
+        peer.write_all(b"echo").unwrap();
+        peer.read_exact(&mut word).unwrap();
+        assert_eq!(&word, b"echo");
+    });
+    // A few; a busy loop makes tens of thousands.
+    assert!(driver.counters().turns < 1000, "{:?}", driver.counters());
 }
 
 pub fn accepting_has_a_share_of_each_turn<D: TestDriver>() {

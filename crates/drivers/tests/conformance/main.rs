@@ -74,6 +74,7 @@ macro_rules! suite {
                 listeners::files_that_are_no_sockets_are_left_alone,
                 listeners::unix_socket_files_go_with_the_driver,
                 listeners::stopping_to_listen_keeps_connections,
+                listeners::a_listener_of_others_too_says_nothing_once_it_is_left,
                 listeners::accepting_has_a_share_of_each_turn,
                 listeners::accepts_that_lose_races_do_not_pause,
                 cancels::closing_at_once,

@@ -10,6 +10,7 @@ use super::account_changes::Changes;
 use super::answer::Kept;
 use super::defaults::Defaults;
 use super::peers::Peers;
+use super::peers::sealed::LetterKey;
 use super::position::{CATCHES_UP_FOR, PositionWatch};
 use super::question::Question;
 use super::room::Room;
@@ -97,6 +98,17 @@ impl Control {
             peers: Peers::default(),
             position: PositionWatch::default(),
         }
+    }
+
+    /// The service account has logged in anew: whatever it knows may be that of another server, or of one that has lost something.
+    pub(super) fn asked_anew(&mut self, letter_key: Option<&LetterKey>) {
+        // It was asked before the accounts were read that count from here on, so that what it saw may be there again.
+        self.probe_seen.clear();
+        self.changes.asked_anew();
+        self.code.asked_anew();
+        self.defaults.asked_anew();
+        self.room.asked_anew();
+        self.peers.asked_anew(letter_key);
     }
 
     /// The server has gone, or is to be left. Returns the connection, which is to be closed.

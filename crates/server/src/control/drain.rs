@@ -77,7 +77,7 @@ impl Control {
         };
         let [from_name, to_name] = [from, to].map(|place| servers[place].address.to_string());
         // Should this thread be held up, the workers go on by themselves, and nothing is drained.
-        self.step(SwitchStep::Begin { to, lasts: times.wait + 2 * times.timeout })?;
+        self.begin(to, times.wait + 2 * times.timeout)?;
         let ready = self.empty(&times, [(from, &from_name), (to, &to_name)]);
         let drained = ready.and_then(|()| {
             self.step(SwitchStep::EndTransactions)?;

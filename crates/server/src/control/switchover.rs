@@ -131,7 +131,7 @@ impl Control {
     fn carry_out(&self, plan: &Plan) -> Result<String, NoChange> {
         // Should this thread be held up, the workers go on by themselves: later than it would.
         let lasts = plan.wait + 2 * plan.timeout;
-        self.step(SwitchStep::Begin { to: plan.to, lasts })?;
+        self.begin(plan.to, lasts)?;
         let said = self.change_roles(plan);
         // From here on the checks say who the primary is, whatever has become of it.
         self.step(SwitchStep::Over)?;
@@ -149,6 +149,16 @@ impl Control {
             }
             thread::sleep(LOOK);
         }
+    }
+
+    /// Has all workers begin. Where one does not answer, those go on at once that have begun.
+    pub(super) fn begin(&self, to: usize, lasts: Duration) -> Result<(), NotAnswered> {
+        let begun = self.step(SwitchStep::Begin { to, lasts });
+        if begun.is_err() {
+            // Behind the other, whenever they come to it; who has not answered may not answer now either.
+            let _ = self.step(SwitchStep::Over);
+        }
+        begun
     }
 
     /// From the first transaction that waits to the end of the command. Returns what that has said.

@@ -69,3 +69,12 @@ fn what_is_under_way_stays() {
     control.thaw(away, now);
     assert!(matches!(control.state, State::Away));
 }
+
+/// An account that is as it was before the connection was lost, and was not as the accounts were read behind that, would never be seen.
+#[test]
+fn what_a_probe_has_seen_counts_for_one_connection() {
+    let mut control = Control::new(ServerKey::at(0));
+    control.probe_seen = b"probe".to_vec();
+    control.asked_anew(None);
+    assert!(control.probe_seen.is_empty());
+}
