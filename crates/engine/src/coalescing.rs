@@ -123,17 +123,21 @@ impl Coalescing<'_> {
         Some(number)
     }
 
-    /// A client's statement leads again, as it did before it was frozen: a group that has stayed, or one in which nobody follows yet.
-    pub(crate) fn lead_again(&mut self, key: ClientKey, stayed: Option<u64>) {
+    /// A client's statement leads again, as it did before it was frozen: a group that has stayed, or one in which nobody follows yet. `before`
+    /// is where that stood, where it is known.
+    pub(crate) fn lead_again(&mut self, key: ClientKey, before: Option<u64>) {
         let Some(mut request) = self.clients[key].request.take() else { return };
-        if stayed.is_some() {
-            request.turn.group = stayed;
-        } else {
-            let mut hash = self.hash_of(key, &request);
-            while self.scheduling.coalescer.waiting.contains_key(&hash) {
-                hash = hash.wrapping_add(1);
+        let waiting = &self.scheduling.coalescer.waiting;
+        match before {
+            Some(hash) if waiting.contains_key(&hash) => request.turn.group = before,
+            Some(hash) => self.scheduling.found_group(key, hash, &mut request),
+            None => {
+                let mut hash = self.hash_of(key, &request);
+                while waiting.contains_key(&hash) {
+                    hash = hash.wrapping_add(1);
+                }
+                self.scheduling.found_group(key, hash, &mut request);
             }
-            self.scheduling.found_group(key, hash, &mut request);
         }
         self.clients[key].request = Some(request);
     }

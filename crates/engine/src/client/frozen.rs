@@ -177,7 +177,7 @@ pub(crate) struct Aside {
     pub(crate) goes_on: bool,
     /// Whose statement stands behind its own in the same queue.
     pub(crate) next_in_queue: Option<ClientKey>,
-    /// The hash of the group that it leads, where others follow.
+    /// The hash of the group that it leads. It may be another one than that of its statement, where another group stood there.
     pub(crate) group: Option<u64>,
 }
 

@@ -69,9 +69,10 @@ impl Scheduling {
         }
         let (place, next) = self.scheduler.freeze(now, key).ok_or(NotFrozen::Waits)?;
         aside.next_in_queue = next;
-        if self.coalescer.leads_others(clients, key) {
-            aside.group = request.turn.group;
-        } else if let Some(hash) = request.turn.group {
+        aside.group = request.turn.group;
+        if let Some(hash) = request.turn.group
+            && !self.coalescer.leads_others(clients, key)
+        {
             self.coalescer.forget(hash);
         }
         Ok((Some(FrozenWait::InQueue { place, leads: request.turn.group.is_some() }), aside))

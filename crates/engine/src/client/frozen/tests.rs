@@ -253,32 +253,56 @@ fn those_that_wait_keep_their_order() {
     assert_eq!(queue(&other), order);
 }
 
+/// Four clients whose reads may run together with so many others.
+fn coalescing_engine(most: usize) -> Engine {
+    let mut settings = Settings::default();
+    settings.coalescing.reads = true;
+    settings.coalescing.most = u32::try_from(most).unwrap_or(u32::MAX);
+    let mut engine = tests::engine(4, settings);
+    engine.views.measures.logged_in = 4;
+    // Nothing is stored that a read could run.
+    let known = Known { routines: true, triggers: true, views: true, columns: true };
+    engine.pool.workers.stored_code.take(Base::default(), known, &[]);
+    for place in 0..4 {
+        // Texts are read as the server does.
+        let charset = Charset::of_login(b"utf8mb4", b"");
+        let held = engine.sessions.states.hold(SessionState { charset, ..SessionState::default() });
+        let before = engine.clients[client_key(place)].session.id.replace(held);
+        engine.sessions.states.release(before.expect("it has logged in"));
+    }
+    engine
+}
+
+fn queue_read(engine: &mut Engine, place: u32) {
+    let mut request = Request::query("SELECT 1 FROM t");
+    request.statement = sql::classify(b"SELECT 1 FROM t", LexMode::default());
+    engine.queue_request(client_key(place), request);
+}
+
+/// Beside a group that was full: who comes when that is gone runs alone, as it does where nobody was frozen.
+#[test]
+fn who_leads_a_second_group_does_not_lead_the_first_one_then() {
+    for freezes in [false, true] {
+        let mut engine = coalescing_engine(1);
+        (0..3).for_each(|place| queue_read(&mut engine, place));
+        let follows = |engine: &Engine, place| {
+            matches!(engine.clients[client_key(place)].phase(), Phase::Following { .. })
+        };
+        assert_eq!([0, 1, 2].map(|place| follows(&engine, place)), [false, true, false]);
+        [1, 0].into_iter().for_each(|place| engine.client_gone(client_key(place)));
+        if freezes {
+            assert_eq!(engine.freeze_and_thaw_client(engine.now, 0), Some(Ok(true)));
+        }
+        queue_read(&mut engine, 3);
+        assert!(!follows(&engine, 3), "{freezes}");
+    }
+}
+
 #[test]
 fn those_that_wait_for_one_answer_still_do() {
-    let engine = || {
-        let mut settings = Settings::default();
-        settings.coalescing.reads = true;
-        let mut engine = tests::engine(4, settings);
-        engine.views.measures.logged_in = 4;
-        // Nothing is stored that a read could run.
-        let known = Known { routines: true, triggers: true, views: true, columns: true };
-        engine.pool.workers.stored_code.take(Base::default(), known, &[]);
-        for place in 0..4 {
-            // Texts are read as the server does.
-            let charset = Charset::of_login(b"utf8mb4", b"");
-            let held = engine.sessions.states.hold(SessionState { charset, ..SessionState::default() });
-            let before = engine.clients[client_key(place)].session.id.replace(held);
-            engine.sessions.states.release(before.expect("it has logged in"));
-        }
-        engine
-    };
-    let (mut one, mut other) = (engine(), engine());
+    let (mut one, mut other) = (coalescing_engine(usize::MAX), coalescing_engine(usize::MAX));
     let now = one.now;
-    for place in 0..3 {
-        let mut request = Request::query("SELECT 1 FROM t");
-        request.statement = sql::classify(b"SELECT 1 FROM t", LexMode::default());
-        one.queue_request(client_key(place), request);
-    }
+    (0..3).for_each(|place| queue_read(&mut one, place));
     let phases = |engine: &Engine| {
         let of = |key| format!("{:?}", engine.clients[key].phase());
         [0, 1, 2].map(client_key).map(of)
