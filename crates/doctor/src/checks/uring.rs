@@ -8,8 +8,8 @@ use crate::finding::{Amount, Check, Finding, Verdict};
 use crate::machine::ENDLESS;
 use crate::{Machine, Remedy, Request};
 
-/// Turning a direct descriptor into a plain one (`IORING_OP_FIXED_FD_INSTALL`) is the youngest thing that the driver needs.
-const OLDEST_KERNEL: (u64, u64) = (6, 8);
+/// Up to Linux 6.12 a ring releases what it has closed only behind all that began before (io_uring/rsrc.c, `io_rsrc_node_ref_zero`).
+const OLDEST_KERNEL: (u64, u64) = (6, 13);
 
 /// Since then rings are charged to the control group's memory (Linux 5.12, `io_uring/memmap.c` today).
 const RINGS_LOCK_NO_MEMORY: (u64, u64) = (5, 12);

@@ -125,7 +125,7 @@ fn changes() -> Vec<Change> {
             Request { driver: DriverChoice::Uring, ..serve() },
             &[("proc/sys/kernel/io_uring_disabled", "2")],
         ),
-        hint(Check::IoUring, &[("proc/sys/kernel/osrelease", "6.7.12")]),
+        hint(Check::IoUring, &[("proc/sys/kernel/osrelease", "6.12.48")]),
         hint(Check::IoUring, &[("proc/sys/kernel/io_uring_disabled", "2")]),
         hint(
             Check::PacketQueue,

@@ -57,7 +57,7 @@ fn json_has_its_keys() {
     assert_eq!(document["request"]["connections"], 20_000);
     assert_eq!(document["request"]["role"], "serve");
     assert_eq!(document["request"]["driver"], "epoll");
-    assert_eq!(document["machine"]["kernel"], "6.8.0-51-generic");
+    assert_eq!(document["machine"]["kernel"], "6.14.0-51-generic");
     assert_eq!(document["machine"]["cores"], 4);
     let findings = document["findings"].as_array().unwrap();
     let counts: u64 =
@@ -83,7 +83,7 @@ fn json_has_its_keys() {
 fn the_table_says_everything_once_and_what_to_do() {
     let (_, text) = on("squeezed", &["--driver", "epoll"]);
     assert!(
-        text.starts_with("Onramp for 100,000 clients\nLinux 6.8.0-51-generic, 4 cores, 494.9 MiB\n"),
+        text.starts_with("Onramp for 100,000 clients\nLinux 6.14.0-51-generic, 4 cores, 494.9 MiB\n"),
         "{text}"
     );
     let line = "  SHORT    accept queue                128  4,096 needed";
