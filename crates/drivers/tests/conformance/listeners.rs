@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use drivers::{ListenAddress, ListenSocket, Settings};
 use rustix::io::Errno;
-use seam::{Input, ListenerId, Peer, Signal};
+use seam::{Input, Instant, ListenerId, Peer, Signal};
 
 use crate::support::{
     BACKLOG, Controls, TemporaryPath, TestDriver, listen_tcp, listening, listening_on_unix, listening_with,
@@ -105,9 +105,9 @@ pub fn unix_socket_files_go_with_the_driver<D: TestDriver>() {
     assert!(path.exists());
 }
 
-pub fn stopping_to_listen_keeps_connections<D: TestDriver>() {
-    let (mut driver, address) = listening::<D>();
-    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+/// Listens no more once somebody is there, and echoes what that one says.
+fn hears_only_the_first() -> impl FnMut(Instant, Input<'_>, &mut Controls) {
+    |_, input, controls| match input {
         Input::Accepted { connection, .. } => {
             controls.stop_listening();
             controls.send(connection, "deaf");
@@ -115,8 +115,12 @@ pub fn stopping_to_listen_keeps_connections<D: TestDriver>() {
         Input::Bytes { connection, bytes } => controls.send(connection, bytes),
         Input::Closed { .. } => controls.finish(),
         _ => {}
-    };
-    run_with_peer(&mut driver, react, |_| {
+    }
+}
+
+pub fn stopping_to_listen_keeps_connections<D: TestDriver>() {
+    let (mut driver, address) = listening::<D>();
+    run_with_peer(&mut driver, hears_only_the_first(), |_| {
         let mut peer = TcpStream::connect(address).unwrap();
         let mut word = [0; 4];
         peer.read_exact(&mut word).unwrap();
@@ -133,16 +137,7 @@ pub fn a_listener_of_others_too_says_nothing_once_it_is_left<D: TestDriver>() {
     let (mut shares, _) = ListenSocket::open(&ListenAddress::Unix(path.to_path_buf()), BACKLOG, 2).unwrap();
     let mut driver = D::create(Settings::default()).unwrap();
     driver.attach(shares.pop().unwrap()).unwrap();
-    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
-        Input::Accepted { connection, .. } => {
-            controls.stop_listening();
-            controls.send(connection, "deaf");
-        }
-        Input::Bytes { connection, bytes } => controls.send(connection, bytes),
-        Input::Closed { .. } => controls.finish(),
-        _ => {}
-    };
-    run_with_peer(&mut driver, react, |_| {
+    run_with_peer(&mut driver, hears_only_the_first(), |_| {
         let mut peer = UnixStream::connect(&*path).unwrap();
         let mut word = [0; 4];
         peer.read_exact(&mut word).unwrap();
