@@ -26,21 +26,16 @@ impl Plain for MySqlError {
     }
 }
 
-/// No message of the servers' own is longer, and clients' libraries have room for no more (`MYSQL_ERRMSG_SIZE`, mysql_com.h, with the NUL at its
-/// end); bytes.
-const LONGEST_MESSAGE: usize = 511;
+/// So much of a variable's name, and of a value, stands in a message: as the servers cut them there (ER_WRONG_VALUE_FOR_VAR); characters.
+const LONGEST_NAME: usize = 64;
+const LONGEST_VALUE: usize = 200;
 
 /// All that errors of our own have.
 const SQL_STATES: [&[u8; 5]; 7] = [b"08004", b"08S01", b"28000", b"40001", b"42000", b"70100", b"HY000"];
 
 impl MySqlError {
-    /// What of a client's text stands in the message may be as long as that.
     fn new(code: u16, sql_state: &'static [u8; 5], message: impl Into<String>) -> Self {
-        let mut message = message.into();
-        let most = message.len().min(LONGEST_MESSAGE);
-        let end = (0..=most).rev().find(|&end| message.is_char_boundary(end));
-        message.truncate(end.unwrap_or_default());
-        Self { code, sql_state, message }
+        Self { code, sql_state, message: message.into() }
     }
 
     /// The payload of its packet.
@@ -255,6 +250,7 @@ impl MySqlError {
 
     /// ER_WRONG_VALUE_FOR_VAR.
     pub(crate) fn wrong_value(variable: &str, value: &str) -> Self {
+        let value: String = value.chars().take(LONGEST_VALUE).collect();
         Self::new(1231, b"42000", format!("Variable '{variable}' can't be set to the value of '{value}'"))
     }
 
@@ -268,6 +264,7 @@ impl MySqlError {
                  port is for all"
             }
         };
+        let variable: String = variable.chars().take(LONGEST_NAME).collect();
         Self::new(1227, b"42000", format!("Access denied: '{variable}' {what_to_do}"))
     }
 
@@ -524,10 +521,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_message_is_longer_than_the_servers() {
-        for name in ["x".repeat(1_000), "\u{e4}".repeat(1_000)] {
-            let length = MySqlError::wrong_value(&name, "1").message.len();
-            assert!((LONGEST_MESSAGE - 1..=LONGEST_MESSAGE).contains(&length), "{length}");
-        }
+    fn of_what_a_client_has_written_a_message_has_as_much_as_the_servers() {
+        let letters = "\u{e4}".repeat(1_000);
+        let of_value = MySqlError::wrong_value("onramp_reads", &letters);
+        let of_name = MySqlError::pool_variable_global(&format!("thread_pool_{letters}"));
+        assert_eq!(of_value.message.matches('\u{e4}').count(), LONGEST_VALUE);
+        assert_eq!(of_name.message.matches('\u{e4}').count(), LONGEST_NAME - "thread_pool_".len());
     }
 }
