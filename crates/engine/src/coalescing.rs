@@ -127,17 +127,15 @@ impl Coalescing<'_> {
     /// is where that stood, where it is known.
     pub(crate) fn lead_again(&mut self, key: ClientKey, before: Option<u64>) {
         let Some(mut request) = self.clients[key].request.take() else { return };
-        let waiting = &self.scheduling.coalescer.waiting;
-        match before {
-            Some(hash) if waiting.contains_key(&hash) => request.turn.group = before,
-            Some(hash) => self.scheduling.found_group(key, hash, &mut request),
-            None => {
-                let mut hash = self.hash_of(key, &request);
-                while waiting.contains_key(&hash) {
-                    hash = hash.wrapping_add(1);
-                }
-                self.scheduling.found_group(key, hash, &mut request);
+        let is_taken = |hash: &u64| self.scheduling.coalescer.waiting.contains_key(hash);
+        if before.as_ref().is_some_and(is_taken) {
+            request.turn.group = before;
+        } else {
+            let mut hash = before.unwrap_or_else(|| self.hash_of(key, &request));
+            while is_taken(&hash) {
+                hash = hash.wrapping_add(1);
             }
+            self.scheduling.found_group(key, hash, &mut request);
         }
         self.clients[key].request = Some(request);
     }

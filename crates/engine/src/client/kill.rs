@@ -184,8 +184,6 @@ pub(crate) enum Settled {
     GoesOn { behind: Box<Behind>, answer: u8 },
     /// The server has to do it, which may be the KILL of a client of this Onramp's.
     ByServer { ending: Ending, kills: Option<Kills> },
-    /// The server has to do it, and what stands behind it in its text.
-    WithRest { ending: Ending, behind: Box<Behind>, answer: u8 },
     /// An error, behind the answers to so many KILLs before it in its text.
     Failed { killed: u32, answer: u8, error: MySqlError },
 }
@@ -338,20 +336,13 @@ impl Killers<'_> {
             (Outcome::AskServer(ending), None) => {
                 let own = self.ids.keys.get(&victim).map(|&key| ClientRef { key, id: victim });
                 let own = own.map(|victim| OutsideKill::new(victim, ending, query_only, since));
-                let kills = own
-                    .map_or(Kills::OfOtherWorker { choice: self.pool.workers.chosen.get().number }, |kill| {
-                        Kills::Own(Box::new(kill))
-                    });
+                let choice = self.pool.workers.chosen.get().number;
+                let kills = own.map_or(Kills::OfOtherWorker { choice }, |kill| Kills::Own(Box::new(kill)));
                 return Settled::ByServer { ending, kills: Some(kills) };
             }
             (Outcome::OfServer(ending), None) => return Settled::ByServer { ending, kills: None },
-            (Outcome::AskServer(ending) | Outcome::OfServer(ending), Some(behind))
-                if ending.thread_id < u64::from(FIRST_ID) =>
-            {
-                return Settled::WithRest { ending, behind, answer };
-            }
             // Where the server's own numbers are like clients', a KILL of one goes to it alone: in a text it would be taken for a client's
-            // once more, without end.
+            // once more, without end. (With a rest it is the victim's user who asks the server, and this one hears that it is done.)
             (Outcome::NoSuchClient | Outcome::AskServer(_) | Outcome::OfServer(_), rest) => {
                 (rest, MySqlError::no_such_client(id))
             }
@@ -375,15 +366,14 @@ impl Killers<'_> {
 }
 
 impl Behind {
-    /// The server answers the whole text: what was done here is nothing for it to do, with the same answer. This goes ahead of the rest.
-    pub(crate) fn as_query(&self, first: &[u8]) -> Vec<u8> {
+    /// The server answers the whole text: what was done here is nothing for it to do, with the same answer.
+    pub(crate) fn as_query(&self) -> Vec<u8> {
         let done = b"DO 0;".repeat(self.killed as usize);
-        let mut raw = Vec::with_capacity(TEXT_AT + done.len() + first.len() + self.rest().len());
+        let mut raw = Vec::with_capacity(TEXT_AT + done.len() + self.rest().len());
         let start = wire::begin_packet(&mut raw);
         raw.push(CommandKind::Query as u8);
-        for part in [&done, first, self.rest()] {
-            raw.extend_from_slice(part);
-        }
+        raw.extend_from_slice(&done);
+        raw.extend_from_slice(self.rest());
         wire::end_packet(&mut raw, start, &mut 0);
         raw
     }

@@ -6,7 +6,7 @@ use seam::{Address, Instant};
 
 use super::chosen::Choice;
 use super::following::Following;
-use crate::backend::{Afterwards, InFlight, Owner, Place};
+use crate::backend::{Afterwards, Backend, InFlight, Owner, Place};
 use crate::ids::BackendKey;
 use crate::pool::Pool;
 use crate::scheduling::Scheduling;
@@ -55,6 +55,14 @@ pub(crate) struct TakingUp<'a> {
     pub(crate) scheduling: &'a mut Scheduling,
     pub(crate) servers: &'a mut Servers,
     pub(crate) following: &'a mut Following,
+}
+
+impl Backend {
+    /// Statements go elsewhere from now on, where the number of its thread is another one's.
+    fn is_left(&mut self) {
+        self.afterwards = Afterwards::Close;
+        self.shown.serves = Serves::default();
+    }
 }
 
 impl TakingUp<'_> {
@@ -120,9 +128,7 @@ impl TakingUp<'_> {
     /// How one of them is left. What runs there comes to its end, where the server is up; nothing more is sent to it.
     pub(crate) fn leave(&mut self, key: BackendKey, leaving: &Leaving) -> Left {
         let Some(backend) = self.servers.get_mut(key) else { return Left::Later };
-        backend.afterwards = Afterwards::Close;
-        // The number of its thread is another one's at the server that is asked from now on.
-        backend.shown.serves = Serves::default();
+        backend.is_left();
         if backend.holder.is_some() && leaving.goes_on.is_some_and(|former| backend.place.is(former)) {
             self.following.leaves = Some(leaving.since);
             return Left::Later;
@@ -145,9 +151,7 @@ impl TakingUp<'_> {
         backend.place = Place::Former(Rc::clone(from));
         // Permits are for what stands at the new address. The former one may be dead, and what was sent there hang for long.
         backend.lend_permit(&mut self.scheduling.scheduler);
-        backend.afterwards = Afterwards::Close;
-        // Likewise.
-        backend.shown.serves = Serves::default();
+        backend.is_left();
         if backend.is_changing() {
             return Left::GivenUp;
         }

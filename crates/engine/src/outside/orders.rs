@@ -439,10 +439,6 @@ impl Engine {
             Settled::Done { answer } => self.answers().ok(killer, answer),
             Settled::GoesOn { behind, answer } => self.go_on_behind_kill(killer, behind, answer),
             Settled::ByServer { ending, kills } => self.queue_kill(killer, ending, kills),
-            Settled::WithRest { ending, behind, answer } => {
-                let kill = ending.text() + ";";
-                self.query_behind_kill(killer, behind.as_query(kill.as_bytes()), answer);
-            }
             Settled::Failed { killed, answer, error } => {
                 self.answers().error_behind_kills(killer, killed, answer, &error);
             }
@@ -455,7 +451,7 @@ impl Engine {
             let ours = self.kill_statement(key, target, answer, Some(behind));
             debug_assert!(ours, "a client's id, of somebody who has logged in");
         } else {
-            self.query_behind_kill(key, behind.as_query(b""), answer);
+            self.query_behind_kill(key, behind.as_query(), answer);
         }
     }
 
