@@ -48,9 +48,12 @@ impl Coalescer {
         self.waiting.values().find(|group| group.number == number).map(|group| group.leader)
     }
 
-    /// A group in which nobody follows is none for now.
-    pub(crate) fn forget(&mut self, hash: u64) {
-        self.waiting.remove(&hash);
+    /// A group that nobody has joined is none for now. One that has gone still takes a place in it, which those who come later are to find
+    /// taken.
+    pub(crate) fn forget_empty(&mut self, hash: u64) {
+        if self.waiting.get(&hash).is_some_and(|group| group.followers.is_empty()) {
+            self.waiting.remove(&hash);
+        }
     }
 
     /// Bytes of all waiting groups. The nodes of a B-tree are at least half full.

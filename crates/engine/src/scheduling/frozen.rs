@@ -70,10 +70,8 @@ impl Scheduling {
         let (place, next) = self.scheduler.freeze(now, key).ok_or(NotFrozen::Waits)?;
         aside.next_in_queue = next;
         aside.group = request.turn.group;
-        if let Some(hash) = request.turn.group
-            && !self.coalescer.leads_others(clients, key)
-        {
-            self.coalescer.forget(hash);
+        if let Some(hash) = request.turn.group {
+            self.coalescer.forget_empty(hash);
         }
         Ok((Some(FrozenWait::InQueue { place, leads: request.turn.group.is_some() }), aside))
     }
