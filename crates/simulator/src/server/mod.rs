@@ -332,7 +332,7 @@ impl Server {
         let duration = match statement {
             false => self.random.between(1, 20),
             // What checks ask: a server that does not answer is a fault, and drawn as one.
-            true if packet.payload[1..].starts_with(b"SHOW ") && self.database.member.is_some() => {
+            true if is_asked_by_checks(&packet.payload[1..]) && self.database.member.is_some() => {
                 self.random.between(1, 20)
             }
             true if sleeps || self.random.percent(self.speed.slow_percent) => self.random.between(1, slowly),
@@ -528,6 +528,11 @@ impl Server {
             self.hang_up(link);
         }
     }
+}
+
+/// Whether a text is one of those by which checks find out what a server is and how far it has come.
+fn is_asked_by_checks(text: &[u8]) -> bool {
+    text.starts_with(b"SHOW ") || text.starts_with(b"SELECT @@global.gtid")
 }
 
 /// Whether a command changes the row that everybody wants.
