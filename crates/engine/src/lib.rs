@@ -41,7 +41,6 @@ mod coalescing;
 mod control;
 mod engine;
 mod errors;
-mod found;
 mod ids;
 mod invariants;
 mod io;

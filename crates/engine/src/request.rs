@@ -6,7 +6,7 @@ pub(crate) mod frozen;
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{CharsetSetting, Classification, CodeEffects, Kind, Reads, ResourceChange, VariableUse};
+use sql::{CharsetSetting, Classification, CodeEffects, Kind, Reads, ResourceChange, RowsFound, VariableUse};
 use wire::Expect;
 
 use crate::backend::prepared::Serves;
@@ -15,7 +15,6 @@ use crate::client::bytes_held::Counted;
 use crate::client::held_answer::Held;
 use crate::client::priority::Priority;
 use crate::cluster::sent_before::SentBefore;
-use crate::found::Found;
 use crate::outside::measures::Command;
 use crate::outside::orders::to_be_ended::Kills;
 use crate::outside::slow_log::AtStart;
@@ -105,8 +104,8 @@ pub(crate) struct RequestChanges {
 pub(crate) struct RequestRows {
     /// FOUND_ROWS() is the number of its rows.
     pub(crate) are_counted: bool,
-    /// See [`Found`].
-    pub(crate) found: Found,
+    /// See [`RowsFound`].
+    pub(crate) found: RowsFound,
     /// `INSERT ... SELECT`, `CREATE TABLE ... SELECT` and the like: FOUND_ROWS() counts what was read.
     pub(crate) inserts_selection: bool,
     /// It uses no table, as far as it matters for diagnostics that are kept.
@@ -290,7 +289,7 @@ impl Request {
         statement: Classification,
         answer: u8,
     ) -> Self {
-        let are_counted = counts_rows(statement.kind, text);
+        let are_counted = sql::counts_rows(statement.kind, text);
         let collation = match &statement.charset {
             CharsetSetting::Names { collation: Some(span), .. } => {
                 Some(text[span.clone()].to_ascii_lowercase().into())
@@ -298,7 +297,7 @@ impl Request {
             _ => None,
         };
         let plain = Self::plain(raw, expect, command);
-        let found = if statement.rows_of_select { Found::of_text(text) } else { Found::default() };
+        let found = if statement.rows_of_select { RowsFound::of_text(text) } else { RowsFound::default() };
         Self {
             statement,
             answer,
@@ -459,44 +458,6 @@ fn variables_bytes(found: Option<&VariableUse>) -> usize {
 fn is_without_tables(kind: Kind) -> bool {
     use Kind::{Begin, Commit, Deallocate, Rollback, Savepoint, Set, UnlockTables, Use};
     matches!(kind, Set | Use | Begin | Commit | Rollback | Savepoint | UnlockTables | Deallocate)
-}
-
-/// Whether FOUND_ROWS() follows a statement's result: selections do, and those SHOW and DESCRIBE that are selections from
-/// INFORMATION_SCHEMA for the server (sql_parse.cc: prepare_schema_table); with MySQL an UPDATE of one table and DO, too. Tried on
-/// MariaDB 10.11 and MySQL 9.7.
-fn counts_rows(kind: Kind, text: &[u8]) -> bool {
-    const NO_SELECTION: [&[u8]; 9] = [
-        b"create",
-        b"grants",
-        b"engine",
-        b"master",
-        b"binary",
-        b"binlog",
-        b"slave",
-        b"processlist",
-        b"privileges",
-    ];
-    let mut words = steps::all(text).split(|b| !b.is_ascii_alphabetic()).filter(|word| !word.is_empty());
-    match kind {
-        Kind::Select => true,
-        Kind::Show => {
-            words.nth(1).is_some_and(|word| !NO_SELECTION.iter().any(|no| word.eq_ignore_ascii_case(no)))
-        }
-        Kind::Explain => {
-            words.next().is_some_and(|word| word.len() >= 4 && word[..4].eq_ignore_ascii_case(b"desc"))
-        }
-        // With a subquery, or more than one table, it depends on how it is executed.
-        Kind::Update => !words.any(|word| is_one_of(word, &[b"select", b"join"])),
-        // SIGNAL leaves the number as it was.
-        Kind::Do => !words.any(|word| is_one_of(word, &[b"select", b"join", b"signal", b"resignal"])),
-        // A count of warnings is a SELECT for the servers.
-        Kind::ShowDiagnostics => words.nth(1).is_some_and(|word| word.eq_ignore_ascii_case(b"count")),
-        _ => false,
-    }
-}
-
-fn is_one_of(word: &[u8], list: &[&[u8]]) -> bool {
-    list.iter().any(|listed| word.eq_ignore_ascii_case(listed))
 }
 
 /// Whether a text may hold more than one statement: any semicolon but at its end. Deliberately blind to quotes: a text

@@ -22,6 +22,7 @@ mod definitions;
 mod digest;
 mod effects;
 mod functions;
+mod get_diagnostics;
 mod hint;
 mod keyword;
 mod lexer;
@@ -30,6 +31,7 @@ mod pool;
 mod quote;
 mod read_hint;
 mod resource_change;
+mod rows_found;
 mod scan;
 mod select_list;
 mod set;
@@ -43,6 +45,7 @@ mod tracker;
 mod transaction;
 mod user_variables;
 mod versions;
+mod words;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, ServerKind, SessionCall, SessionFunction,
@@ -50,11 +53,13 @@ pub use classification::{
 };
 pub use definitions::{Definitions, QualifiedName, definitions};
 pub use effects::{Effects, Reads};
+pub use get_diagnostics::{DiagnosticsItem, GetDiagnostics};
 pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
 pub use read_hint::{READ_HINTS, ReadHint, read_hint};
 pub use resource_change::{PreparedText, ResourceChange, TableName, resource_change};
+pub use rows_found::{Offset, RowsFound};
 pub use steps::steps_taken;
 pub use stored_code::{CodeEffects, CodeKind, StoredCode, folded_name, has_letters_of, names, stored_code};
 pub use system_schema::{is_system_schema, may_name_system_schema};
@@ -63,3 +68,4 @@ pub use tracker::TrackerVariable;
 pub use transaction::{TransactionCommand, transaction_command};
 pub use user_variables::{Assignment, VariableUse, variable_use};
 pub use versions::may_be_stored_too;
+pub use words::{counts_rows, inserts_selection, plain_words, reads_no_table, says_from, sets_globals};

@@ -1,11 +1,10 @@
 //! The aftermath of a statement for its client's next one: ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID() and the diagnostics.
 
-use sql::{Effects, Kind};
+use sql::{Effects, Kind, Offset, RowsFound};
 use wire::Expect;
 
 use super::{InFlight, Owner, Summary};
 use crate::client::Client;
-use crate::found::{Found, Offset};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::request::{Request, RequestKind};
 use crate::server::Server;
@@ -185,8 +184,8 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
     let several = request.statement.several;
     let counts = if several { request.statement.rows_of_select } else { request.rows.are_counted };
     let found = match (summary.counts.found.filter(|_| counts), request.rows.found) {
-        (Some(_), Found::Values) if is_mariadb && !several => return FoundRows::AsBefore,
-        (Some(rows), Found::Limited { offset, .. }) => {
+        (Some(_), RowsFound::Values) if is_mariadb && !several => return FoundRows::AsBefore,
+        (Some(rows), RowsFound::Limited { offset, .. }) => {
             if request.rows.found.is_unsure(rows, is_mariadb) && !shared && summary.error.is_none() {
                 return FoundRows::OnServer;
             }

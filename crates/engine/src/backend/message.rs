@@ -11,7 +11,6 @@ use super::Backend;
 use super::compression::is_compressed;
 use crate::client::Client;
 use crate::client::bytes_held::ClientMemory;
-use crate::client::reading::says_from;
 use crate::outbox::Outbox;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::server::Server;
@@ -240,7 +239,7 @@ fn in_front(attributes: &QueryAttributes) -> &[u8] {
 fn first_says_from(text: &[u8]) -> bool {
     /// A SELECT names its tables sooner.
     const MOST: usize = 16 << 10;
-    text[..text.len().min(MOST)].split(|&byte| byte == b';').next().is_some_and(says_from)
+    text[..text.len().min(MOST)].split(|&byte| byte == b';').next().is_some_and(sql::says_from)
 }
 
 /// How answers on a backend are to be read for a client.

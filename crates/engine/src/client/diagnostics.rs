@@ -1,6 +1,6 @@
 //! What a client asks about the warnings and errors of its statement before, once its backend has been given back.
 
-use sql::{Assignment, VariableUse};
+use sql::{Assignment, GetDiagnostics, VariableUse};
 
 use super::Client;
 use super::bytes_held::ClientMemory;
@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::session::aftermath::{self, Diagnostics, List, Reader, Selection};
-use crate::session::conditions::{self, Answer, GetDiagnostics, Left};
+use crate::session::conditions::{self, Answer, Left};
 use crate::session::literals;
 use crate::session::sql_states::SqlState;
 use crate::settings::Settings;
@@ -165,7 +165,7 @@ impl SavedDiagnostics<'_> {
             charset: &self.sessions.state(session).charset,
             is_mariadb: self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb),
         };
-        Some(match asked.answer(&left)? {
+        Some(match left.answer(asked)? {
             Answer::Sets(sets) => self.set_to(sets, answer),
             Answer::NoSuchCondition => self.no_such_condition(),
         })

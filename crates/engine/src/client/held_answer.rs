@@ -3,7 +3,6 @@
 use sql::{Classification, Kind};
 
 use super::process_list::{self, Served};
-use crate::steps;
 
 /// What becomes of an answer that is held.
 pub(crate) enum Held {
@@ -27,7 +26,7 @@ impl Held {
         if statement.several {
             return None;
         }
-        let mut words = words_of(text);
+        let mut words = sql::plain_words(text);
         match (words.next()?.as_slice(), words.next()?.as_slice()) {
             (b"show", b"status") => Some(Self::Counters),
             (b"show", b"session" | b"local") if words.next()? == b"status" => Some(Self::Counters),
@@ -38,12 +37,6 @@ impl Held {
             _ => None,
         }
     }
-}
-
-/// What stands between spaces and semicolons, in lower case.
-pub(super) fn words_of(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let words = steps::all(text).split(|byte| byte.is_ascii_whitespace() || *byte == b';');
-    words.filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase)
 }
 
 #[cfg(test)]

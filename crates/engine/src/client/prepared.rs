@@ -11,7 +11,7 @@
 use std::rc::Rc;
 
 use seam::Instant;
-use sql::{Classification, KillTarget, Kind, Whom};
+use sql::{Classification, KillTarget, Kind, RowsFound, Whom};
 use wire::{Capabilities, ClientMetadata, Expect};
 
 use super::Client;
@@ -23,7 +23,6 @@ use super::statements::{ClientStatement, ClientStatements, LentStatement, LongDa
 use crate::backend::prepared::Serves;
 use crate::control::facts::Facts;
 use crate::errors::MySqlError;
-use crate::found::Found;
 use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
 use crate::outside::views::Views;
@@ -51,7 +50,7 @@ impl Server {
 
 impl SessionTables {
     /// An execution, as it has come from its client. What is known of a text by `answered_definition` its template does not say.
-    pub(crate) fn execution(&self, about: About, found: Found, message: Vec<u8>, answer: u8) -> Request {
+    pub(crate) fn execution(&self, about: About, found: RowsFound, message: Vec<u8>, answer: u8) -> Request {
         let template = self.definitions.get(about.definition).template.without_calls();
         Request {
             answer,
@@ -270,9 +269,9 @@ impl PreparedStatements<'_> {
         key: ClientKey,
         number: u32,
         execution: Execution<'_>,
-        found: Found,
+        found: RowsFound,
         long_data: bool,
-    ) -> Found {
+    ) -> RowsFound {
         let Some(statement) = self.client_statement(key, number) else { return found };
         let (definition, types) = (statement.definition, statement.types.clone());
         let parameters = usize::from(self.sessions.definitions.get(definition).parameters);

@@ -4,8 +4,6 @@
 //! rows the id of a client stands in the place of its backend's: of those that a backend has served from before the
 //! statement until its end, so that none is named for what another one did.
 
-use super::held_answer::words_of;
-
 /// Digits of the largest thread id (a BIGINT).
 const LONGEST_ID: u8 = 20;
 
@@ -14,7 +12,7 @@ pub(crate) type Served = Box<[(u32, u32)]>;
 
 /// Whether a text is `SHOW [FULL] PROCESSLIST` and nothing else.
 pub(crate) fn is_asked_for(text: &[u8]) -> bool {
-    let mut words = words_of(text);
+    let mut words = sql::plain_words(text);
     if words.next().as_deref() != Some(b"show") {
         return false;
     }

@@ -10,7 +10,6 @@ use wire::Expect;
 
 use super::held_answer::Held;
 use crate::client::bytes_held::Counted;
-use crate::control::defaults;
 use crate::learned::digests;
 use crate::request::found_ahead::FoundAhead;
 use crate::request::{QueryAttributes, Request, RequestChanges, RequestKind};
@@ -125,10 +124,10 @@ impl Request {
         let statement = &request.statement;
         // What waits for a permit may wait for what it is to end.
         request.turn.urgent = matches!(statement.kind, Kind::Kill(_));
-        request.rows.without_tables = wants.tables && uses_no_table(statement, text);
+        request.rows.without_tables = wants.tables && sql::reads_no_table(statement.kind, text);
         request.held = Held::of_text(statement, text);
-        request.changes.globals = defaults::may_be_set(statement, text);
-        request.rows.inserts_selection = inserts_selection(statement, text);
+        request.changes.globals = sql::sets_globals(statement.kind, text);
+        request.rows.inserts_selection = sql::inserts_selection(statement.kind, text);
         request.changes.named_resource = resource_change_of(statement, text, mode, wants.gives).map(Box::new);
         request.changes.variables =
             wants.variables.then(|| variable_use(statement, text, mode)).flatten().map(Box::new);
@@ -147,8 +146,8 @@ impl Request {
             collation: found.changes.collation,
             counts_rows: found.rows.are_counted,
             found: found.rows.found,
-            inserts_selection: inserts_selection(&found.statement, text),
-            without_tables: uses_no_table(&found.statement, text),
+            inserts_selection: sql::inserts_selection(found.statement.kind, text),
+            without_tables: sql::reads_no_table(found.statement.kind, text),
             statement: found.statement,
             // They are places in the text, which may change until it is sent.
             calls: Vec::new(),
@@ -176,22 +175,4 @@ pub(super) fn with_text_of<T>(raw: &mut Vec<u8>, look: impl FnOnce(&[u8]) -> T) 
     let found = look(raw.get(1..).unwrap_or_default());
     wire::pack_message(raw, &mut 0);
     found
-}
-
-/// As far as it matters for diagnostics that are kept.
-fn uses_no_table(statement: &Classification, text: &[u8]) -> bool {
-    matches!(statement.kind, Kind::Select | Kind::Do) && !says_from(text)
-}
-
-/// The word, and not a part of FROM_UNIXTIME().
-pub(crate) fn says_from(text: &[u8]) -> bool {
-    steps::all(text)
-        .split(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
-        .any(|word| word.eq_ignore_ascii_case(b"from"))
-}
-
-/// `INSERT ... SELECT` and the like.
-fn inserts_selection(statement: &Classification, text: &[u8]) -> bool {
-    matches!(statement.kind, Kind::Insert | Kind::Replace | Kind::Ddl)
-        && steps::all(text).windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
 }

@@ -7,14 +7,12 @@
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{Classification, Kind};
 
 use crate::backend::own_answers::rows_of;
 use crate::frozen::Distance;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::session::SessionTables;
-use crate::steps;
 
 /// Who has seen that a copy is old asks for a fresh one, of the accounts too: this many a second at most.
 pub(super) const SHORTEST_REFRESH: Duration = Duration::from_millis(20);
@@ -214,16 +212,8 @@ fn values(answer: &[u8]) -> Values {
     rows_of(answer).into_iter().filter_map(pair).collect()
 }
 
-/// Says whether a statement may set global values. MySQL's SET PERSIST does, too.
-pub(crate) fn may_be_set(statement: &Classification, text: &[u8]) -> bool {
-    let word =
-        |word: &[u8]| [&b"global"[..], b"persist"].iter().any(|scope| word.eq_ignore_ascii_case(scope));
-    statement.kind == Kind::Set && steps::all(text).split(|byte| !byte.is_ascii_alphabetic()).any(word)
-}
-
 #[cfg(test)]
 mod tests {
-    use sql::LexMode;
     use wire::{Capabilities, Column, ResultSetWriter, StatusFlags};
 
     use seam::{Input, Output, Program as _};
@@ -316,20 +306,6 @@ mod tests {
         engine.servers.primary_mut().control.defaults.asked_anew();
         assert!(take(&mut engine, answer(&[("optimizer_switch", "new=on")])), "but backends are renewed");
         assert_eq!(set_of(&engine), "");
-    }
-
-    #[test]
-    fn only_a_scope_makes_a_set_global() {
-        let sets =
-            |text: &str| may_be_set(&sql::classify(text.as_bytes(), LexMode::default()), text.as_bytes());
-        for text in
-            ["SET GLOBAL sql_mode = ''", "set @@global.time_zone='SYSTEM'", "SET a = 1, PERSIST b = 2"]
-        {
-            assert!(sets(text), "{text}");
-        }
-        for text in ["SET sql_mode = ''", "SELECT 'global'", "SET globally = 1", "SET NAMES utf8mb4"] {
-            assert!(!sets(text), "{text}");
-        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use seam::{ConnectionId, Peer};
 use sql::{
-    CharsetSetting, Classification, CodeEffects, Effects, KillTarget, Kind, LexMode, PoolVariable,
-    PreparedText, ReadHint, Reads, ResourceChange, ServerKind, SessionCall, SessionFunction, SetVariables,
-    TableName, TrackerVariable, TransactionCommand, VariableUse, Whom,
+    CharsetSetting, Classification, CodeEffects, Effects, KillTarget, Kind, LexMode, Offset, PoolVariable,
+    PreparedText, ReadHint, Reads, ResourceChange, RowsFound, ServerKind, SessionCall, SessionFunction,
+    SetVariables, TableName, TrackerVariable, TransactionCommand, VariableUse, Whom,
 };
 use wire::{Capabilities, Expect, StatusFlags};
 
@@ -25,6 +25,8 @@ plain!(struct Classification {
     sets_last_insert_id, sets_pool_variable, releases_connection, rows_of_select, comment_at_end, inserts,
     parses_while_it_runs, variables, transaction,
 });
+plain!(enum RowsFound { 0 => Sent, 1 => Limited { offset, united }, 2 => Values });
+plain!(enum Offset { 0 => Of(rows), 1 => Last, 2 => LastButOne });
 plain!(struct SetVariables { all, unreported, for_its_duration });
 plain!(struct LexMode { ansi_quotes, no_backslash_escapes, high_blank, server, version });
 plain!(enum ServerKind { 0 => Unknown, 1 => MariaDb, 2 => MySql });

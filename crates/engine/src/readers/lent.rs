@@ -5,8 +5,8 @@ use std::fmt;
 use seam::Instant;
 
 use crate::client::bytes_held::Counted;
-use crate::found::Found;
 use crate::request::{About, Request, TEXT_AT};
+use sql::RowsFound;
 
 /// A client whose statement is on its way to a replica, or there.
 pub(crate) struct Lent {
@@ -17,7 +17,7 @@ pub(crate) struct Lent {
     /// The statement as the client has sent it, for the primary; empty while [`At::Waiting`] has it.
     pub(super) raw: Vec<u8>,
     /// What it executes, where that is a prepared statement, and what is known of its rows.
-    pub(super) about: Option<(About, Found)>,
+    pub(super) about: Option<(About, RowsFound)>,
     pub(super) counted: Counted,
 }
 

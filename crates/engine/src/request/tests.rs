@@ -18,19 +18,6 @@ fn mysql_forgets_diagnostics_sooner() {
 }
 
 #[test]
-fn a_count_of_warnings_counts_as_a_selection_and_so_may_an_update() {
-    let counts = |text: &str| {
-        let statement = sql::classify(text.as_bytes(), LexMode::default());
-        counts_rows(statement.kind, text.as_bytes())
-    };
-    assert!(counts("DO 1") && !counts("SIGNAL SQLSTATE '01234'") && !counts("DO (SELECT 1)"));
-    assert!(counts("SHOW COUNT(*) WARNINGS") && counts("show count(*) errors"));
-    assert!(
-        !counts("SHOW WARNINGS") && !counts("SHOW ERRORS LIMIT 1") && !counts("GET DIAGNOSTICS @a = NUMBER")
-    );
-}
-
-#[test]
 fn only_a_semicolon_at_the_end_is_surely_one_statement() {
     assert!(!may_be_several(b"SELECT 1"));
     assert!(!may_be_several(b"SELECT 1; \n;"));

@@ -1,6 +1,6 @@
 //! `GET DIAGNOSTICS`, answered from the server's own answer to SHOW WARNINGS, which is kept for the client.
 
-use sql::Assignment;
+use sql::{Assignment, DiagnosticsItem, GetDiagnostics};
 
 use super::Charset;
 use super::aftermath::{LEVELS, packet_at};
@@ -9,41 +9,6 @@ use crate::errors::ServerError;
 
 /// ER_DA_INVALID_CONDITION_NUMBER: the statement succeeds, and leaves it behind what was there.
 const NO_SUCH_CONDITION: (u16, &str) = (1758, "Invalid condition number");
-
-/// Which of all that can be asked for is answered here. The rest (CLASS_ORIGIN, ROW_NUMBER, COLUMN_NAME and their like) SHOW WARNINGS
-/// does not tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Item {
-    Number,
-    RowCount,
-    State,
-    Code,
-    Message,
-}
-
-impl Item {
-    fn named(name: &[u8], of_condition: bool) -> Option<Self> {
-        let item = match &name.to_ascii_uppercase()[..] {
-            b"NUMBER" => Self::Number,
-            b"ROW_COUNT" => Self::RowCount,
-            b"RETURNED_SQLSTATE" => Self::State,
-            b"MYSQL_ERRNO" => Self::Code,
-            b"MESSAGE_TEXT" => Self::Message,
-            _ => return None,
-        };
-        let is_of_condition = !matches!(item, Self::Number | Self::RowCount);
-        (is_of_condition == of_condition).then_some(item)
-    }
-}
-
-/// A `GET DIAGNOSTICS` of the plain form: `[CURRENT]`, a condition by a number in digits, user variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GetDiagnostics {
-    /// From 1 on; `None` where it asks for the statement.
-    condition: Option<u16>,
-    /// Variables, in lower case, and what they are to hold.
-    targets: Vec<(Box<[u8]>, Item)>,
-}
 
 /// The variables may be set to so many bytes in all, where a message counts once for each that is set to it. Each of the few items that there
 /// are takes less than 1 KiB once.
@@ -67,7 +32,7 @@ pub(crate) struct Left<'a> {
     pub(crate) is_mariadb: bool,
 }
 
-/// See [`GetDiagnostics::answer`].
+/// See [`Left::answer`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Variables and the expressions that they are to be set to.
@@ -76,38 +41,14 @@ pub(crate) enum Answer {
     NoSuchCondition,
 }
 
-impl GetDiagnostics {
-    /// `None` for any other form, and anything else.
-    pub(crate) fn of(text: &[u8]) -> Option<Self> {
-        let mut words = Words(text);
-        words.word(b"GET")?;
-        let _ = words.word(b"CURRENT");
-        words.word(b"DIAGNOSTICS")?;
-        let condition = match words.word(b"CONDITION") {
-            Some(()) => Some(std::str::from_utf8(words.name()?).ok()?.parse().ok()?),
-            None => None,
-        };
-        let mut targets = Vec::new();
-        loop {
-            words.sign(b'@')?;
-            let name = words.variable()?.to_ascii_lowercase().into();
-            words.sign(b'=')?;
-            targets.push((name, Item::named(words.name()?, condition.is_some())?));
-            if words.sign(b',').is_none() {
-                break;
-            }
-        }
-        let _ = words.sign(b';');
-        words.0.trim_ascii().is_empty().then_some(Self { condition, targets })
-    }
-
+impl Left<'_> {
     /// `None` where what is kept does not tell, or it would take too much to say it again and again.
-    pub(crate) fn answer(&self, left: &Left<'_>) -> Option<Answer> {
-        if self.condition == Some(0) {
+    pub(crate) fn answer(&self, asked: &GetDiagnostics) -> Option<Answer> {
+        if asked.condition == Some(0) {
             return Some(Answer::NoSuchCondition);
         }
-        let conditions = left.reply.map_or_else(|| Some(Vec::new()), conditions)?;
-        let condition = match self.condition {
+        let conditions = self.reply.map_or_else(|| Some(Vec::new()), conditions)?;
+        let condition = match asked.condition {
             None => None,
             Some(number) => match usize::from(number).checked_sub(1).and_then(|at| conditions.get(at)) {
                 None => return Some(Answer::NoSuchCondition),
@@ -118,18 +59,18 @@ impl GetDiagnostics {
         let is_last =
             |condition: &Condition<'_>| last_error.is_some_and(|last| std::ptr::eq(last, condition));
         let state = |condition: &Condition<'_>| {
-            let told = left.sql_state.filter(|_| is_last(condition));
-            told.map(SqlState::text).or_else(|| state_of(condition.code, left.is_mariadb).copied())
+            let told = self.sql_state.filter(|_| is_last(condition));
+            told.map(SqlState::text).or_else(|| state_of(condition.code, self.is_mariadb).copied())
         };
-        let mut sets = Vec::with_capacity(self.targets.len());
+        let mut sets = Vec::with_capacity(asked.targets.len());
         let mut length = 0;
-        for (name, item) in &self.targets {
+        for (name, item) in &asked.targets {
             let value = match (item, condition) {
-                (Item::RowCount, _) => left.row_count.to_string(),
-                (Item::Number, _) | (_, None) => unsigned(conditions.len()),
-                (Item::Code, Some(condition)) => unsigned(condition.code.into()),
-                (Item::State, Some(condition)) => string(&state(condition)?),
-                (Item::Message, Some(condition)) => string(condition.text(left.charset)?),
+                (DiagnosticsItem::RowCount, _) => self.row_count.to_string(),
+                (DiagnosticsItem::Number, _) | (_, None) => unsigned(conditions.len()),
+                (DiagnosticsItem::Code, Some(condition)) => unsigned(condition.code.into()),
+                (DiagnosticsItem::State, Some(condition)) => string(&state(condition)?),
+                (DiagnosticsItem::Message, Some(condition)) => string(condition.text(self.charset)?),
             };
             length += value.len();
             if length > MOST_SET {
@@ -219,48 +160,6 @@ fn conditions(reply: &[u8]) -> Option<Vec<Condition<'_>>> {
     Some(found)
 }
 
-/// The rest of a text, word by word.
-struct Words<'t>(&'t [u8]);
-
-impl<'t> Words<'t> {
-    fn sign(&mut self, sign: u8) -> Option<()> {
-        self.0 = self.0.trim_ascii_start().strip_prefix(&[sign])?;
-        Some(())
-    }
-
-    fn word(&mut self, word: &[u8]) -> Option<()> {
-        let rest = self.0;
-        if self.name().is_some_and(|name| name.eq_ignore_ascii_case(word)) {
-            return Some(());
-        }
-        self.0 = rest;
-        None
-    }
-
-    /// A word or a number.
-    fn name(&mut self) -> Option<&'t [u8]> {
-        self.0 = self.0.trim_ascii_start();
-        self.run(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    }
-
-    /// The name of a user variable, right behind its sign.
-    fn variable(&mut self) -> Option<&'t [u8]> {
-        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.$".contains(&byte);
-        let Some(rest) = self.0.strip_prefix(b"`") else { return self.run(is_of_name) };
-        self.0 = rest;
-        let name = self.run(is_of_name)?;
-        self.0 = self.0.strip_prefix(b"`")?;
-        Some(name)
-    }
-
-    fn run(&mut self, belongs: impl Fn(u8) -> bool) -> Option<&'t [u8]> {
-        let length = self.0.iter().take_while(|&&byte| belongs(byte)).count();
-        let (run, rest) = self.0.split_at(length);
-        self.0 = rest;
-        (!run.is_empty()).then_some(run)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use wire::{Capabilities, StatusFlags};
@@ -292,7 +191,7 @@ mod tests {
         let charset = Charset { results: results.as_bytes().into(), ..Charset::default() };
         let sql_state = SqlState::of(*b"45001");
         let left = Left { reply, sql_state, row_count: -1, charset: &charset, is_mariadb: true };
-        Some(match GetDiagnostics::of(text.as_bytes())?.answer(&left)? {
+        Some(match left.answer(&GetDiagnostics::of(text.as_bytes())?)? {
             Answer::Sets(sets) => String::from_utf8(set_text(&sets)).unwrap(),
             Answer::NoSuchCondition => String::from("no such condition"),
         })
@@ -344,21 +243,5 @@ mod tests {
         let in_latin1 = |text: &str| answer(text, Some(&reply), "latin1");
         assert_eq!(in_latin1("GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT"), None);
         assert!(in_latin1("GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT").is_some());
-        for text in [
-            "GET STACKED DIAGNOSTICS @n = NUMBER",
-            "GET DIAGNOSTICS CONDITION @i @m = MESSAGE_TEXT",
-            "GET DIAGNOSTICS CONDITION 1 @m = COLUMN_NAME",
-            "GET DIAGNOSTICS CONDITION 1 @m = NUMBER",
-            "GET DIAGNOSTICS @m = MESSAGE_TEXT",
-            "GET DIAGNOSTICS n = NUMBER",
-            "GET DIAGNOSTICS @'a b' = NUMBER",
-            "GET DIAGNOSTICS @n = NUMBER, ",
-            "GET DIAGNOSTICS @n = NUMBER; SELECT 1",
-            "GET DIAGNOSTICS /* */ @n = NUMBER",
-            "GET DIAGNOSTICS",
-            "SHOW WARNINGS",
-        ] {
-            assert_eq!(GetDiagnostics::of(text.as_bytes()), None, "{text}");
-        }
     }
 }

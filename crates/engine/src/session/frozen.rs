@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use sql::{Classification, LexMode};
+use sql::{Classification, LexMode, RowsFound};
 
 use super::statements::{Definition, DefinitionId, Template};
 use super::{SessionState, SessionTables};
-use crate::found::Found;
 use crate::stored_code::LargeDefinition;
 
 /// See [`Definition`].
@@ -29,7 +28,7 @@ pub(crate) struct FrozenTemplate {
     statement: Classification,
     collation: Option<Box<[u8]>>,
     counts_rows: bool,
-    found: Found,
+    found: RowsFound,
     inserts_selection: bool,
     without_tables: bool,
     calls: Vec<sql::SessionCall>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::session::{SessionId, SessionTables};
 use crate::stored_code::LargeDefinition;
-use sql::{Classification, Kind, SessionCall};
+use sql::{Classification, Kind, RowsFound, SessionCall};
 
 /// The number of a stored definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +42,7 @@ pub(crate) struct Template {
     /// See [`crate::request::Request`].
     pub(crate) collation: Option<Box<[u8]>>,
     pub(crate) counts_rows: bool,
-    pub(crate) found: crate::found::Found,
+    pub(crate) found: RowsFound,
     pub(crate) inserts_selection: bool,
     pub(crate) without_tables: bool,
     /// Where its text asks for what the client carries; the statement, which each execution has a copy of, does not say it again.
@@ -76,7 +76,7 @@ impl Template {
             statement,
             collation: None,
             counts_rows: false,
-            found: crate::found::Found::default(),
+            found: RowsFound::default(),
             inserts_selection: false,
             without_tables: false,
             calls: Vec::new(),
@@ -198,6 +198,12 @@ impl Definitions {
     pub(crate) fn types_id(&self, id: DefinitionId, types: &[u8]) -> Option<TypesId> {
         let place = self.get(id).types.iter().position(|known| **known == *types)?;
         u16::try_from(place).ok().map(TypesId)
+    }
+
+    /// How many hold each definition, and the session state that it holds.
+    pub(crate) fn holder_counts(&self) -> BTreeMap<DefinitionId, (u32, SessionId)> {
+        let id = |index| DefinitionId(u32::try_from(index).expect("fewer definitions than memory has bytes"));
+        self.entries.iter().map(|(index, it)| (id(index), (it.holders, it.session))).collect()
     }
 
     /// How many there are.

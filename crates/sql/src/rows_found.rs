@@ -1,10 +1,10 @@
 //! What the text of a SELECT tells of FOUND_ROWS() behind it, beyond the rows that its answer has.
 
-use crate::steps;
+use crate::words::all;
 
 /// How the number of rows in the answer leads to that of FOUND_ROWS(). Seen with MariaDB 10.11 and MySQL 8.0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum RowsFound {
     /// They are the same.
     #[default]
     Sent,
@@ -21,19 +21,18 @@ pub(crate) enum Found {
 
 /// An offset of LIMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offset {
+pub enum Offset {
+    /// A number.
     Of(u64),
-    /// The value of a parameter: of the last one, or of the one before that.
+    /// The value of the last parameter.
     Last,
+    /// The value of the parameter before the last.
     LastButOne,
 }
 
-plain!(enum Found { 0 => Sent, 1 => Limited { offset, united }, 2 => Values });
-plain!(enum Offset { 0 => Of(rows), 1 => Last, 2 => LastButOne });
-
-impl Found {
-    /// Where the values of parameters are known.
-    pub(crate) fn given(self, last: impl Fn(usize) -> Option<u64>) -> Self {
+impl RowsFound {
+    /// The same where the values of parameters are known: that of the last one is `last(0)`, of the one before that `last(1)`.
+    pub fn given(self, last: impl Fn(usize) -> Option<u64>) -> Self {
         let Self::Limited { offset, united } = self else { return self };
         let offset = match offset {
             Offset::Of(_) => Some(offset),
@@ -43,27 +42,26 @@ impl Found {
         Self::Limited { offset: offset.unwrap_or(Offset::Last), united }
     }
 
-    /// Whether only the server knows, since the offset is a parameter that cannot be read.
-    pub(crate) fn is_unknown(self) -> bool {
+    /// Says whether only the server knows, since the offset is a parameter that cannot be read.
+    pub fn is_unknown(self) -> bool {
         matches!(self, Self::Limited { offset: Offset::Last | Offset::LastButOne, .. })
     }
 
-    /// Whether only the server knows behind an answer of so many rows.
-    pub(crate) fn is_unsure(self, rows: u64, is_mariadb: bool) -> bool {
+    /// Says whether only the server knows behind an answer of so many rows.
+    pub fn is_unsure(self, rows: u64, is_mariadb: bool) -> bool {
         let Self::Limited { offset, united } = self else { return false };
         self.is_unknown() || (united && is_mariadb) || (rows == 0 && offset != Offset::Of(0))
     }
 
     /// Of the text of a SELECT or VALUES, the last of its statements. What has comments, or anything else behind its LIMIT, counts as
     /// without one.
-    pub(crate) fn of_text(text: &[u8]) -> Self {
+    pub fn of_text(text: &[u8]) -> Self {
         let starts_with_values = text.get(..6).is_some_and(|word| word.eq_ignore_ascii_case(b"values"));
         if starts_with_values {
             return Self::Values;
         }
         let Some(offset) = offset_at_end(text) else { return Self::Sent };
-        let has =
-            |part: &[u8]| steps::all(text).windows(part.len()).any(|bytes| bytes.eq_ignore_ascii_case(part));
+        let has = |part: &[u8]| all(text).windows(part.len()).any(|bytes| bytes.eq_ignore_ascii_case(part));
         if has(b"--") || has(b"#") || has(b"/*") {
             return Self::Sent;
         }
@@ -120,45 +118,45 @@ mod tests {
 
     #[test]
     fn offsets_are_the_values_of_parameters() {
-        let found = |text: &str| Found::of_text(text.as_bytes());
+        let found = |text: &str| RowsFound::of_text(text.as_bytes());
         let given = |text, values: [Option<u64>; 2]| found(text).given(|place| values[place]);
-        let of = |offset| Found::Limited { offset: Offset::Of(offset), united: false };
+        let of = |offset| RowsFound::Limited { offset: Offset::Of(offset), united: false };
         assert_eq!(given("SELECT a FROM t LIMIT ?, ?", [Some(10), Some(40)]), of(40));
         assert_eq!(given("SELECT a FROM t LIMIT ? OFFSET ?", [Some(10), Some(40)]), of(10));
         assert_eq!(given("SELECT a FROM t LIMIT 3, ?", [None, None]), of(3));
         let unknown = given("SELECT a FROM t LIMIT ?, ?", [Some(10), None]);
         assert!(unknown.is_unknown() && !of(10).is_unknown());
-        assert_eq!(given("SELECT a FROM t", [None, None]), Found::Sent);
+        assert_eq!(given("SELECT a FROM t", [None, None]), RowsFound::Sent);
     }
 
     #[test]
     fn limits_at_the_end_are_read() {
-        let limited = |offset, united| Found::Limited { offset: Offset::Of(offset), united };
-        let by_parameter = |offset| Found::Limited { offset, united: false };
+        let limited = |offset, united| RowsFound::Limited { offset: Offset::Of(offset), united };
+        let by_parameter = |offset| RowsFound::Limited { offset, united: false };
         for (text, found) in [
             ("SELECT * FROM t ORDER BY c LIMIT 2,1", limited(2, false)),
             ("select * from t limit 20 , 10 ; ", limited(20, false)),
             ("SELECT a FROM t LIMIT 10\nOFFSET 40", limited(40, false)),
             ("SELECT a FROM t LIMIT 10", limited(0, false)),
             ("SELECT a FROM t UNION SELECT b FROM t LIMIT 1", limited(0, true)),
-            ("VALUES (1),(2)", Found::Values),
-            ("SELECT a FROM t", Found::Sent),
+            ("VALUES (1),(2)", RowsFound::Values),
+            ("SELECT a FROM t", RowsFound::Sent),
             ("SELECT a FROM t LIMIT ?", limited(0, false)),
             ("SELECT a FROM t LIMIT ?,?", by_parameter(Offset::LastButOne)),
             ("SELECT a FROM t LIMIT ?, 5", by_parameter(Offset::Last)),
             ("SELECT a FROM t LIMIT 5,?;", limited(5, false)),
             ("SELECT a FROM t LIMIT ? OFFSET ?", by_parameter(Offset::Last)),
             ("SELECT a FROM t LIMIT ? OFFSET 3", limited(3, false)),
-            ("SELECT a FROM t WHERE b = (SELECT c FROM u LIMIT 2,1)", Found::Sent),
-            ("SELECT a FROM t -- LIMIT 2,1", Found::Sent),
-            ("SELECT a FROM t ORDER BY my_limit 2,1", Found::Sent),
-            ("SELECT 'limit 2,1'", Found::Sent),
-            ("SELECT 1,2", Found::Sent),
-            ("SELECT a LIMIT 99999999999999999999,1", Found::Sent),
-            ("2,1", Found::Sent),
-            ("", Found::Sent),
+            ("SELECT a FROM t WHERE b = (SELECT c FROM u LIMIT 2,1)", RowsFound::Sent),
+            ("SELECT a FROM t -- LIMIT 2,1", RowsFound::Sent),
+            ("SELECT a FROM t ORDER BY my_limit 2,1", RowsFound::Sent),
+            ("SELECT 'limit 2,1'", RowsFound::Sent),
+            ("SELECT 1,2", RowsFound::Sent),
+            ("SELECT a LIMIT 99999999999999999999,1", RowsFound::Sent),
+            ("2,1", RowsFound::Sent),
+            ("", RowsFound::Sent),
         ] {
-            assert_eq!(Found::of_text(text.as_bytes()), found, "{text}");
+            assert_eq!(RowsFound::of_text(text.as_bytes()), found, "{text}");
         }
     }
 }
