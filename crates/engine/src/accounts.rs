@@ -450,6 +450,13 @@ impl Identities {
             && accounts.named(&account.user, &account.host).is_some_and(same)
     }
 
+    /// How many hold each identity.
+    pub(crate) fn holder_counts(&self) -> BTreeMap<IdentityId, u32> {
+        let id =
+            |index| IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"));
+        self.entries.iter().map(|(index, entry)| (id(index), entry.holders)).collect()
+    }
+
     /// How many hold it.
     pub(crate) fn holders(&self, id: IdentityId) -> usize {
         self.entries[id.0 as usize].holders as usize

@@ -72,8 +72,7 @@ pub struct Engine {
     pub(crate) orders: Orders,
 }
 
-/// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients
-/// take about a millisecond.
+/// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients take a millisecond.
 const SWEEP: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -430,6 +429,7 @@ impl Engine {
     fn check_turn(&self) {
         let (clients, scheduler) = (&self.clients, &self.scheduling.scheduler);
         invariants::check(clients, &self.servers, &self.io, scheduler, &self.pool, &self.client_memory);
+        invariants::check_holders(clients, &self.servers, &self.sessions, &self.logins.identities);
         assert_eq!(self.readers.lost_backends(), 0, "backends of servers that are lost");
         // One that has finished is asked by nobody any more.
         if self.orders.draining.is_none() || !self.clients.is_empty() {

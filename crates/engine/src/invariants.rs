@@ -1,8 +1,12 @@
 //! Checks what must agree between clients, servers and backends, after each turn of a debug build, in the simulator first of all.
 
+use std::collections::BTreeMap;
+
+use crate::accounts::Identities;
 use crate::backend::{Backend, Owner, Permit};
 use crate::client::attempt::Login;
 use crate::client::bytes_held::ClientMemory;
+use crate::client::statements::ClientStatements;
 use crate::client::{Client, Phase};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::io::{Io, Role};
@@ -10,6 +14,7 @@ use crate::pool::Pool;
 use crate::scheduler::Scheduler;
 use crate::server::Server;
 use crate::servers::Servers;
+use crate::session::SessionTables;
 
 /// All clients are looked at where there are no more: tests with crowds would take their time for nothing else.
 const FEW: usize = 1000;
@@ -117,4 +122,45 @@ impl Client {
             .any(|statement| matches!(statement.owner, Owner::Client { client, .. } if client == key));
         assert!(backend.holder == Some(key) || shares, "{key:?} is on {held:?}");
     }
+}
+
+/// What is stored once for all is held as often as it is counted: it would stay for ever otherwise, or become something else under those
+/// that still have it.
+///
+/// # Panics
+///
+/// Where that is not so.
+pub(crate) fn check_holders(
+    clients: &Table<ClientKey, Client>,
+    servers: &Servers,
+    sessions: &SessionTables,
+    identities: &Identities,
+) {
+    if clients.len().max(sessions.statement_count as usize) > FEW {
+        return;
+    }
+    let backends = || servers.backends().map(|(_, backend)| backend);
+    let of_clients = clients.iter().filter_map(|(_, client)| client.identity);
+    let held = counted(of_clients.chain(backends().map(|backend| backend.account.identity)));
+    assert_eq!(identities.holder_counts(), held, "who holds identities");
+    let of_clients = clients.iter().filter_map(|(_, client)| client.session.statements.as_deref());
+    let of_clients = of_clients.flat_map(ClientStatements::definitions);
+    let held =
+        counted(of_clients.chain(backends().flat_map(|backend| backend.session.prepared.definitions())));
+    let definitions = sessions.definitions.holder_counts();
+    let count = definitions.iter().map(|(&id, &(holders, _))| (id, holders)).collect::<BTreeMap<_, _>>();
+    assert_eq!(count, held, "who holds definitions");
+    let of_clients = clients.iter().filter_map(|(_, client)| client.session.id);
+    let of_backends = backends().map(|backend| backend.session.id);
+    let of_definitions = definitions.values().map(|&(_, session)| session);
+    let of_answers = sessions.known_answers.states();
+    let held = counted(of_clients.chain(of_backends).chain(of_definitions).chain(of_answers));
+    assert_eq!(sessions.states.holder_counts(), held, "who holds session states");
+}
+
+/// How often each is there.
+fn counted<T: Ord>(all: impl Iterator<Item = T>) -> BTreeMap<T, u32> {
+    let mut counts = BTreeMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts
 }

@@ -45,6 +45,11 @@ impl Prepared {
         Some(entry.id)
     }
 
+    /// Of what it is, each definition as often as there is a statement of it.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = DefinitionId> {
+        self.statements.keys().map(|&(definition, _)| definition)
+    }
+
     /// Says whether there is one.
     pub(crate) fn has(&self, definition: DefinitionId, serves: Serves) -> bool {
         self.statements.contains_key(&(definition, serves))

@@ -78,6 +78,12 @@ impl ClientStatements {
         Self { last_number: number, statements: vec![statement], ..Self::default() }
     }
 
+    /// Of what they are, each definition as often as the client holds it.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = DefinitionId> {
+        let open = self.statements.iter().filter(|statement| !statement.is_closed);
+        open.map(|statement| statement.definition).chain(self.answered)
+    }
+
     /// A statement has been prepared: its number.
     pub(crate) fn add(&mut self, definition: DefinitionId, stays: bool) -> u32 {
         let number = self.next_number();

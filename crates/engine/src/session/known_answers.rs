@@ -125,6 +125,12 @@ impl KnownAnswers {
         }
     }
 
+    /// The session states that are held for answers, each as often as it is.
+    pub(crate) fn states(&self) -> impl Iterator<Item = SessionId> {
+        let known = self.by_text.values().flatten();
+        known.flat_map(|it| [Some(it.before), it.answer.state()]).flatten().map(|state| state.session)
+    }
+
     fn forget_oldest(&mut self, sessions: &mut Sessions) {
         let oldest = self.by_text.values().flatten().map(|known| known.used).min();
         self.retain(sessions, |known| Some(known.used) != oldest);

@@ -91,6 +91,12 @@ impl Sessions {
         }
     }
 
+    /// How many hold each state.
+    pub(crate) fn holder_counts(&self) -> BTreeMap<SessionId, u32> {
+        let id = |index| SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
+        self.entries.iter().map(|(index, entry)| (id(index), entry.holders)).collect()
+    }
+
     /// The state behind an id.
     pub(crate) fn state(&self, id: SessionId) -> &SessionState {
         &self.entries[id.0 as usize].state

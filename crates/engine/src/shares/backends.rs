@@ -190,8 +190,9 @@ mod tests {
         send(&mut engine, 1, b"LOCK TABLES t WRITE");
         assert_eq!(parked(&engine), 2, "it stands behind the first");
         let charset = Charset { client: b"utf8mb4"[..].into(), ..Charset::default() };
-        engine.clients[client_key(2)].session.id =
-            Some(engine.sessions.states.hold(SessionState { charset, ..SessionState::default() }));
+        let state = engine.sessions.states.hold(SessionState { charset, ..SessionState::default() });
+        let before = engine.clients[client_key(2)].session.id.replace(state).expect("it has logged in");
+        engine.sessions.states.release(before);
         engine.clients[client_key(2)].session.status = StatusFlags::AUTOCOMMIT;
         send(&mut engine, 2, b"SELECT 1 FROM t");
         assert_eq!(parked(&engine), 2, "what keeps no backend takes none from those");
