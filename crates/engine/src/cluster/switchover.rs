@@ -58,6 +58,8 @@ impl Cluster {
                 self.switching_ends(now);
                 return (self.switching.is_some(), None);
             }
+            // Nobody writes where two take writes, whoever has begun before.
+            Some(_) if self.another_takes_writes(switching.to) => chosen.end_transactions(),
             Some(_) => {}
         }
         let Some(from) = chosen.get().place else { return (true, None) };
@@ -66,6 +68,15 @@ impl Cluster {
         chosen.say(format!("a switchover to {to} is under way").into());
         chosen.give_way(from);
         (true, Some(Event::SwitchoverBegan { from: settings.server[from].clone(), to }))
+    }
+
+    /// Says whether a server takes writes that is neither the former primary nor the one at this place, nor of a cluster in which several do.
+    fn another_takes_writes(&self, to: usize) -> bool {
+        let identity = |place: usize| Some(&self.standings.get(place)?.believed().identity);
+        let those: Vec<_> = self.primary.into_iter().chain([to]).filter_map(identity).collect();
+        let writing = self.standings.iter().filter(|server| server.is_writable());
+        let mut alone = writing.map(|server| server.believed()).filter(|found| found.membership.is_none());
+        alone.any(|found| !those.contains(&&found.identity))
     }
 
     /// The servers say who the primary is, as soon as the former one has been asked.
@@ -96,7 +107,7 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::testing::{at, two_servers, writes};
+    use crate::cluster::testing::{address, at, member, two_servers, writes};
 
     /// Two servers, of which the first takes writes and has been chosen.
     fn two() -> (Cluster, Settings, Chosen) {
@@ -148,6 +159,27 @@ mod tests {
         assert!(cluster.choose_confirmed(at(61), &chosen, &settings).is_some());
         assert_eq!(chosen.get().place, Some(0));
         assert!(chosen.transactions_go_on().is_none());
+    }
+
+    #[test]
+    fn transactions_do_not_go_on_beside_a_third_that_takes_writes() {
+        let mut settings = two_servers();
+        settings.server.push(address(3));
+        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+        (0..3).for_each(|place| seen(&mut cluster, 1, place, place == 0));
+        cluster.choose_confirmed(at(1), &chosen, &settings);
+        cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
+        cluster.choose_confirmed(at(2), &chosen, &settings);
+        // The one that they lead to is told to take writes at their end.
+        seen(&mut cluster, 3, 1, true);
+        cluster.choose_confirmed(at(3), &chosen, &settings);
+        assert_eq!(chosen.transactions_go_on(), Some(0));
+        cluster.seen(at(4), 2, member(2, 0));
+        cluster.choose_confirmed(at(4), &chosen, &settings);
+        assert_eq!(chosen.transactions_go_on(), Some(0), "of a cluster several may write");
+        seen(&mut cluster, 5, 2, true);
+        cluster.choose_confirmed(at(5), &chosen, &settings);
+        assert_eq!(chosen.transactions_go_on(), None);
     }
 
     /// Nobody writes where two take writes, whoever has begun before.
