@@ -175,6 +175,7 @@ impl<P: Subject> World<P> {
         if self.cluster.is_none() {
             return;
         }
+        self.note_writers();
         let is_well = |place: usize| self.is_up[place] && !self.hangs(place);
         let well: Vec<bool> = (0..self.servers.len()).map(is_well).collect();
         let roles: Vec<_> = (0..self.servers.len()).map(|place| Self::claims(self.member(place))).collect();
@@ -206,20 +207,27 @@ impl<P: Subject> World<P> {
         if self.is_group() {
             return false;
         }
-        let is_steady = (0..self.servers.len()).all(|place| self.is_up[place] && !self.hangs(place));
-        let writers = (0..self.servers.len()).filter(|&place| !self.member(place).read_only).count();
+        self.note_writers();
         let now = self.now;
         let is_awake = now >= self.drivers[program].since + STEADY;
-        let Some(cluster) = &mut self.cluster else { return false };
-        let keep = |since: &mut Option<u64>, holds: bool| *since = holds.then(|| since.unwrap_or(now));
-        keep(&mut cluster.steady_since, is_steady && cluster.cuts.is_empty());
-        keep(&mut cluster.several_since, writers > 1);
+        let Some(cluster) = &self.cluster else { return false };
         let interval = u64::try_from(cluster.drawn.check_interval.as_micros()).expect("short");
         let has_passed = |since: Option<u64>, time: u64| since.is_some_and(|since| now >= since + time);
         is_awake
             && !cluster.drawn.troubles.contains(&Trouble::Drain)
             && has_passed(cluster.steady_since, STEADY)
             && has_passed(cluster.several_since, 2 * interval + LOOK)
+    }
+
+    /// Notes since when all servers are there, and several of them take writes.
+    fn note_writers(&mut self) {
+        let is_steady = (0..self.servers.len()).all(|place| self.is_up[place] && !self.hangs(place));
+        let writers = (0..self.servers.len()).filter(|&place| !self.member(place).read_only).count();
+        let now = self.now;
+        let Some(cluster) = &mut self.cluster else { return };
+        let keep = |since: &mut Option<u64>, holds: bool| *since = holds.then(|| since.unwrap_or(now));
+        keep(&mut cluster.steady_since, is_steady && cluster.cuts.is_empty());
+        keep(&mut cluster.several_since, writers > 1);
     }
 
     pub(super) fn member(&self, place: usize) -> &Member {
