@@ -1,6 +1,7 @@
 //! How far servers are, by their GTIDs: what one lacks of another's. Pure functions.
 //!
-//! MariaDB writes `domain-server-number` for the last one of each domain (gtid_current_pos), whose numbers only grow. MySQL writes sets,
+//! MariaDB writes `domain-server-number` for the last one of each domain, whose numbers only grow: what a server has written last or got
+//! last (gtid_current_pos), has got last (gtid_slave_pos), and has in its binary log last of each writer (gtid_binlog_state). MySQL writes sets,
 //! `uuid:1-5:7` or with a tag `uuid:tag:1-5` (gtid_executed); a node of Galera has one such range, see [`super::reading`].
 
 use std::collections::BTreeMap;
@@ -42,9 +43,12 @@ pub fn compare(wanted: &str, own: &str) -> Behind {
 /// replica that had got more of the former primary than the present one did has the larger number, and lacks what the present one has written.
 pub(crate) fn has_all_of_primary(wanted: &str, own: &str) -> bool {
     let is_of_one_line = match (domains(wanted), domains(own)) {
-        (Some(wanted), Some(own)) => wanted
-            .iter()
-            .all(|(domain, (server, _))| own.get(domain).is_some_and(|(other, _)| other == server)),
+        (Some(wanted), Some(own)) => {
+            let writer = |servers: &Servers| latest(servers).map(|(server, _)| server);
+            wanted
+                .iter()
+                .all(|(domain, servers)| own.get(domain).is_some_and(|own| writer(own) == writer(servers)))
+        }
         _ => true,
     };
     is_of_one_line && compare(wanted, own) == Behind::Nothing
@@ -58,37 +62,49 @@ fn said(missing: &[String]) -> String {
     text
 }
 
-/// MariaDB's: of each domain the server that wrote last, and the number; the largest one where it is there more than once. `None` where it is
-/// none of these.
-fn domains(position: &str) -> Option<BTreeMap<u64, (u64, u64)>> {
+/// The servers that have written in a domain, and the last number of each.
+type Servers = BTreeMap<u64, u64>;
+
+/// The server that wrote last, and the number.
+fn latest(servers: &Servers) -> Option<(u64, u64)> {
+    servers.iter().map(|(&server, &number)| (server, number)).max_by_key(|&(_, number)| number)
+}
+
+/// MariaDB's, by domain. `None` where it is none of these.
+fn domains(position: &str) -> Option<BTreeMap<u64, Servers>> {
     let of_domain = |gtid: &str| {
         let mut numbers = gtid.split('-').map(|number| number.parse::<u64>().ok());
-        let found = (numbers.next()??, (numbers.next()??, numbers.next()??));
+        let found = (numbers.next()??, numbers.next()??, numbers.next()??);
         numbers.next().is_none().then_some(found)
     };
-    let mut found: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut found: BTreeMap<u64, Servers> = BTreeMap::new();
     for gtid in position.split(',').filter(|gtid| !gtid.is_empty()) {
-        let (domain, last) = of_domain(gtid)?;
-        let known = found.entry(domain).or_insert(last);
-        if known.1 < last.1 {
-            *known = last;
-        }
+        let (domain, server, number) = of_domain(gtid)?;
+        let last = found.entry(domain).or_default().entry(server).or_default();
+        *last = number.max(*last);
     }
     Some(found)
 }
 
-fn lacks_of_domains(wanted: &BTreeMap<u64, (u64, u64)>, own: &BTreeMap<u64, (u64, u64)>) -> Vec<String> {
-    let lack = |(domain, &(server, number)): (&u64, &(u64, u64))| match own.get(domain) {
-        None => Some(format!("{domain}-{server}-{number} and all before it")),
-        // Of an equal number by another server it has one of its own in the place of this one.
-        Some(&(other, last)) if last == number && other != server => {
-            Some(format!("{domain}-{server}-{number} (it has {domain}-{other}-{last})"))
+/// Of each domain the last one counts. Where it is known what the other server has of its writer's, that tells. Else the numbers of the
+/// domain have to do: a larger one by somebody else may stand for more than there is.
+fn lacks_of_domains(wanted: &BTreeMap<u64, Servers>, own: &BTreeMap<u64, Servers>) -> Vec<String> {
+    let lack = |(domain, servers): (&u64, &Servers)| {
+        let (server, number) = latest(servers)?;
+        let gtid = format!("{domain}-{server}-{number}");
+        let Some((other, last)) = own.get(domain).and_then(latest) else {
+            return Some(format!("{gtid} and all before it"));
+        };
+        let of_writer = own[domain].get(&server).copied();
+        match of_writer.unwrap_or(last) {
+            // Of an equal number by another server it has one of its own in the place of this one.
+            last if last == number && of_writer.is_none() => {
+                Some(format!("{gtid} (it has {domain}-{other}-{last})"))
+            }
+            last if number.checked_sub(1) == Some(last) => Some(gtid),
+            last if last < number => Some(format!("{domain}-{server}-{} to {number}", last + 1)),
+            _ => None,
         }
-        Some(&(_, last)) if number.checked_sub(1) == Some(last) => {
-            Some(format!("{domain}-{server}-{number}"))
-        }
-        Some(&(_, last)) if last < number => Some(format!("{domain}-{server}-{} to {number}", last + 1)),
-        Some(_) => None,
     };
     wanted.iter().filter_map(lack).collect()
 }
@@ -174,6 +190,10 @@ mod tests {
         assert_eq!(lacks("0-1-17", "0-1-12"), "0-1-13 to 17");
         assert_eq!(lacks("0-1-17,1-1-3", "0-1-17"), "1-1-3 and all before it");
         assert_eq!(lacks("0-1-17", "0-2-17"), "0-1-17 (it has 0-2-17)");
+        // It was the primary behind the sixteenth, and has written as many by itself.
+        assert_eq!(lacks("0-1-17", "0-2-18,0-1-15"), "0-1-16 to 17");
+        assert_eq!(lacks("0-1-17,0-9-3", "0-2-17,0-1-16,0-9-3"), "0-1-17");
+        assert_eq!(compare("0-1-17,0-9-3", "0-2-18,0-1-17"), Behind::Nothing);
         for both in ["0-1-12,0-99-17", "0-99-17,0-1-12"] {
             assert_eq!(lacks(both, "0-1-16"), "0-99-17");
         }

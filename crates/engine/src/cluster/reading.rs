@@ -1,5 +1,6 @@
 //! What a server is asked in a round of checks, and what it answers: plain data, for [`super::verdict`] to judge.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(crate) enum Question {
 
 /// Asked of each server, whatever it is: a name that a server does not know is a row less, and no error.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
-    'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','wsrep_on','wsrep_desync',\
+    'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','gtid_slave_pos','gtid_binlog_state','wsrep_on','wsrep_desync',\
     'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name',\
     'group_replication_single_primary_mode','aurora_server_id','basedir','gtid_mode')";
 
@@ -295,7 +296,8 @@ impl Round {
         self.reading.read_only = !matches!(value("read_only").to_ascii_uppercase().as_str(), "OFF" | "0");
         self.reading.super_read_only = is_on("super_read_only");
         self.reading.innodb_read_only = is_on("innodb_read_only");
-        self.reading.position = value("gtid_current_pos");
+        self.reading.position =
+            position_of(&value("gtid_current_pos"), &value("gtid_slave_pos"), &value("gtid_binlog_state"));
         let mode = value("gtid_mode").to_ascii_uppercase();
         self.reading.writes_without_gtids = matches!(mode.as_str(), "OFF" | "OFF_PERMISSIVE");
         self.reading.of_rds = rds::is_of_rds(&value("basedir"));
@@ -394,6 +396,18 @@ fn channels_of(kept: &[u8]) -> Vec<Channel> {
 }
 
 /// The value of a row of names and values; empty where there is none.
+/// MariaDB's GTIDs in one text, each once. The first of the three lacks what a server had got before it wrote by itself, and what was written
+/// there in the name of another one; the last tells it of each writer, where replicas log what they get.
+fn position_of(current: &str, got: &str, logged: &str) -> String {
+    // SHOW VARIABLES cuts longer ones short, perhaps in the middle of a number.
+    const LONGEST: usize = 1024;
+    let logged =
+        if logged.len() < LONGEST { logged } else { logged.rsplit_once(',').map_or("", |cut| cut.0) };
+    let gtids = [current, got, logged].into_iter().flat_map(|position| position.split(','));
+    let gtids: BTreeSet<_> = gtids.filter(|gtid| !gtid.is_empty()).collect();
+    gtids.into_iter().collect::<Vec<_>>().join(",")
+}
+
 fn value_of(rows: &[Row], name: &str) -> String {
     let named =
         |row: &&Row| matches!(row.first(), Some(Some(own)) if own.eq_ignore_ascii_case(name.as_bytes()));

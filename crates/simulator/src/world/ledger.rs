@@ -52,8 +52,8 @@ impl<P: Subject> World<P> {
         let (own, other) = (self.member(own), self.member(other));
         let has_all = own.has_all_of(other);
         let mysql = compare_positions(&other.mysql_position(), &own.mysql_position());
-        let mariadb = compare_positions(&other.mariadb_position(), &own.mariadb_position());
-        // MariaDB's last number of a domain does not tell what it has in the place of others' numbers.
+        let mariadb = compare_positions(&other.logged_positions(), &own.logged_positions());
+        // What MariaDBs tell of each writer does not tell what they have in the place of others' numbers.
         let is_wrong = |said: &Behind, is_exact: bool| match said {
             Behind::Nothing => is_exact && !has_all,
             Behind::Lacks(_) => has_all,
@@ -69,8 +69,8 @@ impl<P: Subject> World<P> {
                 own.number,
                 other.mysql_position(),
                 own.mysql_position(),
-                other.mariadb_position(),
-                own.mariadb_position()
+                other.logged_positions(),
+                own.logged_positions()
             );
             self.checkers.violation(text);
         }
@@ -82,9 +82,8 @@ impl<P: Subject> World<P> {
         let former = self.drivers[program].led_to.filter(|_| !self.takes_behind());
         let known = former.map(|former| self.member(former).known(program));
         let (own, shows) = (self.member(place), self.member(place).shows().last);
-        // On MariaDB by the numbers of the domain alone: what two servers have written under the same number counts as one.
         let lacks = |known: &Shown| match own.kind {
-            Kind::MariaDb => known.last > shows,
+            Kind::MariaDb => !own.seems_to_have_last_of(&known.all),
             Kind::MySql => !own.has_all(&known.all),
         };
         if let Some(known) = known.filter(lacks) {
