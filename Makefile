@@ -5,7 +5,7 @@
 # make test-rest         those of them that make test leaves out
 # make check             formatting, lints, documentation, dependencies
 # make fuzz              every fuzz target for FUZZ_SECONDS each
-# make simulate          the engine on SEEDS seeds, alone and as one of three workers, with clusters of MariaDBs and of MySQLs, and an eighth of them with a group of MySQLs; several Onramps in front of one server, and of a cluster, on a quarter of them
+# make simulate          the engine on SEEDS seeds, alone and as one of three workers, with clusters of MariaDBs and of MySQLs, and an eighth of them with a group of MySQLs; several Onramps in front of one server, and of a cluster, and freezing, on a quarter of them
 # make micro             micro-benchmarks of the hot path: classification, replies, the engine's turns
 # make scheduling        the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
 # make differential      random programs of session-changing statements, direct and through, packet by packet
@@ -162,6 +162,8 @@ fuzz:
 simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS)
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
+	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --freeze 20
+	cargo run --locked --package simulator -- --seeds $(shell expr \( $(SEEDS) + 3 \) / 4) --workers 3 --freeze 20
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster --workers 3
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --cluster --mysql
