@@ -4,8 +4,8 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use sql::{
-    CharsetSetting, Classification, LexMode, SessionCall, SessionFunction, classify, digest_text,
-    quote_identifier, quote_string,
+    CharsetSetting, Classification, GetDiagnostics, LexMode, Offset, RowsFound, SessionCall, SessionFunction,
+    classify, digest_text, quote_identifier, quote_string,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -108,7 +108,24 @@ fuzz_target!(|input: Input<'_>| {
             assert_comments_say_nothing(&input, mode);
         }
     }
+    assert_words_are_read(input.text);
+    assert_words_are_read(&written(&input.tokens, &[" "], LexMode::default()));
 });
+
+/// What is read beside the classification is read of any text, and in few steps.
+fn assert_words_are_read(text: &[u8]) {
+    let kind = classify(text, LexMode::default()).kind;
+    let before = sql::steps_taken();
+    let _ = (sql::counts_rows(kind, text), sql::sets_globals(kind, text), sql::inserts_selection(kind, text));
+    assert!(!sql::reads_no_table(kind, text) || !sql::says_from(text));
+    if let RowsFound::Limited { offset: Offset::Of(1..), .. } = RowsFound::of_text(text) {
+        assert!(sql::plain_words(text).count() > 1, "an offset stands behind LIMIT");
+    }
+    let asked = GetDiagnostics::of(text).map_or(0, |asked| asked.targets.len());
+    assert!(asked <= text.len() / 4, "@a=b is the shortest of {asked}");
+    let steps = sql::steps_taken() - before;
+    assert!(steps <= 16 * text.len() as u64, "{steps} steps for {} bytes", text.len());
+}
 
 fn assert_sound(text: &[u8], mode: LexMode) {
     let found = classify(text, mode);
